@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -258,6 +257,8 @@ def _member(enum: type[Enum], name: str, value: object) -> Enum:
     try:
         return enum(value)
     except ValueError:
+        import difflib  # imported only for the error
+
         words = str(value).upper()
         near = [_OFFSET_RESETS[words]] if enum is ConsumeFromWhere and words in _OFFSET_RESETS else []
         near = near or difflib.get_close_matches(words, [member.name for member in enum], 1)
