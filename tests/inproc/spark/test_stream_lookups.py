@@ -21,7 +21,7 @@ from sprocketmq.spark.read.lag import source_lag
 from sprocketmq.spark.read.offset_search import offsets_by_time
 from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -144,6 +144,19 @@ def test_a_message_that_no_batch_takes_does_not_wake_its_stream_again(
     pulls.planned()
     pulls.park(ends)
     assert pulls.wait(60)
+
+
+def test_a_large_stream_and_one_whose_broker_refuses_only_poll(mq: EmbeddedRocketMQ) -> None:
+    pulls = parked_pulls.ParkedPulls(Cluster.at(mq.namesrv_addr), "delays")
+    ends = {MessageQueue("flights", "broker-a", queue_id): 0 for queue_id in range(65)}
+    pulls.park(ends)
+    assert not pulls._parked
+    one = dict([*ends.items()][:1])
+    with mq.faults.fail(RequestCode.PULL_MESSAGE, ResponseCode.SYSTEM_ERROR, times=None):
+        pulls.park(one)
+        mq.wait_until(lambda: not pulls._parked)
+        pulls.park(one)
+        assert not pulls._parked
 
 
 @pytest.mark.parametrize("which", [{}, {"topicspattern": "fl.*"}])
