@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import sprocketmq as rmq
 from inproc.spark.as_spark import Readers, ask, read, send
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
@@ -50,6 +53,46 @@ def test_a_batch_is_committed_when_the_next_one_is_asked_for_and_not_before(
     assert committed(mq) == 3  # with no new batch to follow: lag is 0
     reader.commit(end)
     assert committed(mq) == 3
+
+
+@pytest.mark.parametrize("when", ["eager", "lagged"])
+@pytest.mark.parametrize("start", ["latest", "earliest"])
+def test_the_lag_of_a_stream_whose_first_batch_is_not_done_counts_from_its_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str, when: str
+) -> None:
+    with EmbeddedRocketMQ(clock="system", store_dir=tmp_path) as mq:
+        monkeypatch.setattr("sprocketmq.broker.observe.group_positions.has_first_message", lambda *_: False)
+        mq.create_topic("flights", queues=2)
+        send(mq, 0, 1)
+        source = RocketMQDataSource(
+            {"namesrvaddr": mq.namesrv_addr, "topic": "flights", "group": "delays", "startingoffsets": start, "commitoffsets": when}
+        )
+        reader = source.streamReader(source.schema())
+        begin = reader.initialOffset()
+        reader.partitions(begin, ask(reader, begin))
+        send(mq, 2, 3, 4)
+        waiting = 3 if start == "latest" else 5
+        assert lag(mq) == waiting  # and not what was there before the stream began
+        assert reader._membership is not None
+        reader._membership.stop()
+        mq.restart_broker()
+        assert lag(mq) == waiting
+
+
+def test_the_group_of_a_batch_that_runs_again_is_online(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+    send(mq, 0, 1)
+    first = readers(startingoffsets="earliest", group="delays")
+    journaled = ask(first, first.initialOffset())
+    assert first._membership is not None
+    first._membership.stop()
+    again = readers(startingoffsets="earliest", group="delays")
+    again.partitions(again.initialOffset(), journaled)  # Spark does not ask for the latest offset before that
+    assert again._membership is not None
+
+
+def lag(mq: EmbeddedRocketMQ) -> int:
+    with mq.admin() as admin:
+        return admin.lag("delays")
 
 
 def test_lagged_commits_wait_for_sparks_commit(mq: EmbeddedRocketMQ, readers: Readers) -> None:
@@ -139,9 +182,10 @@ def test_a_batch_that_runs_again_is_cut_into_tasks_as_it_was(mq: EmbeddedRocketM
 
 
 def test_a_stream_that_reads_retries_does_not_begin_beside_another_member_of_its_group(
-    mq: EmbeddedRocketMQ, readers: Readers, caplog: pytest.LogCaptureFixture
+    mq: EmbeddedRocketMQ, readers: Readers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(mq, 0)
+    monkeypatch.setattr("sprocketmq.spark.cluster.membership._LEAVES_S", 0.2)
     given = {"startingoffsets": "earliest", "group": "delays", "retrytimeoutms": "1s"}
     with rmq.PullConsumer("delays", namesrv_addr=mq.namesrv_addr) as other:
         other.subscribe("flights")
@@ -149,6 +193,7 @@ def test_a_stream_that_reads_retries_does_not_begin_beside_another_member_of_its
         reader = readers(**given, includeretry="true", commitoffsets="off")
         with pytest.raises(ConfigurationError, match="group 'delays' has another member, .*includeRetry is true"):
             ask(reader, reader.initialOffset())
+        assert "the query waits for" in caplog.text
         reader = readers(**given)
         ask(reader, reader.initialOffset())
         assert "group delays has another member" in caplog.text

@@ -49,20 +49,23 @@ def names(spark: SparkSession, flights: EmbeddedRocketMQ, tmp_path: Path) -> Ite
 
 
 def run_page(page: str, names: dict[str, Any]) -> None:
-    """Its snippets one after the other; a stream that one starts has done its work before the next one."""
+    """Its snippets one after the other."""
     run_snippets((PAGES / page).read_text("utf-8"), page, names)
 
 
 def run_snippets(text: str, page: str, names: dict[str, Any]) -> None:
-    for found in SNIPPET.finditer(text):
-        line = text.count("\n", 0, found.start()) + 1
-        exec(compile("\n" * line + found[1], page, "exec"), names)  # noqa: S102 - they are ours
-        names["mq"]["namesrvAddr"] = names["spark_address"]
-        for query in names["spark"].streams.active:
-            try:
+    """A stream that one starts has done its work before the next one, and still runs, as with a reader who does not stop it."""
+    streams = names["spark"].streams
+    try:
+        for found in SNIPPET.finditer(text):
+            line = text.count("\n", 0, found.start()) + 1
+            exec(compile("\n" * line + found[1], page, "exec"), names)  # noqa: S102 - they are ours
+            names["mq"]["namesrvAddr"] = names["spark_address"]
+            for query in streams.active:
                 query.processAllAvailable()
-            finally:
-                query.stop()
+    finally:
+        for query in streams.active:
+            query.stop()
 
 
 def test_the_readme_reads_writes_and_retries(names: dict[str, Any], flights: EmbeddedRocketMQ, tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ log = logging.getLogger("sprocketmq.spark")
 # ClientConfig.heartbeatBrokerInterval
 HEARTBEAT_S: Final = 30.0
 _LOOK_EACH_S: Final = 0.5
+# A member that is about to leave, as after a restart, is waited for without a word.
+_LEAVES_S: Final = 2.0
 _CONSUME_TYPE: Final = "CONSUME_ACTIVELY"
 
 
@@ -89,6 +91,7 @@ class Membership:
 
     def _wait_until_only_member(self) -> None:
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
+        tell_at_s: float | None = time.monotonic() + _LEAVES_S
         while others := self._others():
             if not self._options.include_retry:
                 log.warning(
@@ -102,6 +105,12 @@ class Membership:
                     "each retry and send it back, so that one bad row becomes 2, 4, 8; stop the other one, or give each query a group of "
                     "its own"
                 )
+            if tell_at_s is not None and time.monotonic() > tell_at_s:
+                tell_at_s = None
+                log.warning(
+                    "the query waits for %s to leave group %s, which reads retries for one query only; at most %d ms",
+                    ", ".join(others), self._options.group, self._options.retry_timeout_ms,
+                )  # fmt: skip
             self._stopped.wait(_LOOK_EACH_S)
 
     def _others(self) -> list[str]:

@@ -9,8 +9,8 @@ called on a normal stop. ``read`` runs in tasks, on another instance.
 Laws
 1. What a batch reads depends on the offset log alone (``offsets``). A query that is killed at any moment, also in its first batch, reads
    the same ranges again after a restart.
-2. ``start`` in ``latestOffset`` is the end of a finished batch. That offset is committed to the brokers, and no other. ``commit(end)`` may
-   never come for the last batch, so with it the lag at the brokers would not reach 0.
+2. ``start`` in ``latestOffset`` is the end of a finished batch. That offset is committed to the brokers, and where the first batch begins,
+   and no other. ``commit(end)`` may never come for the last batch, so with it the lag at the brokers would not reach 0.
 3. The progress at the brokers is for people and tools. The checkpoint decides. A failed commit is logged and tried again with the next
    call.
 4. A query that finds nothing waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms). Spark asks the sources
@@ -220,6 +220,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begin, upto = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        self._join_group()  # Spark does not ask for the latest offset before a batch that runs again
+        if begin.initial is not None and self._options.commit_offsets != "off":
+            # Until a batch is done, the lag of the group counts from here.
+            self._commit(upto.origin)
         ranges, ordered = batch_ranges(begin, upto), upto.ordered
         if (tasks := upto.tasks) is None:  # written by an older version
             tasks, ordered = task_count_for(ranges, self._options), self._options.ordered
@@ -231,7 +235,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Spark calls this one batch late; only ``commitOffsets=lagged`` uses it."""
         if self._options.commit_offsets == "lagged":
-            self._commit(StreamOffset.from_json(end))
+            self._commit(StreamOffset.from_json(end).queues)
 
     def stop(self) -> None:
         """Called only after a failure. The process ends right after, so there is nothing to do."""
@@ -428,8 +432,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _eager_commit(self, position: StreamOffset) -> None:
         if self._options.commit_offsets == "eager":
-            self._commit(position)
+            self._commit(position.queues)
 
-    def _commit(self, position: StreamOffset) -> None:
-        read = {queue: at for queue, at in position.queues.items() if is_read(self._options, queue.topic)}
+    def _commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        read = {queue: at for queue, at in offsets.items() if is_read(self._options, queue.topic)}
         self._progress.commit(self._poller.cluster, read, time.monotonic())
