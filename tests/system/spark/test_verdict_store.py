@@ -430,3 +430,27 @@ def test_settings_of_the_session_do_not_change_the_rows_for_write(
         for name, old in before.items():
             spark.conf.set(name, old)
     assert seen == set(times)
+
+
+def test_the_first_batch_of_a_checkpoint_logs_no_stack_of_java(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    publish(mq, 0, 3)
+    jvm = spark._jvm
+    log = jvm.java.io.StringWriter()
+    appender = jvm.org.apache.logging.log4j.core.appender.WriterAppender.createAppender(
+        None, None, log, "of a test", False, True
+    )
+    appender.start()
+    root = jvm.org.apache.logging.log4j.LogManager.getContext(False).getRootLogger()
+    root.addAppender(appender)
+    spark.sparkContext.setLogLevel("WARN")
+    try:
+        judged = foreach_batch(
+            Judge(), write=Numbers(), group="delays", namesrv_addr=mq.namesrv_addr, check_source=False
+        )
+        run_available_now(streaming(spark, mq).load(), judged, tmp_path)
+    finally:
+        spark.sparkContext.setLogLevel("ERROR")
+        root.removeAppender(appender)
+    assert "does not exist" not in log.toString()

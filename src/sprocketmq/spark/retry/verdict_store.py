@@ -219,7 +219,8 @@ class VerdictStore:
         from pyspark.errors import AnalysisException
 
         try:
-            found = self._spark.read.text(_escaped_path(path), wholetext=True).head()
+            # Twice, because of a single path that does not exist Spark logs a stack of Java (FileStreamSink.hasMetadata).
+            found = self._spark.read.text([_escaped_path(path)] * 2, wholetext=True).head()
         except AnalysisException as error:
             if "PATH_NOT_FOUND" in str(error):
                 return None
