@@ -7,12 +7,13 @@ needs when it is made: on the driver, before a task runs.
 
 CREATE TABLE ... USING rocketmq OPTIONS (...), or TBLPROPERTIES: Spark 4.3 stores them but does not pass them to a Python source when
 the table is read. It does pass the stored schema. So the schema of a table carries the options as metadata of its first column. INSERT INTO
-passes neither: write with ``df.write.format("rocketmq")``.
+passes neither: ``INSERT INTO name WITH (...)``, or ``df.write.format("rocketmq")``.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +37,7 @@ from sprocketmq.spark.options.access import refuse_secrets_in_tables
 from sprocketmq.spark.options.given_options import CATALOG_PREFIX, GivenOptions
 from sprocketmq.spark.options.option_table import OPTIONS
 from sprocketmq.spark.options.read_options import ReadOptions, read_options
-from sprocketmq.spark.options.sink_options import sink_options
+from sprocketmq.spark.options.sink_options import SinkOptions, sink_options
 from sprocketmq.spark.options.source_columns import COLUMNS, TABLE_OPTIONS
 
 if TYPE_CHECKING:
@@ -46,8 +47,14 @@ if TYPE_CHECKING:
 
 __all__ = ["RocketMQDataSource", "message_schema"]
 
+log = logging.getLogger("sprocketmq.spark")
+
 # A property that a catalog adds to those of a table (TableCatalog.PROP_PROVIDER).
 _PROVIDER: Final = "provider"
+_NOT_PASSED: Final = (
+    "Spark does not pass those of a table; add them: INSERT INTO name WITH ('namesrvAddr' = 'host:9876', 'topic' = '...'), or "
+    '.option("topic", "...")'
+)
 _BOUNDS: Final = ("startingOffsets", "startingTimestamp", "ending", "groupOffsets")
 _TYPES: Mapping[str, DataType] = {
     "string": StringType(),
@@ -105,13 +112,27 @@ class RocketMQDataSource(DataSource):
         from sprocketmq.spark.write.writer import BatchWriter
 
         _append_only(overwrite)
-        return BatchWriter(sink_options(self.options), schema)
+        return BatchWriter(self._sink_options(schema), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         from sprocketmq.spark.write.writer import StreamWriter
 
         _append_only(overwrite)
-        return StreamWriter(sink_options(self.options), schema)
+        return StreamWriter(self._sink_options(schema), schema)
+
+    def _sink_options(self, schema: StructType) -> SinkOptions:
+        """The options of a write. Into a table of the catalog it gets none of the table's.
+
+        The metadata of ``schema`` may be of the table that is written or of the one that the rows come from, so no topic is taken from
+        there. Rows whose topic comes from such a table would go to the topic that they were read from.
+        """
+        if not self.options:
+            raise ConfigurationError(f"the write has no options, and {_NOT_PASSED}")
+        options = sink_options(self.options)
+        of_table = any(field.name == "topic" and TABLE_OPTIONS in (field.metadata or {}) for field in schema)
+        if of_table and options.topic is None and options.mode == "send":
+            raise ConfigurationError(f"the write names no topic, and {_NOT_PASSED}")
+        return options
 
     def _read_options(self, schema: StructType, streaming: bool) -> ReadOptions:
         """Options, with the columns of ``schema``, which is the user's choice if ``.schema(...)`` was called."""
@@ -124,13 +145,17 @@ class RocketMQDataSource(DataSource):
                 "Spark does not pass them: make it without the list, and choose columns by the option columns"
             )
         options = read_options({**kept, **self.options}, streaming=streaming)
+        if odd := [tag for tag in options.tags if "|" in tag or "," in tag]:
+            log.warning(
+                "tags is %r, where %r counts as one tag; several are separated by ||", options.expression, min(odd)
+            )
         for field in schema.fields:
             wanted = COLUMNS.get(field.name)
             if wanted is None or field.dataType != _TYPES[wanted]:
                 allowed = f"{wanted} is allowed" if wanted else f"known are {', '.join(COLUMNS)}"
                 raise ConfigurationError(
                     f"column {field.name!r} of the schema is {field.dataType.simpleString()}; {allowed}; leave .schema(...) out, "
-                    "or choose from the columns of the rocketmq source"
+                    "or choose from the columns of the rocketmq source; what is in a body is parsed after the load, JSON by from_json"
                 )
         return options
 

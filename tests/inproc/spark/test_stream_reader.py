@@ -65,7 +65,13 @@ def test_the_lag_of_a_stream_whose_first_batch_is_not_done_counts_from_its_begin
         mq.create_topic("flights", queues=2)
         send(mq, 0, 1)
         source = RocketMQDataSource(
-            {"namesrvaddr": mq.namesrv_addr, "topic": "flights", "group": "delays", "startingoffsets": start, "commitoffsets": when}
+            {
+                "namesrvaddr": mq.namesrv_addr,
+                "topic": "flights",
+                "group": "delays",
+                "startingoffsets": start,
+                "commitoffsets": when,
+            }
         )
         reader = source.streamReader(source.schema())
         begin = reader.initialOffset()

@@ -52,12 +52,13 @@ def test_a_journaled_start_does_not_move_with_its_group(mq: EmbeddedRocketMQ, re
 
 
 @pytest.mark.parametrize(("fallback", "expected"), [("earliest", [0, 1, 2, 3]), ("latest", [3])])
-def test_a_group_without_progress_starts_at_the_fallback(
-    mq: EmbeddedRocketMQ, readers: Readers, fallback: str, expected: list[int]
+def test_a_group_without_progress_starts_at_the_fallback_and_says_so(
+    mq: EmbeddedRocketMQ, readers: Readers, fallback: str, expected: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     send(mq, 0, 1, 2)
-    reader = readers(startingoffsets="group", group="delays", groupoffsetsfallback=fallback)
+    reader = readers(startingoffsets="group", group="delays", groupoffsetsfallback=fallback, includeretry="true")
     end, numbers = first_batch(reader)
+    assert "group delays has committed nothing for 2 of " in caplog.text
     send(mq, 3)
     assert numbers + next_batch(reader, end)[1] == expected
 

@@ -144,6 +144,47 @@ def test_a_table_needs_no_registration(spark: SparkSession, mq: EmbeddedRocketMQ
             spark.sql(f"DROP TABLE flights_table_{at}")
 
 
+def test_statements_about_a_table_do_what_the_page_says(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    publish(mq, 20)
+    publish(mq, 3, "trains")
+    at = f"namesrvAddr '{mq.namesrv_addr}'"
+
+    def count(words: str = "") -> int:
+        return int(spark.sql(f"SELECT count(*) AS n FROM of_topic {words}").first().n)
+
+    spark.sql(f"CREATE TABLE of_topic USING rocketmq OPTIONS ({at}, topic 'flights')")
+    try:
+        spark.sql(spark.sql("SHOW CREATE TABLE of_topic").first()[0].replace("of_topic", "shown_table"))
+        assert spark.table("shown_table").count() == 0
+        assert "USING parquet" in spark.sql("SHOW CREATE TABLE shown_table").first()[0]
+        spark.sql("ALTER TABLE of_topic SET TBLPROPERTIES ('topic' = 'trains', 'option.topic' = 'trains')")
+        assert count() == 20
+        assert count("WITH (topic = 'trains')") == 3
+        for words in (
+            "INSERT INTO of_topic SELECT * FROM of_topic",
+            "INSERT INTO of_topic BY NAME SELECT CAST('x' AS BINARY) AS body",
+            f"CREATE TABLE new_table USING rocketmq OPTIONS ({at}, topic 'flights') AS SELECT 'x' AS body",
+            f"INSERT INTO of_topic WITH (namesrvAddr = '{mq.namesrv_addr}') SELECT * FROM of_topic",
+        ):
+            with pytest.raises(AnalysisException, match="Spark does not pass those of a table"):
+                spark.sql(words)
+        for words in (
+            "ALTER TABLE of_topic SET SERDEPROPERTIES ('topic' = 'trains')",
+            "CREATE TABLE new_table LIKE of_topic",
+            "TRUNCATE TABLE of_topic",
+            "DELETE FROM of_topic WHERE tags = 'UA'",
+        ):
+            with pytest.raises(PySparkException, match="not support"):
+                spark.sql(words)
+        assert count() == 20
+        spark.sql(f"CREATE OR REPLACE TABLE of_topic USING rocketmq OPTIONS ({at}, topic 'trains')")
+        assert count() == 3
+    finally:
+        for table in ("of_topic", "shown_table", "new_table"):
+            spark.sql(f"DROP TABLE IF EXISTS {table}")
+    assert len(mq.messages("trains")) == 3
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -221,11 +221,54 @@ def test_an_option_of_streams_does_nothing_in_a_batch_and_says_so(name: str, cap
         ("nameServer", "namesrvAddr"),
         ("consumerGroup", "group"),
         ("includeHeaders", "includeProperties"),
+        ("brokers", "namesrvAddr"),
+        ("topik", "topic"),
     ],
 )
 def test_what_other_connectors_call_it_is_answered_with_our_name(word: str, ours: str) -> None:
     with pytest.raises(ConfigurationError, match=f"option '{word}' is unknown .*; did you mean {ours}\\?$"):
         batch(**{word: "x"})
+    with pytest.raises(ConfigurationError, match=f"option '{word}' is unknown .*; did you mean {ours}\\?$"):
+        batch(**{f"option.{word}": "x"})  # of a table
+
+
+@pytest.mark.parametrize(
+    ("word", "instead"),
+    [
+        ("kafka.auto.offset.reset", "write startingOffsets"),
+        ("kafka.ssl.truststore.location", "write tls and"),
+        ("kafka.sasl.jaas.config", "write accessKey"),
+        ("kafka.session.timeout.ms", "Kafka's client has this setting; leave it out"),
+    ],
+)
+def test_a_setting_of_kafkas_client_is_answered_with_what_to_do(word: str, instead: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"option '{word}' is unknown to the rocketmq data source; {instead}"):
+        batch(**{word: "x"})
+
+
+def test_a_table_passes_no_options_to_a_write_and_its_rows_go_nowhere_by_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "mq:9876")
+    table = {"namesrvaddr": "mq:9876", "topic": "flights", "provider": "rocketmq"}
+    of_table, plain = RocketMQDataSource(table).schema(), message_schema()
+    for schema in (of_table, plain):  # of INSERT INTO name SELECT ..., without WITH
+        with pytest.raises(ConfigurationError, match="has no options, and Spark does not pass those of a table.* WITH"):
+            RocketMQDataSource({}).writer(schema, overwrite=False)
+    for write in (RocketMQDataSource.writer, RocketMQDataSource.streamWriter):
+        with pytest.raises(ConfigurationError, match="names no topic, and Spark does not pass those of a table"):
+            write(RocketMQDataSource({"namesrvaddr": "mq:9876"}), of_table, overwrite=False)
+        write(RocketMQDataSource({"namesrvaddr": "mq:9876"}), plain, overwrite=False)
+        write(RocketMQDataSource({"topic": "departures"}), of_table, overwrite=False)
+        write(RocketMQDataSource({"mode": "replay"}), of_table, overwrite=False)
+
+
+@pytest.mark.parametrize("tags", ["UA|DL", "UA || DL,AA"])
+def test_a_tag_that_looks_like_several_is_said_once(tags: str, caplog: pytest.LogCaptureFixture) -> None:
+    source = RocketMQDataSource({"namesrvaddr": "mq:9876", "topic": "flights", "tags": tags})
+    source.reader(source.schema())
+    (record,) = caplog.records
+    assert record.getMessage().endswith("counts as one tag; several are separated by ||")
 
 
 def test_a_pattern_that_is_none_is_refused_with_the_reason() -> None:

@@ -95,8 +95,8 @@ class Membership:
         while others := self._others():
             if not self._options.include_retry:
                 log.warning(
-                    "group %s has another member, %s: progress and lag of the group on the brokers are those of both; give each query a "
-                    "group of its own", self._options.group, ", ".join(others),
+                    "group %s has another member, %s: progress and lag of the group on the brokers are those of both; give each "
+                    "query, and each source of one, a group of its own", self._options.group, ", ".join(others),
                 )  # fmt: skip
                 return
             if time.monotonic() > deadline_s:

@@ -33,7 +33,7 @@ _NAMES: Final = {name.lower(): name for name in (*OPTION_OF, *SPARK_OPTIONS)}
 _NAMES_ELSEWHERE: Final = {
     "subscribe": "topic", "subscribepattern": "topicsPattern",
     "kafka.bootstrap.servers": "namesrvAddr", "bootstrap.servers": "namesrvAddr",
-    "nameserver": "namesrvAddr", "nameserveraddress": "namesrvAddr", "endpoints": "namesrvAddr",
+    "nameserver": "namesrvAddr", "nameserveraddress": "namesrvAddr", "endpoints": "namesrvAddr", "brokers": "namesrvAddr",
     "kafka.group.id": "group", "groupidprefix": "group", "consumergroup": "group", "producergroup": "group",
     "includeheaders": "includeProperties", "headers": "properties", "value": "body", "partition": "queueId",
     "offset": "queueOffset", "key": "keys", "tag": "tags", "sql": "sql92",
@@ -47,7 +47,15 @@ _NAMES_ELSEWHERE: Final = {
 _INSTEAD: Final = {
     "assign": "a read takes all queues of its topics: write topic, and startingOffsets for where each queue begins",
     "namespace": "write the names of topic and group as brokers know them, with the namespace in front: namespace%topic",
-    "kafka.security.protocol": "write tls and the options beside it, accessKey and secretKey",
+    "kafka.auto.offset.reset": "write startingOffsets",
+    "kafka.isolation.level": "leave it out: a broker shows no message before its commit",
+}
+# The same for all that begin with a prefix; the first that fits counts.
+_INSTEAD_OF_ALL: Final = {
+    "kafka.security.": "write tls and the options beside it, accessKey and secretKey",
+    "kafka.ssl.": "write tls and the options beside it",
+    "kafka.sasl.": "write accessKey, and secretKey or secretKeyFile",
+    "kafka.": "Kafka's client has this setting; leave it out, or look for it among the options",
 }
 NAME_PATTERN: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 _ADDRESS: Final = re.compile(r"[^\s/]+:[0-9]{1,9}")
@@ -67,12 +75,7 @@ class GivenOptions:
         for key, value in sorted(options.items(), key=lambda item: not item[0].lower().startswith(CATALOG_PREFIX)):
             name = _NAMES.get(key.lower().removeprefix(CATALOG_PREFIX))
             if name is None:
-                near = our_name_for(key, OPTION_OF) or next(
-                    (_NAMES[close] for close in difflib.get_close_matches(key.lower(), _NAMES, 1)), None
-                )
-                known = f"did you mean {near}?" if near else f"known are {', '.join(sorted(OPTION_OF))}"
-                known = _INSTEAD.get(key.lower(), known)
-                raise ConfigurationError(f"option {key!r} is unknown to the rocketmq data source; {known}")
+                raise _unknown(key[len(CATALOG_PREFIX) :] if key.lower().startswith(CATALOG_PREFIX) else key)
             self._values[name] = plain_value(value)
 
     def __str__(self) -> str:
@@ -188,6 +191,19 @@ class GivenOptions:
 
             check_time_ms(name, ms, or_zero=True)
         return ms
+
+
+def _unknown(key: str) -> ConfigurationError:
+    word = key.lower()
+    known = _INSTEAD.get(word)
+    if known is None and (near := our_name_for(word, OPTION_OF)) is not None:
+        known = f"did you mean {near}?"
+    if known is None:
+        known = next((what for prefix, what in _INSTEAD_OF_ALL.items() if word.startswith(prefix)), None)
+    if known is None:
+        near = next((_NAMES[close] for close in difflib.get_close_matches(word, _NAMES, 1)), None)
+        known = f"did you mean {near}?" if near else f"known are {', '.join(sorted(OPTION_OF))}"
+    return ConfigurationError(f"option {key!r} is unknown to the rocketmq data source; {known}")
 
 
 def _moment_ms(text: str) -> int | None:

@@ -122,6 +122,13 @@ def fetch_offsets(
     by_time = offsets_by_time(cluster, bounds, times_ms, options.group) if times_ms else {}
     asked = [queue for queue in bounds if bound.kind == "group" or queue.topic.startswith(RETRY_PREFIX)]
     committed = committed_offsets(cluster, options.group, asked) if asked else {}
+    if bound.kind == "group" and options.group_offsets_fallback != "error":
+        fresh = [queue for queue in asked if queue not in committed and not queue.topic.startswith(RETRY_PREFIX)]
+        if fresh:
+            log.warning(
+                "group %s has committed nothing for %d of %d queues, the first is %s; they are read from %s (groupOffsetsFallback)",
+                *(options.group, len(fresh), len(asked), fresh[0], options.group_offsets_fallback),
+            )
     return BrokerOffsets(bounds, by_time, committed)
 
 
