@@ -31,3 +31,27 @@ def test_a_stream_with_a_checkpoint_waits_and_goes_on_where_it_was(mq: EmbeddedR
         ask(readers(**NOBODY, brokerunavailable="fail"), end)
     send(mq, 3, 4)
     assert next_batch(readers(), end)[1] == [3, 4]
+
+
+def test_nobody_waits_for_a_server_in_silence(
+    mq: EmbeddedRocketMQ, readers: Readers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("spark.cluster.cluster", "client.read.queue_reader"):
+        monkeypatch.setattr(f"sprocketmq.{module}._QUIET_S", 0.1)
+    waiting = {**NOBODY, "retrytimeoutms": "1s"}
+    reader = readers(**waiting)
+    with pytest.raises(NetworkError, match=SAYS):
+        ask(reader, reader.initialOffset())
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning.startswith("trying for 0 s more (retryTimeoutMs): " + SAYS)
+    caplog.clear()
+    send(mq, 0, 1, 2)
+    there = readers(startingoffsets="earliest")
+    start = there.initialOffset()
+    end = ask(there, start)
+    (partition,) = there.partitions(start, end)
+    with pytest.raises(NetworkError, match=SAYS):
+        list(readers(**waiting).read(partition))  # a task
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning.startswith("reading flights/broker-a/")
+    assert warning.endswith(SAYS + "?")

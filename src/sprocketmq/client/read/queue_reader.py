@@ -27,6 +27,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -72,12 +73,17 @@ if TYPE_CHECKING:
 
 __all__ = ["PulledChunk", "QueueReader"]
 
+log = logging.getLogger("sprocketmq.client")
+
 OffsetMoved = Callable[[MessageQueue, int, int, int], None]
 
 _LONGEST_SEGMENT: Final = 4096
 _GROWS_EVERY: Final = 16
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
+# How long a pull is retried without a word, and how often that is said after that.
+_QUIET_S: Final = 3.0
+_SAID_EACH_S: Final = 30.0
 # A broker builds its consume queues a moment after its log, so for this time an empty answer may mean "not yet".
 _SETTLE_S: Final = 5.0
 _QUEUE_OFFSET: Final = RECORD.subset("queue_offset")
@@ -189,6 +195,7 @@ class QueueReader:
         self._max_messages = max_messages
         self._pulls_in_flight = check_range("pulls_in_flight", pulls_in_flight, 1, 0x7FFFFFFF)
         self._timeout_ms = check_range("timeout_ms", timeout_ms, 1, 0x7FFFFFFF)
+        self._say_again_s = 0.0
         self._retry_timeout_ms = check_range("retry_timeout_ms", retry_timeout_ms, 0, 0x7FFFFFFF)
         self._on_offset_moved = on_offset_moved or _raise_moved
         self._ranges = deque(
@@ -396,7 +403,8 @@ class QueueReader:
         """One pull, retried while the broker does not answer; also returns whether a replica answered."""
         assert self._api is not None
         count = self._max_messages if self._filtered else min(self._max_messages, limit - at)
-        deadline_s = time.monotonic() + self._retry_timeout_ms / 1000
+        began_s = time.monotonic()
+        deadline_s = began_s + self._retry_timeout_ms / 1000
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
@@ -412,9 +420,13 @@ class QueueReader:
                     timeout_ms=self._timeout_ms,
                 )
                 return pulled, is_replica
-            except (NetworkError, RequestTimeout, SystemBusy, SignatureRefused):
-                if time.monotonic() + pause_s > deadline_s:
+            except (NetworkError, RequestTimeout, SystemBusy, SignatureRefused) as error:
+                now_s = time.monotonic()
+                if now_s + pause_s > deadline_s:
                     raise
+                if now_s >= max(self._say_again_s, began_s + _QUIET_S):
+                    self._say_again_s = now_s + _SAID_EACH_S
+                    log.warning("reading %s, trying for %d s more: %s", queue, deadline_s - now_s, error)
             self._broker_addresses.clear()  # the broker may have moved
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)

@@ -16,6 +16,7 @@ Modules that send requests through it: ``queue_bounds`` (smallest and next offse
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import re
 import time
@@ -55,6 +56,8 @@ from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["Cluster", "is_apache_4", "is_system_topic", "is_transient"]
 
+log = logging.getLogger("sprocketmq.spark")
+
 T = TypeVar("T")
 
 _PERM_READ: Final = 4
@@ -62,6 +65,9 @@ _ROUTE_AGE_S: Final = 10.0
 _NO_ROUTE_AGE_S: Final = 1.0
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 2.0
+# How long a request is retried without a word, and how often it is said after that.
+_QUIET_S: Final = 3.0
+_SAID_EACH_S: Final = 30.0
 # Requests that one call of ``gather`` keeps in flight.
 _IN_FLIGHT: Final = 128
 _TOPIC_OF_EACH_BROKER: Final = "SELF_TEST_TOPIC"
@@ -93,6 +99,7 @@ class _Connections:
         self.api = RemotingApi(self.pool, NameServers(self.pool, parse_addresses(namesrv_addr)))
         self.routes: dict[str, _Route] = {}
         self.retry_topics: set[tuple[str, str]] = set()  # group and broker behind a proxy that has its retry topic
+        self.say_again_s = 0.0
         self.by_retry_timeout: weakref.WeakValueDictionary[int, Cluster] = weakref.WeakValueDictionary()
         close_when_dropped(self, self.engine, self.pool.aclose)
 
@@ -271,14 +278,19 @@ class Cluster:
             max_retry_ms: the longest time to retry, if that is less than ``retry_timeout_ms``.
         """
         max_retry_ms = self.retry_timeout_ms if max_retry_ms is None else min(max_retry_ms, self.retry_timeout_ms)
-        deadline_s = time.monotonic() + max_retry_ms / 1000
+        began_s = time.monotonic()
+        deadline_s = began_s + max_retry_ms / 1000
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
                 return await ask()
             except RocketMQError as error:
-                if not is_transient(error) or time.monotonic() + pause_s > deadline_s:
+                now_s = time.monotonic()
+                if not is_transient(error) or now_s + pause_s > deadline_s:
                     raise
+                if now_s - began_s >= _QUIET_S and now_s >= self._connections.say_again_s:
+                    self._connections.say_again_s = now_s + _SAID_EACH_S
+                    log.warning("trying for %d s more (retryTimeoutMs): %s", deadline_s - now_s, error)
             self.forget_routes()  # a broker may have moved
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
