@@ -7,7 +7,8 @@ import struct
 import zlib
 from collections.abc import Mapping
 
-from sprocketmq.core.cluster.namesrv_table import NamesrvTable, RegistrationResult, TopicRegistration
+from sprocketmq.core.cluster.namesrv_table import NamesrvTable
+from sprocketmq.core.cluster.registration import RegistrationResult, TopicRegistration
 from sprocketmq.wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig
 from sprocketmq.wire.text import fastjson
 

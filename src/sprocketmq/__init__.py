@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from sprocketmq.client.listener_signals import RetryLater as RetryLater
     from sprocketmq.client.metrics import ClientMetrics as ClientMetrics
     from sprocketmq.client.observe.tracing import OpenTelemetryHook as OpenTelemetryHook
+    from sprocketmq.client.produce.async_producer import AsyncProducer as AsyncProducer
     from sprocketmq.client.produce.async_transaction_producer import (
         AsyncTransactionProducer as AsyncTransactionProducer,
     )
     from sprocketmq.client.produce.async_transaction_producer import TransactionSendResult as TransactionSendResult
-    from sprocketmq.client.produce.producer import AsyncProducer as AsyncProducer
     from sprocketmq.client.produce.producer import Producer as Producer
     from sprocketmq.client.produce.transaction_producer import TransactionProducer as TransactionProducer
     from sprocketmq.client.read.queue_reader import QueueReader as QueueReader
@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.settings.values import json_serializer as json_serializer
     from sprocketmq.client.settings.values import text_deserializer as text_deserializer
     from sprocketmq.client.settings.values import text_serializer as text_serializer
-    from sprocketmq.core.consume.consume_progress import ConsumeFromWhere as ConsumeFromWhere
     from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
     from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus as ConsumeOrderlyStatus
     from sprocketmq.core.group.allocation import AllocateAveragely as AllocateAveragely
@@ -108,6 +107,7 @@ if TYPE_CHECKING:
     from sprocketmq.errors import TooMuchRequest as TooMuchRequest
     from sprocketmq.errors import TopicNotExist as TopicNotExist
     from sprocketmq.errors import ValueDeserializationError as ValueDeserializationError
+    from sprocketmq.wire.bodies import ConsumeFromWhere as ConsumeFromWhere
     from sprocketmq.wire.bodies import MessageModel as MessageModel
     from sprocketmq.wire.bodies import SubscriptionGroupConfig as SubscriptionGroupConfig
     from sprocketmq.wire.bodies import TopicConfig as TopicConfig

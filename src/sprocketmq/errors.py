@@ -29,32 +29,6 @@ Any other exception that leaves this package is a bug. A message is one sentence
 
 from __future__ import annotations
 
-__all__ = [
-    "ClosedError",
-    "ConfigurationError",
-    "ConnectFailed",
-    "ConnectionLost",
-    "FrameTooLarge",
-    "GroupNotExist",
-    "NetworkError",
-    "NoPermission",
-    "ProtocolError",
-    "RemoteError",
-    "RequestNotServed",
-    "RequestTimeout",
-    "RocketMQError",
-    "SignatureRefused",
-    "StoreCorrupt",
-    "StoreError",
-    "StoreLocked",
-    "StoreNotWritable",
-    "SystemBusy",
-    "TooMuchRequest",
-    "TopicNotExist",
-    "ValueDeserializationError",
-    "described",
-]
-
 
 class RocketMQError(Exception):
     """Root of everything that this package raises on purpose."""

@@ -12,8 +12,6 @@ from typing import Final
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["extra_of", "missing_extra", "needs_extra"]
-
 # Packages whose import name differs from their name at the package index.
 _INSTALLED_AS: Final = {
     "opentelemetry": "opentelemetry-api",

@@ -13,8 +13,6 @@ import logging
 import re
 from typing import Final
 
-__all__ = ["LOGGERS", "EscapedArguments", "Lines", "escaped"]
-
 LOGGERS: Final = (
     "sprocketmq.broker",
     "sprocketmq.cli",

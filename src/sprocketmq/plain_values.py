@@ -10,8 +10,6 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-__all__ = ["plain_int", "plain_text", "plain_value"]
-
 
 def plain_text(text: str) -> str:
     """The same characters as a ``str``."""

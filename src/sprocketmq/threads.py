@@ -17,8 +17,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Final, Generic, TypeVar
 
-__all__ = ["ClaimedWork", "submit"]
-
 T = TypeVar("T")
 
 

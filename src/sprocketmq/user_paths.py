@@ -8,8 +8,6 @@ from pathlib import Path
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["user_path"]
-
 
 def user_path(path: str | os.PathLike[str]) -> Path:
     """``path`` with the home directory in the place of ``~``.

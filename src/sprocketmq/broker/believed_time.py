@@ -8,8 +8,6 @@ from typing import Final
 
 from sprocketmq.net.process.clock import Clock
 
-__all__ = ["BelievedTime"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _BELIEVED_JUMP_MS: Final = 3_600_000

@@ -37,8 +37,6 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.requests.declaration import Peer
 from sprocketmq.wire.requests.readers import READERS
 
-__all__ = ["Broker"]
-
 _SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 _PULLS: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 

@@ -13,8 +13,6 @@ from typing import Final, NamedTuple, TypeVar
 
 from sprocketmq.wire.bodies.body import Body
 
-__all__ = ["CHUNK_SIZE", "LongTable", "encode_in_chunks", "in_chunks"]
-
 T = TypeVar("T")
 
 CHUNK_SIZE: Final = 500

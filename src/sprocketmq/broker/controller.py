@@ -82,8 +82,6 @@ from sprocketmq.store import (
 from sprocketmq.wire.frames.command import FLAG_ONEWAY, Command
 from sprocketmq.wire.records.record import RecordView
 
-__all__ = ["BrokerController", "Handler"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 SYNC_MASTER: Final = "SYNC_MASTER"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sprocketmq.broker.settings.config_store import ConfigStore
     from sprocketmq.net.process.clock import Clock
 
-__all__ = ["Housekeeping"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _ROUND_INTERVAL_MS: Final = 10_000  # ClientHousekeepingService, and cleanResourceInterval

@@ -26,8 +26,6 @@ from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import FLAG_ONEWAY, Command, response
 
-__all__ = ["MOST_WAITING", "LateLibraries", "Library", "is_loaded", "once_loaded"]
-
 MOST_WAITING: Final = 1_000
 
 

@@ -21,8 +21,6 @@ from sprocketmq.wire.text.java_properties import parse_properties
 if TYPE_CHECKING:
     from sprocketmq.broker.settings.config import NetworkConfig
 
-__all__ = ["client_tls_of", "limits_of", "queued_bytes_of", "tls_of", "watched_certificates"]
-
 _QUEUED_SHARE: Final = 16
 _LEAST_QUEUED_BYTES: Final = 64 << 20
 _MOST_QUEUED_BYTES: Final = 512 << 20

@@ -18,8 +18,6 @@ from sprocketmq.wire import requests
 from sprocketmq.wire.frames.command import encode_command
 from sprocketmq.wire.headers import NotifyConsumerIdsChangedRequestHeader
 
-__all__ = ["MemberNotices"]
-
 _NOBODY: Final[tuple[Connection, ...]] = ()
 
 

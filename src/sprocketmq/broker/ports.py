@@ -13,8 +13,6 @@ from typing import Final
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.server import Server
 
-__all__ = ["Ports"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _TRIES: Final = 20  # to find a port whose lower neighbour is free too, if any port may be used

@@ -15,8 +15,6 @@ from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.record import Host, RecordView
 
-__all__ = ["copy_of_record", "redirect"]
-
 _ALREADY: Final = b"REAL_"  # in the names of both properties
 _END: Final = b"\x02"
 

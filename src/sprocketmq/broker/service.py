@@ -18,8 +18,6 @@ from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
-__all__ = ["Interceptor", "Part", "Periodic", "Service"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 S = TypeVar("S", bound="Service")

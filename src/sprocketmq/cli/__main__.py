@@ -10,8 +10,6 @@ import sys
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.extras import needs_extra
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command line, or name the extra to install: pip also installs the script when its libraries are missing."""

@@ -15,8 +15,6 @@ from sprocketmq.spark.options.access import Access
 from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["drop", "finish", "move", "show"]
-
 _PARTS: Final = 3
 _PATIENCE_MS: Final = 5_000
 

@@ -17,8 +17,6 @@ from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import HandoverStatus
 from sprocketmq.wire.headers import HandoverRequestHeader
 
-__all__ = ["hand_over"]
-
 _TIMEOUT_MS: Final = 5_000
 _LOOK_S: Final = 0.1
 _GRACE_S: Final = 5.0

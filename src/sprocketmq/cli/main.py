@@ -25,8 +25,6 @@ from sprocketmq.extras import extra_of, missing_extra
 from sprocketmq.logs import escaped
 from sprocketmq.version import __version__
 
-__all__ = ["app", "main"]
-
 FAILED: Final = 1
 USAGE: Final = 2
 PARTLY: Final = 4

@@ -18,8 +18,6 @@ from sprocketmq.core.replay.story_records import Delivery, Stall, StoryEvent
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.logs import escaped
 
-__all__ = ["replay_record"]
-
 _SHOWN: Final = 10
 _SHOWN_STALL_MS: Final = 1_000
 

@@ -13,8 +13,6 @@ from sprocketmq.cli.frame.command_line import options
 from sprocketmq.cli.frame.target import Target, connects, connects_without_timeout, may_connect
 from sprocketmq.cli.frame.values import DURATION
 
-__all__ = ["broker_run", "console", "demo", "handover", "namesrv", "serve"]
-
 _PORT: Final = click.IntRange(0, 65535)
 
 

@@ -13,8 +13,6 @@ from sprocketmq.spark.transactions.ledger_merge import merge_ledger
 from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessages
 
-__all__ = ["merge_ledgers", "settle_half_messages"]
-
 
 def settle_half_messages(
     group: str,

@@ -11,8 +11,6 @@ import click
 from sprocketmq.cli.frame.command_line import CommandGroup, options
 from sprocketmq.cli.frame.target import Target, connects_without_timeout
 
-__all__ = ["merge_ledger", "settle", "spark_checkpoint"]
-
 
 @click.command()
 @click.option("--group", required=True, help="The producer group of the write (its option 'group').")

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from sprocketmq.core.quantities import counted
 from sprocketmq.logs import escaped
-from sprocketmq.store.tools.check import Problem, StoreSummary, check_directory
+from sprocketmq.store.tools.check import check_directory
+from sprocketmq.store.tools.check_report import Problem, StoreSummary
 from sprocketmq.user_paths import user_path
-
-__all__ = ["check_store"]
 
 
 def check_store(directory: Path, as_json: bool) -> int:

@@ -11,8 +11,6 @@ import click
 
 from sprocketmq.cli.frame.command_line import CommandGroup
 
-__all__ = ["replay", "store"]
-
 
 @click.command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))

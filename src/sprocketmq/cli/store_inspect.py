@@ -13,8 +13,6 @@ from sprocketmq.logs import escaped
 from sprocketmq.store.tools.inspect import StoreInspector
 from sprocketmq.user_paths import user_path
 
-__all__ = ["inspect_store"]
-
 _TIMES = ("born_timestamp_ms", "store_timestamp_ms")
 
 

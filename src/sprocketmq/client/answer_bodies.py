@@ -17,8 +17,6 @@ from sprocketmq.threads import submit
 from sprocketmq.wire.frames.command import Buffer, Command
 from sprocketmq.wire.requests.declaration import B, Request
 
-__all__ = ["answer_body", "decoded", "off_loop"]
-
 T = TypeVar("T")
 
 _SHORT_BYTES: Final = 16 * 1024  # half a millisecond at most

@@ -39,8 +39,6 @@ from sprocketmq.errors import ClosedError, ConfigurationError
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["EXIT_TIMEOUT_S", "AsyncClient", "Parts", "in_order", "unreferenced_clients"]
-
 log = logging.getLogger("sprocketmq.client")
 
 EXIT_TIMEOUT_S: Final = 5.0

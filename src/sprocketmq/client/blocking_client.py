@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.async_client import AsyncClient
 
-__all__ = ["BlockingClient"]
-
 T = TypeVar("T")
 
 

@@ -38,20 +38,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.results import SendResult
     from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 
-__all__ = [
-    "CheckForbiddenHook",
-    "ConsumeMessageContext",
-    "ConsumeMessageHook",
-    "EndTransactionContext",
-    "EndTransactionHook",
-    "FilterMessageContext",
-    "FilterMessageHook",
-    "Hooks",
-    "SendMessageContext",
-    "SendMessageHook",
-    "run_callback",
-]
-
 log = logging.getLogger("sprocketmq.client")
 
 

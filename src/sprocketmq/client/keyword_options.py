@@ -16,10 +16,9 @@ from sprocketmq.client.remoting.queue_choice import QueueSelector
 from sprocketmq.client.results import ServerOutage
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
 from sprocketmq.client.settings.values import Deserializers, Serializers
-from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
 from sprocketmq.core.group.allocation import AllocationStrategy, MachineRoomResolver
 from sprocketmq.net.process.clock import Clock
-from sprocketmq.wire.bodies import MessageModel
+from sprocketmq.wire.bodies import ConsumeFromWhere, MessageModel
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [

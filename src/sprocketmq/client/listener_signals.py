@@ -23,8 +23,6 @@ from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS, DelayLevels
 from sprocketmq.errors import ValueDeserializationError
 
-__all__ = ["DeadLetter", "ListenerSignal", "RetryLater", "reason_of"]
-
 _LONGEST_MS: Final = 366 * 86_400_000
 
 

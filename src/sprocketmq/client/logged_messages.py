@@ -9,8 +9,6 @@ from typing import Final
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt
 
-__all__ = ["logged_message", "logged_messages"]
-
 _SHOWN: Final = 5
 
 

@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from sprocketmq.client.consume.pull_consumer import PullConsumer
     from sprocketmq.client.consume.push_consumer import PushConsumer
     from sprocketmq.client.consume.running_consumer import RunningConsumer
-    from sprocketmq.client.produce.producer import AsyncProducer, Producer
+    from sprocketmq.client.produce.async_producer import AsyncProducer
+    from sprocketmq.client.produce.producer import Producer
 
     Watched: TypeAlias = AsyncProducer | Producer | AsyncPushConsumer | PushConsumer | AsyncPullConsumer | PullConsumer
-
-__all__ = ["ClientMetrics"]
 
 T = TypeVar("T")
 

@@ -18,8 +18,6 @@ from sprocketmq.errors import ConnectFailed, NetworkError, RequestTimeout
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire.frames.command import Command
 
-__all__ = ["MOST_AT_ONCE", "MOST_OPEN", "Reach"]
-
 MOST_AT_ONCE: Final = 32
 MOST_OPEN: Final = 64
 _PAUSE_S: Final = 5.0

@@ -23,8 +23,6 @@ from sprocketmq.wire.records.message import MessageExt, V
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["ReceivedMessage", "Verdict", "check_one_verdict", "received_message"]
-
 
 class Verdict(Enum):
     """The decision about a delivery."""

@@ -8,23 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sprocketmq.core.consume.consume_result import ALL_ACKED, ConsumeConcurrentlyStatus
+from sprocketmq.core.consume.consume_result import ALL_ACKED
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
     from sprocketmq.client.listener_signals import ListenerSignal
     from sprocketmq.core.consume.pull_cursor import PullStatus
-
-__all__ = [
-    "ConsumeConcurrentlyContext",
-    "ConsumeConcurrentlyStatus",
-    "ConsumeOrderlyContext",
-    "PullResult",
-    "SendResult",
-    "SendStatus",
-    "ServerOutage",
-]
 
 
 class SendStatus(str, Enum):

@@ -20,8 +20,6 @@ from sprocketmq.console.pages.page import ConsoleParts, Refused
 from sprocketmq.console.safety.headers import PAGE
 from sprocketmq.console.safety.hosts import Hosts
 
-__all__ = ["make_app"]
-
 _STATIC: Final = Path(__file__).parent / "static"
 
 

@@ -18,8 +18,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sprocketmq.net.process.descriptors import connection_share
 
-__all__ = ["MOST_CONNECTIONS", "READ_WITHIN_S", "REQUEST_WITHIN_S", "BoundedHttp"]
-
 MOST_CONNECTIONS: Final = 128
 REQUEST_WITHIN_S: Final = 15.0
 READ_WITHIN_S: Final = 60.0

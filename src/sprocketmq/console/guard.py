@@ -24,8 +24,6 @@ from sprocketmq.console.safety.hosts import Hosts
 from sprocketmq.console.safety.sessions import Sessions
 from sprocketmq.console.show.templates import Templates
 
-__all__ = ["MOST_FORM_BYTES", "SIGN_IN", "Guard"]
-
 MOST_FORM_BYTES: Final = 2 << 20
 SIGN_IN: Final = "/sign-in"
 _STATIC: Final = "/static/"

@@ -25,8 +25,6 @@ from sprocketmq.console.show.templates import Templates
 from sprocketmq.console.watch.watcher import Watcher
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["ConsoleServer"]
-
 log = logging.getLogger("sprocketmq.console")
 
 _LEAVE_WITHIN_S: Final = 3

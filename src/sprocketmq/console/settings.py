@@ -15,8 +15,6 @@ from sprocketmq.errors import ConfigurationError
 if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import CommonOptions
 
-__all__ = ["ConsoleSettings", "compiled_masks"]
-
 _LEAST_INTERVAL_MS: Final = 500
 
 

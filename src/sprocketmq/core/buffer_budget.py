@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-__all__ = ["BufferBudget"]
-
 K = TypeVar("K")
 
 

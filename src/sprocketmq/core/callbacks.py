@@ -19,8 +19,6 @@ from typing import Any, TypeGuard
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["check_callback", "is_async"]
-
 
 def check_callback(name: str, value: object, parameters: str, advice: str = "", *, may_be_async: bool = False) -> None:
     """Check that ``value`` can be called with the arguments that it will get, all by position.

@@ -12,8 +12,6 @@ Laws
 
 from __future__ import annotations
 
-__all__ = ["CoalescedRuns"]
-
 
 class CoalescedRuns:
     """The runs of one kind of work. Times are the driver's, in milliseconds."""

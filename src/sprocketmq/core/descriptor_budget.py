@@ -17,8 +17,6 @@ from __future__ import annotations
 import sys
 from typing import Final, NamedTuple
 
-__all__ = ["MAPPING_TAKES_ONE", "DescriptorShares", "descriptor_shares"]
-
 MAPPING_TAKES_ONE: Final = sys.platform == "win32" or (
     sys.version_info < (3, 13) and not (sys.platform.startswith("linux") and sys.implementation.name == "cpython")
 )

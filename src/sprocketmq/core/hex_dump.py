@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-__all__ = ["hex_dump"]
-
 
 def hex_dump(body: bytes) -> str:
     """Lines of offset, hexadecimal digits and printable ASCII characters; other bytes are shown as ``.``."""

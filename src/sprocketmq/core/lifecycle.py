@@ -32,8 +32,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["LifeState", "Lifecycle", "ShutdownStep", "StartStep"]
-
 
 class LifeState(Enum):
     """Where a client is in its life."""

@@ -28,8 +28,6 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
-__all__ = ["LongPoll", "ParkedPull"]
-
 R = TypeVar("R")
 
 

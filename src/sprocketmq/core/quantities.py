@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-__all__ = ["counted", "duration"]
-
 
 def counted(count: int, one: str, many: str | None = None) -> str:
     """A number and its noun: ``1 message``, ``3,000 messages``; ``many`` is the plural, default ``one`` with an s."""

@@ -12,29 +12,6 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-__all__ = [
-    "HALF_TOPIC",
-    "MAX_NAME_LENGTH",
-    "MAX_QUEUES",
-    "MAX_RETRY_TOPIC_LENGTH",
-    "MAX_TEXT_LENGTH",
-    "MAX_TOPIC_LENGTH",
-    "OP_TOPIC",
-    "PREDEFINED_GROUPS",
-    "SYSTEM_GROUP_PREFIX",
-    "TRANS_CHECK_MAX_TIME_TOPIC",
-    "UNDELIVERABLE_TOPIC",
-    "control_character_problem",
-    "group_name_problem",
-    "harmful_name_problem",
-    "is_system_group",
-    "is_system_topic",
-    "name_problem",
-    "queue_number_problem",
-    "text_problem",
-    "topic_name_problem",
-]
-
 # Topics of the broker's own (TopicValidator, TransactionalMessageUtil). The last one is ours.
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"

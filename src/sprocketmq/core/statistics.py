@@ -28,8 +28,6 @@ import msgspec
 
 from sprocketmq.wire.bodies import ConsumeStatus
 
-__all__ = ["ConsumerStatistics", "Measure", "Window", "WindowTotals"]
-
 
 class Measure(Enum):
     """What is counted; Java's names."""

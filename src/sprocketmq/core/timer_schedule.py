@@ -29,18 +29,6 @@ from msgspec import Struct
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records import properties as props
 
-__all__ = [
-    "DEFAULT_PRECISION_MS",
-    "DEFAULT_ROLL_WINDOW_SLOTS",
-    "TIMER_TOPIC",
-    "TimerRules",
-    "asked_deliver_ms",
-    "flow_control_refuses",
-    "is_timer",
-    "java_long",
-    "without_timer",
-]
-
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 DEFAULT_PRECISION_MS: Final = 1000
 DEFAULT_ROLL_WINDOW_SLOTS: Final = 2 * 24 * 3600

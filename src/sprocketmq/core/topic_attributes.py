@@ -18,8 +18,6 @@ from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["GROUP_ATTRIBUTES", "TOPIC_ATTRIBUTES", "Attribute", "alter", "parse_changes"]
-
 
 class Attribute(Struct, frozen=True):
     """What a value may be, and whether it may change later."""

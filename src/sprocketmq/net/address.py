@@ -7,16 +7,6 @@ import socket
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = [
-    "address_of",
-    "announced_host",
-    "broker_given_as_name_server",
-    "joined_address",
-    "local_ip",
-    "name_server_given_as_broker",
-    "packed_address",
-]
-
 
 def announced_host(bind_host: str, broker_ip: str) -> str:
     """The address to report to clients: ``broker_ip`` if set, else the bound one, or one of this machine if bound to all.

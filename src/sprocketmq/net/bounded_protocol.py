@@ -29,8 +29,6 @@ from sprocketmq.net.output.queued_bytes import COUNTED_IN_BYTES, COUNTED_OUT_BYT
 from sprocketmq.net.output.write_turns import WriteTurns
 from sprocketmq.wire.frames.frame import FrameDecoder, Span
 
-__all__ = ["TLS_BUFFER_BYTES", "BoundedProtocol"]
-
 TLS_BUFFER_BYTES: Final = 512 * 1024
 """What asyncio and uvloop keep for a connection over TLS: encrypted bytes that were read, and OpenSSL's input (256 KiB each)."""
 _MOST_KINDS: Final = 4096  # notices of further kinds are dropped, like pushes

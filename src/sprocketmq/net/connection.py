@@ -57,16 +57,6 @@ from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder, Span
 from sprocketmq.wire.frames.raw_command import HeaderReader
 from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS
 
-__all__ = [
-    "CLIENT_ANSWER_READERS",
-    "Connection",
-    "RequestHandler",
-    "SlowLog",
-    "bytes_while_waiting",
-    "close_all",
-    "text_bytes",
-]
-
 log = logging.getLogger("sprocketmq.net")
 # One log for all connections: a peer that sends noise sends a lot of it, and must not fill the disk with log lines.
 _bad_bytes: Final = RateLimitedLog(log)

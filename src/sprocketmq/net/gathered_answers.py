@@ -8,8 +8,6 @@ from types import TracebackType
 
 from sprocketmq.net.connection import Connection
 
-__all__ = ["GatheredAnswers"]
-
 log = logging.getLogger("sprocketmq.net")
 
 

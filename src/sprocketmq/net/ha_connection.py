@@ -21,8 +21,6 @@ from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.net.output.write_pieces import write_pieces
 from sprocketmq.net.process.descriptors import ConnectionShare, connection_share
 
-__all__ = ["HaConnection", "HaServer"]
-
 _REPORT: Final = struct.Struct(">q")
 _HEAD: Final = struct.Struct(">qi")
 _HIGH_WATER_BYTES: Final = 1024 * 1024

@@ -32,8 +32,6 @@ from sprocketmq.wire.frames.command import Command
 if TYPE_CHECKING:
     from sprocketmq.wire.frames.acl_signature import Credentials
 
-__all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "RenewableCredentials", "split_address"]
-
 # NettyClientConfig.connectTimeoutMillis
 CONNECT_TIMEOUT_MS: Final = 3_000
 # A key of a connection's state: when it was opened, until something has arrived.
@@ -228,7 +226,7 @@ class ConnectionPool:
         connection: Connection, command: Command, refusal: Command, timeout_ms: int, keys: RenewableCredentials
     ) -> Command:
         # Other requests may have read the new keys meanwhile, so check whether this one would now be signed differently.
-        from sprocketmq.wire.frames.acl_signature import SIGNATURE
+        from sprocketmq.wire.frames.command import SIGNATURE
 
         refused = command.ext_fields.get(SIGNATURE)
         keys.reread()
@@ -409,11 +407,8 @@ def _signing(
     """The credentials, if they can change, and the function that signs a request."""
     if credentials is None:
         return None, None
-    from sprocketmq.wire.frames.acl_signature import (  # imported only if requests are signed
-        SECURITY_TOKEN,
-        Credentials,
-        signed_fields,
-    )
+    from sprocketmq.wire.frames.acl_signature import Credentials, signed_fields
+    from sprocketmq.wire.frames.command import SECURITY_TOKEN
 
     def add_signature(command: Command, keys: Credentials) -> None:
         command.ext_fields = signed_fields(

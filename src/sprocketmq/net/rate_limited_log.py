@@ -6,8 +6,6 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-__all__ = ["RateLimitedLog"]
-
 _INTERVAL_S: Final = 60.0
 
 

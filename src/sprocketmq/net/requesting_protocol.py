@@ -25,8 +25,6 @@ from sprocketmq.wire.frames.command import Command, encode_command
 from sprocketmq.wire.frames.frame import FrameDecoder
 from sprocketmq.wire.send_frames import StoredAnswer, read_stored_answer
 
-__all__ = ["RequestingProtocol"]
-
 log = logging.getLogger("sprocketmq.net")
 
 # A write costs some 15 us with the wakening of the peer. Larger groups would save little more, and keep the peer idle meanwhile.

@@ -27,8 +27,6 @@ from sprocketmq.net.tls_listener import TlsListener
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES
 from sprocketmq.wire.frames.raw_command import HeaderReader
 
-__all__ = ["Limits", "Server"]
-
 log = logging.getLogger("sprocketmq.net")
 
 _BACKLOG: Final = 1024

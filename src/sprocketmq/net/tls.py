@@ -25,8 +25,6 @@ from typing import Final, Literal
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.extras import missing_extra
 
-__all__ = ["HANDSHAKE_BYTE", "ServerTls", "TlsSettings"]
-
 log = logging.getLogger("sprocketmq.net")
 
 HANDSHAKE_BYTE: Final = 0x16

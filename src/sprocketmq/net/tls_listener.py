@@ -23,8 +23,6 @@ from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.tls import HANDSHAKE_BYTE, ServerTls
 from sprocketmq.net.tls_reads import TlsReads, read_buffer
 
-__all__ = ["TlsListener"]
-
 log = logging.getLogger("sprocketmq.net")
 
 _HANDSHAKE_TIMEOUT_S: Final = 10.0  # netty's default

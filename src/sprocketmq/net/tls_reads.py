@@ -13,8 +13,6 @@ from typing import Final
 
 from sprocketmq.net.connection import Connection
 
-__all__ = ["TlsReads", "read_buffer"]
-
 _READ_BYTES: Final = 256 * 1024
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 
-__all__ = ["WaitingLine"]
-
 
 class WaitingLine:
     """One line. ``length`` counts callers that wait, or were woken and have not continued; ``is_open``: no caller waits any more."""

@@ -19,8 +19,6 @@ from sprocketmq.wire.codes import request_name
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.send_frames import StoredAnswer
 
-__all__ = ["WaitingRequests"]
-
 # Its future, its deadline in seconds of the loop's clock, the timeout and the request code for the error, and whether it is a send that
 # accepts a stored answer.
 _Waiting = tuple["asyncio.Future[Any]", float, int, int, bool]

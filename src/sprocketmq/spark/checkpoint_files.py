@@ -31,8 +31,6 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.offsets import StreamOffset, queues_from_json, queues_to_json
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["SourceLine", "StreamCheckpoint"]
-
 _VERSION: Final = "v1"
 _KEPT: Final = "sprocketmq-before"
 _NOT_A_SOURCE: Final = "-"

@@ -25,17 +25,6 @@ from typing import Any, Final, Literal, get_args
 from sprocketmq.errors import RocketMQError
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "DataLoss",
-    "Loss",
-    "QueueBounds",
-    "Reason",
-    "losses_from_json",
-    "losses_to_json",
-    "lost_counts",
-    "merge_losses",
-]
-
 Reason = Literal["deleted", "went back", "topic gone", "queue gone", "broker retired"]
 
 _WHY: Final[dict[Reason, str]] = {

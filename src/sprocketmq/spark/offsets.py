@@ -38,8 +38,6 @@ from sprocketmq.spark.losses import Loss, losses_from_json, losses_to_json
 from sprocketmq.spark.options.new_queue_start import NewQueueStart
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["VERSION", "QueueRange", "StreamOffset", "batch_ranges", "queues_from_json", "queues_to_json"]
-
 VERSION: Final = 1
 _SHOWN: Final = 200
 

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from sprocketmq.spark.read.stream_reader import StreamReader
     from sprocketmq.spark.write.writer import BatchWriter, StreamWriter
 
-__all__ = ["RocketMQDataSource", "message_schema"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 # A property that a catalog adds to those of a table (TableCatalog.PROP_PROVIDER).

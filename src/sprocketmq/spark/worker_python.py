@@ -19,8 +19,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, cast
 
-__all__ = ["use_this_python"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 _CHOICES: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")  # in Spark's order

@@ -27,8 +27,6 @@ from typing import Final, TypeVar
 from sprocketmq.errors import RocketMQError, StoreCorrupt
 from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
 
-__all__ = ["ConfigFile", "forget_tables", "load_config", "missing_tables", "never_noted", "replace_file", "save_config"]
-
 _serial = itertools.count()
 _noting = threading.Lock()
 _NAME_OF_ENTRY = re.compile(rb'"([^"\\]{1,255})"\s*:\s*\{')

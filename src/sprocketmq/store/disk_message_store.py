@@ -32,8 +32,6 @@ from sprocketmq.store.recovery.losses import Losses, Stop, judge, refusal_of, st
 from sprocketmq.store.recovery.recovery import Recovery
 from sprocketmq.store.services.flush import Flusher
 
-__all__ = ["DiskMessageStore"]
-
 _FOLDERS = ("consumequeue", "consumequeue_ext", "index", "config", "timerlog")
 _MOST_TO_INDEX_AT_CLOSE_BYTES = 1 << 30
 _RECORDS_AT_ONCE = 4_096

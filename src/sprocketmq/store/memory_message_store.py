@@ -11,8 +11,6 @@ from sprocketmq.store.message_store import NO_TOPICS, StoreConfig
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 from sprocketmq.store.queue_log_store import QueueLogStore
 
-__all__ = ["MemoryMessageStore"]
-
 _CONFIG = StoreConfig(mapped_file_size_commit_log=64 << 20, mapped_file_size_consume_queue=3_000 * UNIT_SIZE_BYTES)
 
 

@@ -30,22 +30,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.wire.records.batch_elements import BatchElements
 
-__all__ = [
-    "NO_TOPICS",
-    "AppendResult",
-    "BatchAppendResult",
-    "FlushDiskType",
-    "IndexHits",
-    "MessageStore",
-    "ReadResult",
-    "ReadStatus",
-    "StoreConfig",
-    "StoredBatch",
-    "StoredMessage",
-    "Unit",
-]
-
-
 NO_TOPICS: Final[Mapping[str, int]] = MappingProxyType({})
 
 

@@ -48,8 +48,6 @@ from sprocketmq.wire.records.record_layout import (
     RECORD,
 )
 
-__all__ = ["QueueLogStore"]
-
 _TRANSACTION_MASK = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
 _FIXED_BYTES = RECORD.size + PROPERTIES_LENGTH.size  # size of a record without topic, body and properties

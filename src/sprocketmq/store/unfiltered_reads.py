@@ -25,8 +25,6 @@ from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_LAYOUT
 from sprocketmq.store.recovery.entry_repair import repaired_units
 from sprocketmq.wire.records.record_layout import RECORD
 
-__all__ = ["read_at_once", "read_one_by_one"]
-
 _MOST_AT_ONCE = 1024  # the largest batch of a consumer (Java: pullBatchSize)
 _FEW = 64  # above this, neighbours are returned as one chunk even if not all records are neighbours
 _NO_VIEW = memoryview(b"")

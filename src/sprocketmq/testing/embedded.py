@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 else:
     C = TypeVar("C")
 
-__all__ = ["EmbeddedRocketMQ"]
-
 # The limit of a wait for sockets and worker threads, in real time.
 _PATIENCE_MS: Final = 30_000
 _POLL_S: Final = 0.002

@@ -38,8 +38,6 @@ from sprocketmq.wire.frames.command import (
     response,
 )
 
-__all__ = ["HEARTBEATS", "PULLS", "SENDS", "Fault", "FaultInjector"]
-
 # A client may use any of these codes for the same operation; a fault for the operation names all of them.
 SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 PULLS: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)

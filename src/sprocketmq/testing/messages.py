@@ -11,8 +11,6 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt
 
-__all__ = ["message"]
-
 _NOT_GIVEN: Final[Any] = object()
 
 

@@ -20,8 +20,6 @@ import pytest
 if TYPE_CHECKING:
     from sprocketmq.testing.embedded import EmbeddedRocketMQ
 
-__all__ = ["pytest_configure", "rocketmq"]
-
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(

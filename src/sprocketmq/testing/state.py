@@ -12,8 +12,6 @@ from sprocketmq.core.resource_names import is_system_group, is_system_topic
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, is_retry_topic, queue_of_delay_level
 from sprocketmq.wire.records.record import decode_records
 
-__all__ = ["broker_state"]
-
 _SHOWN = 8
 
 

@@ -9,16 +9,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = [
-    "ANNOUNCED_VERSION",
-    "LANGUAGE_CODES",
-    "LANGUAGE_NAMES",
-    "RequestCode",
-    "ResponseCode",
-    "Version",
-    "request_name",
-]
-
 
 class RequestCode(IntEnum):
     """What a request asks for (``org.apache.rocketmq.remoting.protocol.RequestCode``)."""

@@ -13,8 +13,6 @@ from sprocketmq.wire import requests
 from sprocketmq.wire.frames.command import encode_command
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
-__all__ = ["EndTransactionTemplate"]
-
 _pack_lengths: Final = struct.Struct(">ii").pack
 # Placeholder numbers that occur nowhere else in a header; the largest possible offset is 9.2e18.
 _QUEUE_MARK: Final = 9_137_415_926_535_897_932

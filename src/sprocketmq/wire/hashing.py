@@ -10,8 +10,6 @@ from functools import lru_cache
 from operator import mul
 from typing import Final
 
-__all__ = ["index_hash", "java_hash", "tags_code"]
-
 _MASK: Final = 0xFFFFFFFF
 _SHORT: Final = 64
 _POWERS: Final = tuple(pow(31, n, 1 << 32) for n in range(_SHORT + 1))

@@ -12,8 +12,6 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, Final
 
-__all__ = ["Layout"]
-
 _NUMPY_TYPES: Final = {"b": "i1", "B": "u1", "h": ">i2", "H": ">u2", "i": ">i4", "I": ">u4", "q": ">i8", "Q": ">u8"}
 
 

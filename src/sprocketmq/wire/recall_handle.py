@@ -18,8 +18,6 @@ from msgspec import Struct
 
 from sprocketmq.errors import ProtocolError
 
-__all__ = ["RecallHandle"]
-
 _VERSION: Final = "v1"
 _ALPHABET: Final = re.compile(r"[A-Za-z0-9_-]*={0,2}").fullmatch
 

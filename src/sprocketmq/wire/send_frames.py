@@ -25,8 +25,6 @@ from sprocketmq.wire.headers.send import SendMessageRequestHeaderV2, SendMessage
 if TYPE_CHECKING:
     from sprocketmq.wire.frames.acl_signature import Credentials
 
-__all__ = ["STORED_ANSWER_BEGINS", "SendTemplate", "StoredAnswer", "read_stored_answer"]
-
 STORED_ANSWER_BEGINS: Final = b'0,"e'
 """The four bytes behind ``{"code":`` of an answer with code 0 and fields; other answers that begin with them differ in their fields."""
 

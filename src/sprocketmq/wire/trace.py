@@ -25,19 +25,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = [
-    "CLOUD_TRACE_TOPIC_PREFIX",
-    "DEFAULT_REGION",
-    "TRACE_TOPIC",
-    "ConsumeReturnType",
-    "MessageType",
-    "TraceRecord",
-    "TraceType",
-    "decode_trace",
-    "encode_trace",
-    "trace_keys",
-]
-
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 CLOUD_TRACE_TOPIC_PREFIX: Final = "rmq_sys_TRACE_DATA_"
 # MixAll.DEFAULT_TRACE_REGION_ID

@@ -12,8 +12,9 @@ from golden.pipeline.scenes import element
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import DiskMessageStore, MemoryMessageStore, MessageStore, StoreConfig, StoredBatch, StoredMessage
 from sprocketmq.store.queue_log_store import QueueLogStore
-from sprocketmq.store.tools.check import StoreSummary, check_store
+from sprocketmq.store.tools.check import check_store
 from sprocketmq.store.tools.check_auxiliary_files import check_index
+from sprocketmq.store.tools.check_report import StoreSummary
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.batch_elements import BatchElements
 from sprocketmq.wire.records.record import RecordView

@@ -42,8 +42,6 @@ from sprocketmq.wire.records.properties import RETRY_TOPIC, get_property
 from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.record_layout import HOSTS_V6, MAGIC_V1, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
-__all__ = ["NO_FILTER", "ArrivalProbe", "ConsumerFilter", "FilterTable", "PullFilter"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _FIXED: Final = RECORD.subset("magic", "sys_flag", "body_length")

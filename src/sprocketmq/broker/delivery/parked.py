@@ -29,8 +29,6 @@ from sprocketmq.net.process.clock import Clock, Timer
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import PullMessageRequestHeader
 
-__all__ = ["ParkedPulls", "PullRequest"]
-
 _TIME_SLICE_S: Final = 0.01
 _PULL_BYTES: Final = 1024  # beside the characters of its texts
 _TAG_BYTES: Final = 128  # an entry in the set that its filter may keep

@@ -50,8 +50,6 @@ from sprocketmq.store.message_store import MessageStore, StoredMessage, Unit
 from sprocketmq.wire.bodies import DataVersion, DelayOffsetSerializeWrapper
 from sprocketmq.wire.records import properties as props
 
-__all__ = ["ScheduleMessageService"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _STEP_MESSAGES: Final = 128  # of a step, which takes some 2 ms then

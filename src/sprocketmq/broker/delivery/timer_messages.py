@@ -74,8 +74,6 @@ from sprocketmq.wire.records.record import RecordView
 if TYPE_CHECKING:
     from sprocketmq.broker.settings.config import BrokerConfig
 
-__all__ = ["TimerMessages", "TimerRefusal"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _STEP_MESSAGES: Final = 100  # deliveries or queue entries between two returns to the loop

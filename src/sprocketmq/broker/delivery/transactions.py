@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from sprocketmq.net.process.clock import Clock
     from sprocketmq.store.message_store import MessageStore
 
-__all__ = ["MAX_HALF_PROPERTIES_BYTES", "TRANSACTION_GROUP", "Transactions"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"

@@ -33,8 +33,6 @@ from sprocketmq.net.process.clock import Clock
 from sprocketmq.store.message_store import AppendResult, MessageStore, StoredMessage
 from sprocketmq.wire.records import properties as props
 
-__all__ = ["Put", "Undeliverable"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 REASON: Final = "UNDELIVERABLE_REASON"

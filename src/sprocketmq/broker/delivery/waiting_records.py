@@ -20,8 +20,6 @@ from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.record import RecordView, record_parts
 from sprocketmq.wire.records.record_layout import BODY_CRC_MASK, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
-__all__ = ["MOST_UNCOUNTED_BYTES", "WaitingRecord", "WaitingRecords", "copy_of", "delivered_from", "destination"]
-
 # So much of the log, and what came after the last save of progress, is read by a start that looks for delivered copies.
 MOST_UNCOUNTED_BYTES: Final = 64 * 1024 * 1024
 

@@ -16,8 +16,6 @@ from sprocketmq.wire.text.fastjson import MAX_REQUEST_BYTES
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["REMEMBERED_LENGTH", "answer_in_a_frame", "expression_problem", "heartbeat_limit_problem", "too_many_named"]
-
 REMEMBERED_LENGTH: Final = 1024
 """Length of a peer's text that is cached in a table with a fixed number of entries; longer texts are decoded each time."""
 # Limits for the groups of one connection. Each subscription takes memory for as long as the group has members.

@@ -13,8 +13,6 @@ from typing import TypeVar
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.bodies import DataVersion
 
-__all__ = ["page_of"]
-
 V = TypeVar("V")
 
 

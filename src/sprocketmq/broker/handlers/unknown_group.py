@@ -6,8 +6,6 @@ from __future__ import annotations
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
-__all__ = ["unknown_group"]
-
 
 def unknown_group(command: Command, group: str) -> Command:
     """The error answer to ``command``."""

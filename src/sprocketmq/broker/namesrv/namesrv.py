@@ -20,7 +20,8 @@ from sprocketmq.broker.security.name_checks import refusal_of_names
 from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.broker.settings.config import NameServerConfig
 from sprocketmq.broker.tables.kv_config import KVConfigTable
-from sprocketmq.core.cluster.namesrv_table import LiveBroker, MinIdChange, NamesrvTable
+from sprocketmq.core.cluster.namesrv_table import NamesrvTable
+from sprocketmq.core.cluster.registration import LiveBroker, MinIdChange
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.address import joined_address
 from sprocketmq.net.connection import Connection
@@ -37,8 +38,6 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import NotifyMinBrokerIdChangeRequestHeader
 from sprocketmq.wire.requests.declaration import Peer
 from sprocketmq.wire.text.java_properties import format_properties
-
-__all__ = ["NameServer"]
 
 log = logging.getLogger("sprocketmq.namesrv")
 

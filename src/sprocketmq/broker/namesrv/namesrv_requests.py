@@ -76,8 +76,6 @@ from sprocketmq.wire.text.java_properties import format_properties, parse_proper
 if TYPE_CHECKING:
     from sprocketmq.broker.namesrv.namesrv import NameServer
 
-__all__ = ["HANDLERS", "NamesrvHandler", "changing_codes", "handler_table"]
-
 log = logging.getLogger("sprocketmq.namesrv")
 
 

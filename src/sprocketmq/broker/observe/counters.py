@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-__all__ = ["Counters", "Rate", "Tally"]
-
 _SPANS_MS: Final = (10_000, 60_000, 600_000)
 
 

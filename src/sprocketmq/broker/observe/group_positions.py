@@ -16,8 +16,6 @@ from sprocketmq.wire.bodies import ConsumeFromWhere
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["are_positions_known", "has_first_message", "position", "topics_not_begun"]
-
 
 def topics_not_begun(broker: BrokerController, group: str) -> Iterator[str]:
     """The topics with messages that online members of a group read, and in which it has no progress; without those of which only the

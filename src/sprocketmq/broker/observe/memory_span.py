@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["memory_bytes", "memory_span_bytes"]
-
 
 def memory_span_bytes(ratio: int) -> int:
     """The distance from the log's end within which records are in memory; ``ratio`` is accessMessageInMemoryMaxRatio, percent of RAM."""

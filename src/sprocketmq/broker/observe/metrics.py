@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["BrokerMetrics", "Sample", "collect_samples", "fixed_labels"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _SCRAPE_TIMEOUT_S: Final = 30.0

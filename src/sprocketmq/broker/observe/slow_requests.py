@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sprocketmq.net.connection import Connection
     from sprocketmq.wire.frames.command import Command
 
-__all__ = ["SlowRequests"]
-
 log = logging.getLogger("sprocketmq.slow")
 
 _SPAN_S: Final = 10.0

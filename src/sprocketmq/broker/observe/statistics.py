@@ -23,8 +23,6 @@ from typing import Final
 from sprocketmq.broker.observe.counters import Counters, Tally
 from sprocketmq.wire.bodies import BrokerStatsData, BrokerStatsItem
 
-__all__ = ["MINUTE_SAMPLE_MS", "Statistics"]
-
 MINUTE_SAMPLE_MS: Final = 10_000
 # Period and number of the snapshots of a series: minute, hour, day.
 _SERIES: Final = ((MINUTE_SAMPLE_MS, 7), (600_000, 7), (3_600_000, 25))

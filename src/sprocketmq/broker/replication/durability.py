@@ -28,8 +28,6 @@ from sprocketmq.store.message_store import MessageStore
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
 
-__all__ = ["DurableAnswers"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _WAITING_BYTES: Final = 2048  # an answer without its ids; the request is let go

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from sprocketmq.net.process.clock import Clock
     from sprocketmq.store.message_store import MessageStore
 
-__all__ = ["HandoverDriver"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _LOOK_S: Final = 0.02

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from sprocketmq.broker.settings.config import BrokerConfig
     from sprocketmq.broker.tables.topics import TopicTable
 
-__all__ = ["Registration", "part_version", "parts_of", "registration_parts"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _TIMEOUT_MS: Final = 6_000  # BrokerConfig.registerBrokerTimeoutMills of 4.9

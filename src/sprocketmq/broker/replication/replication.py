@@ -38,8 +38,6 @@ from sprocketmq.wire.bodies import HAConnectionRuntimeInfo, HARuntimeInfo
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
 
-__all__ = ["Replication"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _POLL_S: Final = 0.02  # Java: 100 ms; a slave's copy may be this old on an asynchronous master

@@ -21,8 +21,6 @@ from sprocketmq.wire.bodies import TopicConfig, TopicRouteData
 from sprocketmq.wire.headers import GetRouteInfoRequestHeader
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["MAX_QUEUES_OF_A_TOPIC", "MAX_QUEUES_REMEMBERED", "RouteLookup"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _REMEMBERED_MS: Final = 30_000  # loadBalancePollNameServerInterval

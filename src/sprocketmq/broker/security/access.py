@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from sprocketmq.broker.settings.config import BrokerConfig
     from sprocketmq.store.message_store import MessageStore
 
-__all__ = ["ACCOUNT", "AccessValidator", "acl_file", "codes_in", "topic_at", "with_access_checks"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 # In a connection's state: the access key of the last heartbeat, if it was right.

@@ -34,23 +34,6 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import ExtHeader
 
-__all__ = [
-    "ACCEPTED_NAMES",
-    "NAMES",
-    "NAMES_IN",
-    "TEXTS",
-    "assignment_problem",
-    "broker_problem",
-    "heartbeat_problem",
-    "lock_problem",
-    "names_problem",
-    "queues_problem",
-    "refusal_of_names",
-    "settings_length_problem",
-    "settings_problem",
-    "usable",
-]
-
 T = TypeVar("T")
 log = logging.getLogger("sprocketmq.broker")
 

@@ -43,8 +43,6 @@ from sprocketmq.wire.frames.acl_signature import SigningKey
 from sprocketmq.wire.frames.command import Buffer, Command
 from sprocketmq.wire.frames.signed_request import SignedRequest, signed_request
 
-__all__ = ["PlainAccessValidator"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _POLL_INTERVAL_MS: Final = 500  # AclFileWatchService

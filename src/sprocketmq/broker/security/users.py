@@ -31,8 +31,6 @@ from sprocketmq.wire.frames.signed_request import signed_request
 if TYPE_CHECKING:
     from sprocketmq.broker.settings.config import BrokerConfig
 
-__all__ = ["UserAccessValidator", "inner_credentials"]
-
 T = TypeVar("T")
 _HEART_BEAT: Final = int(RequestCode.HEART_BEAT)
 

@@ -28,8 +28,6 @@ from sprocketmq.plain_values import plain_value
 from sprocketmq.store.message_store import FlushDiskType, StoreConfig
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 
-__all__ = ["BrokerConfig", "NameServerConfig"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _MIB: Final = 1024 * 1024

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from sprocketmq.broker.tables.offsets import OffsetTable
     from sprocketmq.broker.tables.topics import TopicTable
 
-__all__ = ["ConfigStore"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 

@@ -11,8 +11,6 @@ import difflib
 import re
 from collections.abc import Collection
 
-__all__ = ["nearest_key", "unknown_key"]
-
 
 def nearest_key(key: str, known: Collection[str]) -> str | None:
     """The known key that was probably meant: ``flushDiskType`` for ``flushDisktype``, ``flush_disk_type`` or ``flushDiskTyp``."""

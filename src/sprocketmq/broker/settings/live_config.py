@@ -28,8 +28,6 @@ from sprocketmq.wire.bodies import DataVersion
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.text.java_properties import format_properties, parse_properties, replace_properties
 
-__all__ = ["LiveConfig"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 # Keys that are read where they are used, so that a new value counts from the next request (or round) on.

@@ -27,8 +27,6 @@ from sprocketmq.core.group.subscription import same_subscription, tags_code_matc
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import ConsumerData, SubscriptionData
 
-__all__ = ["ConsumerGroup", "ConsumerTable", "Member", "ProducerTable"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 BROADCASTING = "BROADCASTING"

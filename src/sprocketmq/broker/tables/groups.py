@@ -14,8 +14,6 @@ from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.core.resource_names import PREDEFINED_GROUPS, SYSTEM_GROUP_PREFIX, group_name_problem
 from sprocketmq.wire.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 
-__all__ = ["GroupTable"]
-
 _FORBID_READ: Final = 1 << 2  # PermName.INDEX_PERM_READ
 
 

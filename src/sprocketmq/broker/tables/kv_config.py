@@ -17,9 +17,6 @@ from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire.bodies import KVConfig
 from sprocketmq.wire.text import fastjson
 
-__all__ = ["ORDER_TOPIC_CONFIG", "KVConfigTable"]
-
-
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 
 

@@ -21,8 +21,6 @@ import msgspec
 from sprocketmq.broker.chunked_work import LongTable
 from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper, ConsumerOffsetSnapshot, DataVersion
 
-__all__ = ["OffsetTable"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 

@@ -19,8 +19,6 @@ import msgspec
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records import properties as props
 
-__all__ = ["TIMER_MARKS", "PropertyShapes", "Shape", "delay_level", "judged", "waits_for_disk"]
-
 _MOST_SHAPES: Final = 1024
 _MOST_CHARACTERS: Final = 128
 _SEPARATOR: Final = "\x02"

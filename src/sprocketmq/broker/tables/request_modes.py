@@ -14,8 +14,6 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire.bodies import MessageRequestModeSerializeWrapper, SetMessageRequestModeRequestBody
 
-__all__ = ["RequestModes"]
-
 
 class RequestModes:
     """The modes by topic and group. ``root`` is the store directory; None for a broker in memory."""

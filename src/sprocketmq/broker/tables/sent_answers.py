@@ -12,8 +12,6 @@ from sprocketmq.wire.frames.command import BINARY_HEAD, FLAG_RESPONSE, SERIALIZE
 from sprocketmq.wire.frames.raw_command import RawCommand, raw_answer
 from sprocketmq.wire.records import properties as props
 
-__all__ = ["SentAnswers"]
-
 
 class SentAnswers:
     """The answers of one broker.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.broker.settings.config import BrokerConfig
 
-__all__ = ["Stamps"]
-
 
 class Stamps:
     """The data that one broker adds. Made when the broker's address is known, because host and port are a part of both ids.

@@ -28,8 +28,6 @@ from sprocketmq.threads import submit
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
-__all__ = ["TableFile", "WhenSaved", "answer_when_saved", "not_saved", "once_saved"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 WhenSaved = Callable[["StoreError | None"], None]

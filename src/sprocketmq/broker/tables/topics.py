@@ -22,16 +22,6 @@ from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.wire.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 
-__all__ = [
-    "AUTO_CREATE_TOPIC",
-    "DELIVERY_FORBIDDEN",
-    "PERM_INHERIT",
-    "PERM_READ",
-    "PERM_WRITE",
-    "SEND_FORBIDDEN",
-    "TopicTable",
-]
-
 log = logging.getLogger("sprocketmq.broker")
 
 # PermName

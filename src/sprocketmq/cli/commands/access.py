@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin
     from sprocketmq.wire.bodies import AclInfo, UserInfo
 
-__all__ = ["acl", "user"]
-
 _ACTIONS: Final = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List", "All")
 _where = options(
     click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster."),

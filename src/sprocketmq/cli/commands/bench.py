@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.results import SendResult
     from sprocketmq.wire.records.message import MessageExt
 
-__all__ = ["bench"]
-
 _TOPIC: Final = "sprocketmq-bench"
 _IN_FLIGHT: Final = 256
 _PATIENCE_S: Final = 30.0

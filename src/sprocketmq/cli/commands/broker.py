@@ -22,8 +22,6 @@ from sprocketmq.errors import ConfigurationError, GroupNotExist
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin, BrokerStatus
 
-__all__ = ["broker"]
-
 _LOOK_S: Final = 1.0
 
 

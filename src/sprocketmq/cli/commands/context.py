@@ -13,8 +13,6 @@ from sprocketmq.cli.frame.output import Column, Output, shows
 from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["context"]
-
 
 @click.group(cls=CommandGroup)
 def context() -> None:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage
     from sprocketmq.client.dead_letters.dead_letters import DeadLetters
 
-__all__ = ["dead_letters"]
-
 _DLQ: Final = "%DLQ%"
 _EVERY: Final = 1_000
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin
     from sprocketmq.client.keyword_options import GroupSettings
 
-__all__ = ["group"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

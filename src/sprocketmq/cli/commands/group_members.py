@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from sprocketmq.core.doctor.group_doctor import HeadMessage
     from sprocketmq.wire.bodies import ConsumerRunningInfo
 
-__all__ = ["doctor", "members", "stack"]
-
 _VERSION: Final = "PROP_CLIENT_VERSION"
 _DIAGNOSED_AT_ONCE: Final = 16
 

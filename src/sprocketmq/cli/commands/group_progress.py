@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin
     from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["clone", "reset"]
-
 _COLUMNS: Final = (
     Column("topic"),
     Column("broker", "broker_name"),

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin, QueueProgress
     from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["lag"]
-
 _OVER_THE_LIMIT: Final = 3
 _DECADES_MS: Final = 30 * 365 * 86_400_000
 _COLUMNS: Final = (

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sprocketmq.wire.records.message import MessageExt
     from sprocketmq.wire.trace import TraceRecord
 
-__all__ = ["message"]
-
 _topic_option = click.option(
     "--topic", metavar="TOPIC", help="The topic of the message; needed if ID is a producer's message id."
 )

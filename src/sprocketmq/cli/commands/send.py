@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.results import SendResult
     from sprocketmq.wire.records.message import Message
 
-__all__ = ["request", "send"]
-
 _GROUP: Final = "sprocketmq-cli"
 _REPORT_EVERY: Final = 10_000
 

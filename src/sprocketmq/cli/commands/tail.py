@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sprocketmq.core.group.subscription import FilterExpression
     from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["tail"]
-
 _LAST: Final = 10
 _SEARCHED: Final = 1_000  # messages of each queue that are searched for the last ones that match a filter
 _PAUSE_S: Final = 0.3

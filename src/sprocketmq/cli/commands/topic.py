@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from sprocketmq.wire.bodies import TopicConfig
     from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["topic"]
-
 _TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
 _COUNT: Final = click.IntRange(1, 65_535)
 _where = options(

@@ -22,8 +22,6 @@ from sprocketmq.extras import missing_extra
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ALL_ROWS", "FlightBody", "Flights", "load_flights", "queue_of"]
-
 ALL_ROWS: Final = 336_776
 
 

@@ -21,8 +21,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-__all__ = ["Member", "MemberDied", "Members", "member_options", "report", "run_until_stdin_closes"]
-
 _STOP_TIMEOUT_S: Final = 20.0
 O = TypeVar("O")  # noqa: E741
 

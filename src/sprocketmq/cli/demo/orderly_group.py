@@ -19,8 +19,6 @@ from sprocketmq.cli.demo.members import member_options, report, run_until_stdin_
 from sprocketmq.cli.demo.publish import TOPIC
 from sprocketmq.cli.frame.target import Target
 
-__all__ = ["GROUP", "InOrder", "OrderlyMemberOptions"]
-
 GROUP: Final = "tails-orderly"
 
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["draw_delays"]
-
 # Means of fewer flights are left out of the picture, because single days dominate them. In a short run, fewer are enough.
 _ENOUGH_FLIGHTS: Final = 25
 _ENOUGH_OF: Final = 300_000

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["GROUP", "MAX_RECONSUME_TIMES", "Batch", "PipelineOptions"]
-
 GROUP: Final = "delays-spark"
 MAX_RECONSUME_TIMES: Final = 2
 _RETRY_LEVEL: Final = 1

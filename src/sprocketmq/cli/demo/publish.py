@@ -18,8 +18,6 @@ from sprocketmq.cli.demo.flights import Flights, queue_of
 from sprocketmq.cli.frame.target import Target
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["QUEUES", "TOPIC", "Published", "publish"]
-
 TOPIC: Final = "flights"
 QUEUES: Final = 8
 _BATCH_MESSAGES: Final = 256

@@ -20,8 +20,6 @@ from sprocketmq.cli.demo.members import member_options, report, run_until_stdin_
 from sprocketmq.cli.demo.publish import QUEUES, TOPIC
 from sprocketmq.cli.frame.target import Target
 
-__all__ = ["GROUP", "MAX_RECONSUME_TIMES", "Deliveries", "Failure", "PushMemberOptions"]
-
 GROUP: Final = "delays-push"
 MAX_RECONSUME_TIMES: Final = 2
 # Level 1 is one second. The default schedule begins at level 3, ten seconds, and would make the demo a minute longer.

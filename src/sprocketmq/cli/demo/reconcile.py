@@ -17,8 +17,6 @@ from sprocketmq.cli.demo.flights import Flights
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Check", "Reconciliation"]
-
 
 @dataclass(frozen=True)
 class Check:

@@ -29,8 +29,6 @@ from sprocketmq.user_paths import user_path
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["run_demo"]
-
 # Columns of the report without a terminal, so that nothing is wrapped in a log file.
 _LOG_WIDTH: Final = 110
 # A marker file in the output folder: only a folder that contains it, or an empty one, is cleared.

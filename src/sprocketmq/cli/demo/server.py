@@ -20,8 +20,6 @@ from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.errors import ConfigurationError, TopicNotExist
 from sprocketmq.wire.records.record import decode_records
 
-__all__ = ["ServerProcess", "ask_lag", "count_messages", "read_topic"]
-
 _READY: Final = re.compile(r"ready namesrv=(\S+) broker=(\S+) pid=(\d+)")
 _START_TIMEOUT_S: Final = 30.0
 _STOP_TIMEOUT_S: Final = 20.0

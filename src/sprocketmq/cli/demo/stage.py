@@ -14,8 +14,6 @@ from sprocketmq.cli.demo.flights import Flights
 from sprocketmq.cli.demo.reconcile import Reconciliation
 from sprocketmq.cli.frame.target import Target
 
-__all__ = ["Bar", "Stage"]
-
 
 @dataclass
 class Stage:

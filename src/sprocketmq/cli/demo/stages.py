@@ -20,8 +20,6 @@ from sprocketmq.cli.demo.server import ask_lag, count_messages, read_topic
 if TYPE_CHECKING:
     from sprocketmq.cli.demo.stage import Bar, Stage
 
-__all__ = ["consume_in_order", "consume_with_retry", "publish_all", "run_pipeline"]
-
 _MEMBERS: Final = 2
 # If members report nothing for this long, the stage ends; the reconciliation then shows what is missing.
 _PATIENCE_S: Final = 60.0

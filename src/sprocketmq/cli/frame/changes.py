@@ -21,8 +21,6 @@ from sprocketmq.cli.frame.command_line import options
 from sprocketmq.cli.frame.output import Output, note
 from sprocketmq.logs import escaped
 
-__all__ = ["Change", "changes", "deletes"]
-
 C = TypeVar("C", bound=Callable[..., Any])
 
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only print what would be done.")

@@ -18,8 +18,6 @@ from typing import Any, Final, TypeVar
 
 import click
 
-__all__ = ["CommandGroup", "SectionedGroup", "options"]
-
 C = TypeVar("C", bound=Callable[..., Any])
 
 _PACKAGE: Final = "sprocketmq.cli"

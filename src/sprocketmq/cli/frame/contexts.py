@@ -22,8 +22,6 @@ import click
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.user_paths import user_path
 
-__all__ = ["Context", "Contexts", "contexts_path"]
-
 _VARIABLE: Final = "SPROCKETMQ_CONTEXTS"
 
 

@@ -24,8 +24,6 @@ from sprocketmq.logs import escaped
 if TYPE_CHECKING:
     from sprocketmq.wire.records.message import Message, MessageExt
 
-__all__ = ["as_dict", "body_text", "message_line", "message_of"]
-
 _MAX_HEX_BYTES: Final = 2_000
 _MAX_LINE_BODY: Final = 200
 _IGNORED_FIELDS: Final = frozenset(

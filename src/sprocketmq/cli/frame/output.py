@@ -25,8 +25,6 @@ from sprocketmq.cli.frame.values import permission_text, time_text
 from sprocketmq.core.quantities import duration
 from sprocketmq.logs import escaped
 
-__all__ = ["UNKNOWN", "Column", "Output", "at", "note", "perm", "shows", "span"]
-
 C = TypeVar("C", bound=Callable[..., Any])
 Row = Mapping[str, Any]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from sprocketmq.errors import RocketMQError
 
-__all__ = ["PartlyDone"]
-
 
 class PartlyDone(RocketMQError):
     """A part was done, and the rest was not; the text has the count and the reason. Exit code 4."""

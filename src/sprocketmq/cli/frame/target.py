@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.dead_letters.dead_letters import DeadLetters
     from sprocketmq.client.keyword_options import CommonOptions
 
-__all__ = [
-    "DEFAULT_NAMESRV",
-    "Target",
-    "connects",
-    "connects_without_timeout",
-    "group_argument",
-    "may_connect",
-    "topic_argument",
-]
-
 C = TypeVar("C", bound=Callable[..., Any])
 
 DEFAULT_NAMESRV: Final = "127.0.0.1:9876"

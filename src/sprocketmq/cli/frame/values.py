@@ -21,23 +21,6 @@ import click
 if TYPE_CHECKING:
     from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "DURATION",
-    "LIMIT",
-    "MOMENT",
-    "MOMENT_AHEAD",
-    "PAIR",
-    "PERMISSION",
-    "QUEUE",
-    "moment_ms",
-    "now_ms",
-    "pairs",
-    "permission_text",
-    "queue_of",
-    "time_text",
-    "value_type",
-]
-
 T = TypeVar("T")
 
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

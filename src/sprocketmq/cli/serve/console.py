@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import CommonOptions
     from sprocketmq.console import ConsoleServer
 
-__all__ = ["ConsoleProcess", "serve_console"]
-
 log = logging.getLogger("sprocketmq.cli")
 
 _READY: Final = re.compile(r"ready console=(\S+) pid=\d+\n")

@@ -12,8 +12,6 @@ from typing import Final, TextIO
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.logs import EscapedArguments
 
-__all__ = ["LOG_FORMATS", "LOG_LEVELS", "JsonLines", "LogRateLimiter", "set_up_logging"]
-
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
 _LINES_A_MINUTE: Final = 60

@@ -19,8 +19,6 @@ from sprocketmq.cli.serve.status_line import StatusLine
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.user_paths import user_path
 
-__all__ = ["broker", "namesrv", "serve"]
-
 _ACCEPT_LOSS = "acceptStoreLoss=true"
 
 

@@ -23,8 +23,6 @@ from sprocketmq.net.process.engine import new_event_loop
 from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 from sprocketmq.net.process.stop_signals import stop_signals
 
-__all__ = ["Part", "StatusDisplay", "serve_until_stopped"]
-
 log = logging.getLogger("sprocketmq.cli")
 
 

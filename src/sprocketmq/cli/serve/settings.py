@@ -16,8 +16,6 @@ from sprocketmq.broker.settings.key_names import unknown_key
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.text.java_properties import parse_properties
 
-__all__ = ["parse_properties", "settings_of"]
-
 _VARIABLE: Final = "SPROCKETMQ_SET_"
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.broker import Broker
 
-__all__ = ["BrokerSnapshot", "StatusLine", "status_text"]
-
 _INTERVAL_S: Final = 1.0
 
 

@@ -14,8 +14,6 @@ from sprocketmq.wire.frames.command import Buffer
 from sprocketmq.wire.requests.declaration import A, B, H, Request
 from sprocketmq.wire.text import fastjson
 
-__all__ = ["AccessRequests"]
-
 
 def _users(body: Buffer) -> list[bodies.UserInfo]:
     return fastjson.decode(body, list[bodies.UserInfo])

@@ -7,8 +7,6 @@ from sprocketmq.client.admin.access import AccessRequests
 from sprocketmq.client.admin.group_looks import GroupLookRequests
 from sprocketmq.wire import bodies
 
-__all__ = ["AsyncAdmin"]
-
 
 class AsyncAdmin(GroupLookRequests, AccessRequests):
     """Administrative requests from a running event loop. Opens connections when they are needed; close them with ``shutdown`` or

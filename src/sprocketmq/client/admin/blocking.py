@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.keyword_options import CommonOptions, GroupSettings
 
-__all__ = ["Admin"]
-
 
 class Admin(BlockingClient):
     """Administrative requests: AsyncAdmin for callers without an event loop. Several threads can use it.

@@ -26,8 +26,6 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer
 from sprocketmq.wire.text.java_properties import format_properties, parse_properties
 
-__all__ = ["BrokerRequests", "BrokerStatus", "rivalry"]
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:

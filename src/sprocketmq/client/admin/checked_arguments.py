@@ -25,8 +25,6 @@ from sprocketmq.plain_values import plain_text, plain_value
 from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message import MessageExt
 
-__all__ = ["checked"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LONG: Final = (1 << 63) - 1

@@ -41,8 +41,6 @@ from sprocketmq.wire import bodies
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["GroupLookRequests"]
-
 _READABLE: Final = 4
 _MOST_WATCHED_MS: Final = 600_000
 _SEARCHED: Final = 256  # messages of each delay level in which waiting retries are searched

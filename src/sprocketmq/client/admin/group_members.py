@@ -15,8 +15,6 @@ from sprocketmq.wire import bodies, headers, requests
 if TYPE_CHECKING:
     pass
 
-__all__ = ["GroupMemberRequests"]
-
 _CALL_TIMEOUT_MS: Final = 15_000
 
 

@@ -19,8 +19,6 @@ from sprocketmq.errors import GroupNotExist, RemoteError, RequestNotServed, Topi
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["GroupProgressRequests", "GroupSummary", "QueueProgress"]
-
 _RETRY: Final = "%RETRY%"
 _MANY_ROWS: Final = 500  # two milliseconds
 

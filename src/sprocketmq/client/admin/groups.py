@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.keyword_options import GroupSettings
 
-__all__ = ["GroupRequests"]
-
 
 class GroupRequests(AdminSession):
     """The part of AsyncAdmin about groups and their settings."""

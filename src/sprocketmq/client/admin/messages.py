@@ -28,8 +28,6 @@ from sprocketmq.wire.records.record import decode_record, decode_records
 from sprocketmq.wire.requests.declaration import A, B, H, Request
 from sprocketmq.wire.trace import TRACE_TOPIC, TraceRecord, decode_trace
 
-__all__ = ["MessageRequests", "MessageTrack", "TrackType"]
-
 _FOREVER_MS: Final = (1 << 63) - 1
 _CALL_TIMEOUT_MS: Final = 15_000
 

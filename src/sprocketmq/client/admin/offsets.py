@@ -24,8 +24,6 @@ from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["OffsetRequests"]
-
 _MAX: Final = 1 << 62
 _THE_END: Final = -1
 _CALL_TIMEOUT_MS: Final = 15_000

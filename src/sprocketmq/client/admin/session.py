@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import CommonOptions
     from sprocketmq.client.produce.async_producer import AsyncProducer
 
-__all__ = ["NO_DATA", "PAGE", "AdminSession", "all_pages", "is_older_than_5", "queue_count", "unknown_group"]
-
 V = TypeVar("V")
 PAGE: Final = 1_000
 """Topics or groups asked for at once; 5.x answers with fewer when it likes, 4.9 has never heard of pages and answers with everything."""

@@ -17,8 +17,6 @@ from sprocketmq.core.resource_names import is_system_topic
 from sprocketmq.errors import RemoteError
 from sprocketmq.wire import bodies, headers, requests
 
-__all__ = ["TopicSummary", "TopicTraffic", "TopicTrafficRequests"]
-
 _AT_ONCE: Final = 16
 
 

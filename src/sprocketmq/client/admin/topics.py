@@ -18,8 +18,6 @@ from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["TopicRequests"]
-
 _POLL_S: Final = 0.02
 # NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
 _ORDER: Final = "ORDER_TOPIC_CONFIG"

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.keyword_options import PullConsumerOptions
 
-__all__ = ["AsyncPullConsumer"]
-
 Expression = FilterExpression | str | None
 
 

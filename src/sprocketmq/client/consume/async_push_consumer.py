@@ -56,8 +56,6 @@ if TYPE_CHECKING:
         | Callable[[tuple[MessageExt, ...], ConsumeOrderlyContext], OrderlyAnswer]
     )
 
-__all__ = ["AsyncPushConsumer"]
-
 _OF_SEVERAL: Final = "concurrent_listener and orderly_listener take one of (messages, context)"
 _OF_ONE: Final = "on_message takes one of (message)"
 

@@ -15,8 +15,6 @@ import msgspec
 from sprocketmq.client.group.group_member import ConsumeService
 from sprocketmq.core.consume.process_queue import ProcessQueue
 
-__all__ = ["ConsumerHealth", "health_of"]
-
 
 class ConsumerHealth(msgspec.Struct, frozen=True):
     """Whether a consumer works, as far as its own process can tell.

@@ -25,8 +25,6 @@ from sprocketmq.wire.records.record import decode_record
 if TYPE_CHECKING:
     from sprocketmq.client.consume.running_consumer import RunningConsumer
 
-__all__ = ["ConsumerRequests"]
-
 _RESULTS = {
     ConsumeConcurrentlyStatus.CONSUME_SUCCESS: bodies.CMResult.CR_SUCCESS,
     ConsumeConcurrentlyStatus.RECONSUME_LATER: bodies.CMResult.CR_LATER,

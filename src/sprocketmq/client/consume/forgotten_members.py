@@ -23,8 +23,6 @@ from typing import Any, Final
 
 from sprocketmq.client.async_client import AsyncClient, unreferenced_clients
 
-__all__ = ["calling_line", "settle_forgotten"]
-
 log = logging.getLogger("sprocketmq.client")
 
 _OWN_FILES: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep

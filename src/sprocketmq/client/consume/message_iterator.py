@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.async_client import AsyncClient
     from sprocketmq.client.blocking_client import BlockingClient
 
-__all__ = ["AsyncMessageIterator", "MessageIterator"]
-
 
 class AsyncMessageIterator:
     """The messages of an AsyncPushConsumer, one by one; made by ``consumer.messages()``.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.keyword_options import PullConsumerOptions
 
-__all__ = ["PullConsumer"]
-
 T = TypeVar("T")
 
 

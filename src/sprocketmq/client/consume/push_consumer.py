@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from sprocketmq.core.consume.process_queue import QueueSnapshot
     from sprocketmq.core.statistics import ConsumerStatistics
 
-__all__ = ["PushConsumer"]
-
 T = TypeVar("T")
 
 # How long ``run_forever`` waits at a time. A signal that arrives as the wait begins, or in another thread, does not end the wait, and on

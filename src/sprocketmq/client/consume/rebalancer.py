@@ -33,8 +33,6 @@ from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["Rebalancer"]
-
 log = logging.getLogger("sprocketmq.client")
 
 T = TypeVar("T")

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.read.poll_service import PollService
     from sprocketmq.client.settings.pull_settings import PullSettings
 
-__all__ = ["RunningConsumer"]
-
 log = logging.getLogger("sprocketmq.client")
 statistics_log = logging.getLogger("sprocketmq.client.statistics")
 

@@ -27,8 +27,6 @@ from sprocketmq.wire.bodies import running_info
 if TYPE_CHECKING:
     from sprocketmq.client.consume.running_consumer import RunningConsumer
 
-__all__ = ["java_properties", "running_info_of", "stack_dump"]
-
 # Options whose Java name is not the camel case of ours without its unit.
 _JAVA_NAMES: Final = {
     "group": "consumerGroup",

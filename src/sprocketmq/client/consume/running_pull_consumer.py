@@ -18,8 +18,6 @@ from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["RunningPullConsumer", "TopicWatch"]
-
 _FIRST_METADATA_CHECK_MS: Final = 10_000
 
 

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.keyword_options import CommonOptions
 
-__all__ = ["AsyncDeadLetters"]
-
 log = logging.getLogger("sprocketmq.client")
 
 _READABLE: Final = 4

@@ -13,8 +13,6 @@ from sprocketmq.errors import RocketMQError
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
-__all__ = ["DeadLetterMessage", "ReplayReport", "replay_copy"]
-
 _ROOM_BYTES: Final = 1_024  # for REPLAY_ID and what a broker adds: MSG_REGION, TRACE_ON
 # Everything that was not there when the message was first sent.
 _NOT_REPLAYED: Final = frozenset(

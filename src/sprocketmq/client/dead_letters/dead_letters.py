@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.keyword_options import CommonOptions
 
-__all__ = ["DeadLetters"]
-
 
 class DeadLetters(BlockingClient):
     """The dead letters of one group: read, looked at, sent again (AsyncDeadLetters: for callers with an event loop).

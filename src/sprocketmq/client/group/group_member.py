@@ -22,8 +22,6 @@ from sprocketmq.wire.records.message import MessageExt
 if TYPE_CHECKING:
     from sprocketmq.core.replay.decision_tape import Tape
 
-__all__ = ["ConsumeService", "GroupMember"]
-
 
 class GroupMember(msgspec.Struct):
     """Shared by the services, pull loops and rebalancer of one consumer.

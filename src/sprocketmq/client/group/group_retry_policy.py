@@ -24,8 +24,6 @@ from sprocketmq.errors import NetworkError, ProtocolError, RemoteError, RequestN
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import headers, requests
 
-__all__ = ["GroupRetryPolicy"]
-
 log = logging.getLogger("sprocketmq.client")
 
 _KEPT_MS: Final = 60_000

@@ -20,8 +20,6 @@ from sprocketmq.user_paths import user_path
 from sprocketmq.wire.bodies import OffsetSerializeWrapper
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["LocalFileOffsetStore", "OffsetStore", "RemoteOffsetStore"]
-
 log = logging.getLogger("sprocketmq.client")
 
 

@@ -46,8 +46,6 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
-__all__ = ["SEND_BACK_TIMEOUT_MS", "SendBack", "retry_copy"]
-
 log = logging.getLogger("sprocketmq.client")
 
 SEND_BACK_TIMEOUT_MS = 5_000

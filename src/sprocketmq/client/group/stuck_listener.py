@@ -30,8 +30,6 @@ from sprocketmq.client.logged_messages import logged_messages
 from sprocketmq.logs import Lines
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["StuckListener", "StuckListenerCallback", "log_line", "run_timeout_callback", "task_stack", "thread_stack"]
-
 log = logging.getLogger("sprocketmq.client")
 
 _OWN_FILES: Final = (

@@ -23,8 +23,6 @@ from sprocketmq.client.listen.listener_pool import (
 )
 from sprocketmq.net.process.cancelled_tasks import RESTART_MS
 
-__all__ = ["AsyncListenerPool"]
-
 log = logging.getLogger("sprocketmq.client")
 
 # Calls of a listener that never awaits, before the loop may run other work.

@@ -36,8 +36,8 @@ from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thre
 from sprocketmq.client.listen.message_stream import MessageStream
 from sprocketmq.client.listen.new_pool import new_pool
 from sprocketmq.client.listener_signals import reason_of
-from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
-from sprocketmq.core.consume.consume_result import acked_count, read_answer
+from sprocketmq.client.results import ConsumeConcurrentlyContext
+from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus, acked_count, read_answer
 from sprocketmq.core.consume.consume_timeout import ConsumeTimeout, Settlement
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.retry import retry_schedule
@@ -45,8 +45,6 @@ from sprocketmq.core.retry.retry_schedule import FIRST_RETRY_LEVEL
 from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
-
-__all__ = ["ConcurrentListener", "ConcurrentService"]
 
 log = logging.getLogger("sprocketmq.client")
 

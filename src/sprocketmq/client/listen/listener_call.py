@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.client.logged_messages import logged_messages
-from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext
+from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeOrderlyContext
 from sprocketmq.core.callbacks import is_async
+from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
 from sprocketmq.errors import ClosedError, ConfigurationError, described
 from sprocketmq.wire.records.message import MessageExt
@@ -37,8 +38,6 @@ from sprocketmq.wire.trace import ConsumeReturnType
 
 if TYPE_CHECKING:
     from sprocketmq.client.group.group_member import GroupMember
-
-__all__ = ["ListenerCall", "OneAtATime", "described_failure", "is_async_listener"]
 
 log = logging.getLogger("sprocketmq.client")
 

@@ -36,19 +36,6 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from sprocketmq.net.process.clock import Part
 
-__all__ = [
-    "Chunk",
-    "ChunkRun",
-    "FinishedCalls",
-    "ListenerPool",
-    "OnDone",
-    "Running",
-    "is_called_by",
-    "mark_caller",
-    "outside_listener_call",
-    "run_in_own_thread",
-]
-
 T = TypeVar("T")
 
 # The items that ran, their origin, and the seconds that they took together.

@@ -38,8 +38,6 @@ from sprocketmq.errors import ClosedError
 from sprocketmq.net.process.ready_descriptor import ReadyDescriptor
 from sprocketmq.wire.records.message import MessageExt
 
-__all__ = ["DemandPool", "MessageStream"]
-
 log = logging.getLogger("sprocketmq.client")
 
 _END: Final = "end"

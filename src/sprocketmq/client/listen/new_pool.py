@@ -13,8 +13,6 @@ from sprocketmq.client.listen.message_stream import DemandPool, MessageStream
 from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
 from sprocketmq.net.process.clock import watch
 
-__all__ = ["new_pool"]
-
 
 def new_pool(
     group: GroupMember,

@@ -47,8 +47,6 @@ from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
 
-__all__ = ["OrderlyListener", "OrderlyService"]
-
 log = logging.getLogger("sprocketmq.client")
 
 OrderlyListener = Callable[[Sequence[MessageExt], ConsumeOrderlyContext], Any]

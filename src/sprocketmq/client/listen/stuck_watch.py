@@ -19,8 +19,6 @@ from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
 
-__all__ = ["RunningCall", "StuckWatch"]
-
 
 class RunningCall(Protocol):
     """A listener call under way."""

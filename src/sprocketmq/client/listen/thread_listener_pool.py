@@ -24,8 +24,6 @@ from sprocketmq.client.listen.listener_pool import (
     mark_caller,
 )
 
-__all__ = ["ThreadListenerPool"]
-
 log = logging.getLogger("sprocketmq.client")
 
 # Below this mean time per item one worker gets the whole chunk: waking a second one would cost more than it saves.

@@ -40,8 +40,6 @@ from sprocketmq.user_paths import user_path
 from sprocketmq.version import __version__
 from sprocketmq.wire.records.message import MessageExt
 
-__all__ = ["RecordedSendBack", "Recorder", "record_lines"]
-
 log = logging.getLogger("sprocketmq.client")
 
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)

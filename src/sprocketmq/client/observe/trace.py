@@ -43,8 +43,6 @@ from sprocketmq.wire.trace import (
     trace_keys,
 )
 
-__all__ = ["MessageTrace"]
-
 log = logging.getLogger("sprocketmq.client")
 
 _MAX_WAITING: Final = 2048

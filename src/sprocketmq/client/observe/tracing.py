@@ -27,8 +27,6 @@ from sprocketmq.wire.trace import MessageType
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
 
-__all__ = ["OpenTelemetryHook"]
-
 _NOTE: Final = "sprocketmq.opentelemetry"
 # The conventions' values of messaging.rocketmq.message.type.
 _TYPES: Final = {

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.remoting.queue_choice import QueueSelector
     from sprocketmq.client.remoting.sender import Sender
 
-__all__ = ["AsyncProducer"]
-
 _BATCHED_HOW: Final = frozenset({"queue", "selector", "sharding_key", "timeout_ms"})
 
 

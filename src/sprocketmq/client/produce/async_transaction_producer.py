@@ -49,13 +49,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import ProducerOptions
     from sprocketmq.client.produce.running_producer import RunningProducer
 
-__all__ = [
-    "AsyncTransactionProducer",
-    "LocalTransactionState",
-    "PendingHalf",
-    "TransactionSendResult",
-]
-
 log = logging.getLogger("sprocketmq.client")
 
 ExecuteCallback = Callable[[Message], "LocalTransactionState | Awaitable[LocalTransactionState]"]

@@ -49,8 +49,6 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import EMPTY_ELEMENT_BYTES, join_elements
 from sprocketmq.wire.records.message import Message, MessageQueue
 
-__all__ = ["BatchAccumulator"]
-
 _NOT_BATCHED: Final = frozenset(
     {
         props.DELAY,

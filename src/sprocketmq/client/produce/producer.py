@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import ProducerOptions, RequestArguments, SendArguments
     from sprocketmq.client.remoting.queue_choice import QueueSelector
 
-__all__ = ["AsyncProducer", "Producer"]
-
 _TAKEN_AT_ONCE: Final = 1_000  # messages of ``send_async`` that the engine takes under one lock
 
 

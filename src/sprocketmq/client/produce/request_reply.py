@@ -41,8 +41,6 @@ from sprocketmq.wire.records.compression import decompress
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 from sprocketmq.wire.records.sys_flag import COMPRESSED
 
-__all__ = ["RequestFutures", "reply_message", "reply_topic", "send_reply"]
-
 log = logging.getLogger("sprocketmq.client")
 
 # MixAll.REPLY_MESSAGE_FLAG, REPLY_TOPIC_POSTFIX

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.produce.transaction_checks import CheckCallback, TransactionChecks
     from sprocketmq.core.transactions.open_transactions import OpenTransactions
 
-__all__ = ["RunningProducer"]
-
 log = logging.getLogger("sprocketmq.client")
 
 # LatencyFaultToleranceImpl.startDetector

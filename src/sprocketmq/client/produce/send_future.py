@@ -22,8 +22,6 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeVar
 from sprocketmq.client.results import SendResult
 from sprocketmq.net.process import fork
 
-__all__ = ["ResultFuture", "SendFuture", "begin_all", "fail_all", "finish_all"]
-
 log = logging.getLogger("sprocketmq.client")
 
 T = TypeVar("T")

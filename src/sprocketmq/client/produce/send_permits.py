@@ -14,8 +14,6 @@ from collections import deque
 
 from sprocketmq.errors import TooMuchRequest
 
-__all__ = ["SendPermits"]
-
 
 class SendPermits:
     """The permits of one producer. Belongs to its loop."""

@@ -40,8 +40,6 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.records.record import decode_record
 
-__all__ = ["Check", "TransactionChecks"]
-
 log = logging.getLogger("sprocketmq.client")
 
 CheckCallback = Callable[[MessageExt], "LocalTransactionState | Awaitable[LocalTransactionState]"]

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.keyword_options import ProducerOptions
 
-__all__ = ["TransactionProducer"]
-
 
 class TransactionProducer(Producer):
     """A producer whose messages appear together with a local transaction, or not at all (AsyncTransactionProducer: for callers with an

@@ -26,8 +26,6 @@ from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import watch
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["HandedOut", "MessageQueueListener", "PollService", "TopicQueuesListener", "call_listener"]
-
 log = logging.getLogger("sprocketmq.client")
 
 MessageQueueListener = Callable[[str, "list[MessageQueue]", "list[MessageQueue]"], "Awaitable[None] | None"]

@@ -46,8 +46,6 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
 from sprocketmq.wire.records.sys_flag import pull_sys_flag
 
-__all__ = ["PullLoop", "PullOwner", "decode_pull"]
-
 log = logging.getLogger("sprocketmq.client")
 
 _ANY_COUNT: Final = 1 << 31

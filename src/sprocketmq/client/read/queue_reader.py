@@ -71,8 +71,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.settings.key_file import KeyFile
     from sprocketmq.wire.frames.acl_signature import Credentials
 
-__all__ = ["PulledChunk", "QueueReader"]
-
 log = logging.getLogger("sprocketmq.client")
 
 OffsetMoved = Callable[[MessageQueue, int, int, int], None]

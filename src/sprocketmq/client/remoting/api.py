@@ -35,8 +35,6 @@ from sprocketmq.wire.records.record import decode_records
 from sprocketmq.wire.records.sys_flag import PULL_SUSPEND, pull_sys_flag
 from sprocketmq.wire.requests.declaration import A, B, H, Request
 
-__all__ = ["TOOLS_GROUP", "RemotingApi", "about_queue", "refused_expression"]
-
 # MixAll.TOOLS_CONSUMER_GROUP: brokers have it from the start.
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 

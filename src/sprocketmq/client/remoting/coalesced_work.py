@@ -11,8 +11,6 @@ from sprocketmq.core.coalesced_runs import CoalescedRuns
 from sprocketmq.net.process.cancelled_tasks import RESTART_MS
 from sprocketmq.net.process.clock import Clock, Timer
 
-__all__ = ["CoalescedWork"]
-
 
 class CoalescedWork:
     """One kind of work of one owner. Belongs to its loop.

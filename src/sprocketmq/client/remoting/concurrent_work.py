@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any, TypeVar
 
-__all__ = ["all_ended", "for_each"]
-
 T = TypeVar("T")
 
 

@@ -29,8 +29,6 @@ from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import bodies
 
-__all__ = ["Heartbeats"]
-
 log = logging.getLogger("sprocketmq.client")
 
 _MIN_INTERVAL_MS: Final = 1_000

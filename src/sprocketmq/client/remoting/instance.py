@@ -57,8 +57,6 @@ from sprocketmq.wire.frames.command import Command, response
 if TYPE_CHECKING:
     from sprocketmq.client.consume.running_consumer import RunningConsumer
 
-__all__ = ["ClientInstance"]
-
 log = logging.getLogger("sprocketmq.client")
 
 # MixAll.CLIENT_INNER_PRODUCER_GROUP: sends retry copies that a broker did not accept as a send-back.

@@ -12,8 +12,6 @@ from typing import Final
 
 from sprocketmq.wire.bodies import BrokerData, TopicRouteData
 
-__all__ = ["MASTER", "known_master", "known_replica"]
-
 MASTER: Final = 0
 _WRITE: Final = 2
 

@@ -29,8 +29,6 @@ from sprocketmq.wire.send_frames import SendTemplate
 if TYPE_CHECKING:
     from sprocketmq.wire.frames.acl_signature import Credentials
 
-__all__ = ["ANY_DELAY_LEVEL", "MessageWriter", "OutgoingMessage"]
-
 ANY_DELAY_LEVEL: Final = 0x7FFFFFFF
 """``max_delay_level`` for copies whose level was not chosen by the user, such as retries: their level grows with the number of tries."""
 _MAX_TIME_MS: Final = 1 << 62

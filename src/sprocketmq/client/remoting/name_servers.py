@@ -23,8 +23,6 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire.frames.command import Command
 
-__all__ = ["FIRST_REREAD_MS", "REREAD_INTERVAL_MS", "NameServers"]
-
 log = logging.getLogger("sprocketmq.client")
 
 # MQClientInstance.startScheduledTask: the list is looked for again after 10 s, then each 2 minutes.

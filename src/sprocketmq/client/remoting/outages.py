@@ -24,8 +24,6 @@ from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.errors import NetworkError, RequestTimeout
 from sprocketmq.net.process.clock import Clock, SystemClock
 
-__all__ = ["Outages"]
-
 log = logging.getLogger("sprocketmq.client")
 
 _LOG_INTERVAL_MS: Final = 60_000

@@ -25,8 +25,6 @@ from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import requests
 from sprocketmq.wire.records.message import Message, MessageQueue
 
-__all__ = ["QueueChoice", "QueueSelector", "left_until"]
-
 log = logging.getLogger("sprocketmq.client")
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]

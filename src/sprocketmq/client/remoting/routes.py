@@ -27,8 +27,6 @@ from sprocketmq.wire.bodies import TopicRouteData
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["Routes"]
-
 log = logging.getLogger("sprocketmq.client")
 
 T = TypeVar("T")

@@ -64,8 +64,6 @@ from sprocketmq.wire.send_frames import StoredAnswer
 if TYPE_CHECKING:
     from sprocketmq.core.transactions.open_transactions import HalfPlace, LocalTransactionState
 
-__all__ = ["PendingSend", "Sender", "vip_address"]
-
 _COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
 
 

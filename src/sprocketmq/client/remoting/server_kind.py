@@ -30,8 +30,6 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.declaration import AnyRequest, Peer
 
-__all__ = ["ServerKind", "ServerKinds", "not_served"]
-
 # TopicValidator: no topic of a user has this name.
 _ANY_TOPIC: Final = "SELF_TEST_TOPIC"
 _INSTEAD: Final = "use the address of a name server of its cluster, or the console of the service"

@@ -13,8 +13,6 @@ from typing import Final
 from sprocketmq.net.process import fork
 from sprocketmq.wire.records.message_id import unique_key_after, unique_key_prefix
 
-__all__ = ["UniqueKeys"]
-
 _BLOCK: Final = 256
 _LOW_DIGITS: Final = [f"{number:02X}" for number in range(_BLOCK)]
 

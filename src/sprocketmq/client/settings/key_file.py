@@ -24,8 +24,6 @@ from typing import Final, NoReturn
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.frames.acl_signature import Credentials
 
-__all__ = ["KeyFile"]
-
 _MOST_BYTES: Final = 64 * 1024
 _NO_WAITING: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _NAMES: Final = ("accessKey", "secretKey", "securityToken")

@@ -23,8 +23,6 @@ from typing import Final
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["check_namespace", "namespace_of_endpoint", "unwrap", "unwrap_queue", "wrap", "wrap_queue"]
-
 _SEPARATOR: Final = "%"
 _PREFIXES: Final = ("%RETRY%", "%DLQ%")
 # TopicValidator.SYSTEM_TOPIC_SET and SYSTEM_TOPIC_PREFIX; MixAll.CID_RMQ_SYS_PREFIX

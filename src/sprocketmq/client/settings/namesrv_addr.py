@@ -8,8 +8,6 @@ import os
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.pool import split_address
 
-__all__ = ["is_address_server", "parse_addresses", "resolve_namesrv_addr"]
-
 
 def parse_addresses(namesrv_addr: str) -> list[str]:
     """``a:9876;b:9876`` as a list (blanks and a leading ``http://`` are forgiven, as in Java); of an address server's URL it is that URL.

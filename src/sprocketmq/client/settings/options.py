@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.settings.key_file import KeyFile
     from sprocketmq.wire.frames.acl_signature import Credentials
 
-__all__ = ["DEFAULT_INSTANCE_NAME", "SYSTEM_CLOCK", "ClientOptions"]
-
 DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
 # One clock object for all clients that name none: the clock is part of what makes two clients share an instance.
 SYSTEM_CLOCK: Final[Clock] = SystemClock()

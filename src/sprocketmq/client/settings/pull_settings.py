@@ -13,13 +13,10 @@ from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
 from sprocketmq.client.settings.validators import check_range, check_settings
 from sprocketmq.client.settings.values import Deserializers
-from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
 from sprocketmq.core.group.allocation import AVG, AllocationStrategy, MachineRoomResolver
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.bodies import MessageModel
+from sprocketmq.wire.bodies import ConsumeFromWhere, MessageModel
 from sprocketmq.wire.records.message import MessageQueue
-
-__all__ = ["PullSettings"]
 
 _MAX_INT = 0x7FFFFFFF
 _DAY_MS = 86_400_000

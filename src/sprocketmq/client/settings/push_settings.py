@@ -22,7 +22,6 @@ from sprocketmq.client.settings.validators import (
 )
 from sprocketmq.client.settings.values import Deserializers, check_value_functions
 from sprocketmq.core.callbacks import check_callback
-from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
 from sprocketmq.core.consume.consume_timeout import DEFAULT_CONSUME_TIMEOUT_MS
 from sprocketmq.core.consume.flow_control import FlowLimits
 from sprocketmq.core.consume.pull_cursor import BROKER_PULL_BYTES
@@ -30,10 +29,8 @@ from sprocketmq.core.consume.queue_lock import LOCAL_LOCK_MAX_LIVE_MS, UNLOCK_DE
 from sprocketmq.core.group.allocation import AVG, AllocationStrategy, MachineRoomResolver, strategy_by_name
 from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.bodies import MessageModel
+from sprocketmq.wire.bodies import ConsumeFromWhere, MessageModel
 from sprocketmq.wire.records.message import MessageQueue
-
-__all__ = ["MessageModel", "PushSettings", "consume_timestamp_ms"]
 
 _MAX_INT = 0x7FFFFFFF
 _STRATEGY = "group, client_id, queues, client_ids"

@@ -23,8 +23,6 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.compression import CompressionType
 
-__all__ = ["RETRY_RESPONSE_CODES", "SendSettings"]
-
 _DAY_MS: Final = 86_400_000
 _MAX_INT: Final = 0x7FFFFFFF
 _MIB: Final = 1024 * 1024

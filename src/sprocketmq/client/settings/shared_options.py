@@ -20,8 +20,6 @@ from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["SHARED", "address_set", "check_shared"]
-
 SHARED: Final = frozenset(
     {
         # Connections: TLS and the account.

@@ -12,8 +12,6 @@ import msgspec
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["split_options"]
-
 # What kafka-python, aiokafka and other clients call it: our option, the first one that the class has, or a sentence.
 _ELSEWHERE: Final[Mapping[str, tuple[str, ...] | str]] = {
     "bootstrap_servers": ("namesrv_addr",),

@@ -14,8 +14,6 @@ from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["UnreadableBodies", "UnreadableBody"]
-
 log = logging.getLogger("sprocketmq.client")
 
 

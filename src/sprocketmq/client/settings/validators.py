@@ -22,23 +22,6 @@ from sprocketmq.plain_values import plain_int, plain_text
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageQueue, check_flag, encoding_advice
 
-__all__ = [
-    "MAX_BODY_BYTES",
-    "MAX_OFFSET",
-    "check_batch",
-    "check_duration",
-    "check_group",
-    "check_message",
-    "check_queue",
-    "check_range",
-    "check_sendable_topic",
-    "check_settings",
-    "check_text",
-    "check_time_ms",
-    "check_topic",
-    "int_option",
-]
-
 # DefaultMQProducer.maxMessageSize
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 MAX_OFFSET: Final = 1 << 62

@@ -25,22 +25,6 @@ from sprocketmq.core.callbacks import check_callback
 from sprocketmq.errors import ConfigurationError, described
 from sprocketmq.wire.records.message import MessageExt
 
-__all__ = [
-    "Deserializer",
-    "Deserializers",
-    "Serializer",
-    "Serializers",
-    "bytes_deserializer",
-    "bytes_serializer",
-    "check_value_functions",
-    "json_deserializer",
-    "json_serializer",
-    "serialized",
-    "text_deserializer",
-    "text_serializer",
-    "use_deserializers",
-]
-
 Serializer = Callable[[Any], bytes]
 Deserializer = Callable[[bytes], Any]
 Serializers = Serializer | Mapping[str, Serializer]

@@ -18,8 +18,6 @@ from sprocketmq.console.cluster.known import Known, asked
 if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import CommonOptions
 
-__all__ = ["Cluster"]
-
 T = TypeVar("T")
 
 _MARGIN_S: Final = 0.5  # the request's own timeout, which comes first, has a better error text

@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 from sprocketmq.errors import RemoteError, RequestNotServed, RocketMQError
 from sprocketmq.wire.codes import ResponseCode
 
-__all__ = ["Known", "asked"]
-
 T = TypeVar("T")
 
 

@@ -13,8 +13,6 @@ from starlette.responses import Response
 from sprocketmq.client.admin import BrokerStatus
 from sprocketmq.console.pages.page import Refused, given, page, parts_of
 
-__all__ = ["access", "broker", "brokers", "shown_settings"]
-
 _MASTER: Final = 0
 _SECRET: Final = re.compile(r"secret|password|token|credential", re.IGNORECASE)
 _SHOWN_FIRST: Final = (

@@ -17,8 +17,6 @@ from sprocketmq.core.quantities import counted
 from sprocketmq.errors import ConfigurationError, GroupNotExist, TopicNotExist
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["create_group", "create_topic", "enable_group", "reset_group"]
-
 _MOST_QUEUES: Final = 1_024
 
 

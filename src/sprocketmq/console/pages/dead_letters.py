@@ -32,8 +32,6 @@ from sprocketmq.errors import ConfigurationError, RocketMQError, TopicNotExist
 from sprocketmq.wire.bodies import TopicOffset
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["dead_letter", "dead_letters", "replay"]
-
 _DLQ: Final = "%DLQ%"
 _MOST_SHOWN: Final = 200
 _MOST_SELECTED: Final = 200

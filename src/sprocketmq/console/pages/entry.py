@@ -8,8 +8,6 @@ from starlette.responses import RedirectResponse, Response
 
 from sprocketmq.console.pages.page import fields_of, form_of, parts_of
 
-__all__ = ["sign_in", "sign_in_by_link", "sign_out"]
-
 
 def sign_in_by_link(request: Request, token: str) -> Response:
     """Sign in with the link that the console printed. The response is a page that loads the console, not a redirect: browsers do not send a

@@ -20,8 +20,6 @@ from sprocketmq.wire.bodies import Connection, ConsumerConnection, ConsumerRunni
 from sprocketmq.wire.bodies.running_info import LAST_FAILURE, LAST_FAILURE_TIMESTAMP, PROP_CLIENT_VERSION
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["group", "group_history", "group_live", "group_members", "group_stack", "group_verdict"]
-
 _MOST_LINES: Final = 8
 _MOST_MEMBERS: Final = 100
 _FRESH_MS: Final = 5_000

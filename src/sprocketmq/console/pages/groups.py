@@ -15,8 +15,6 @@ from sprocketmq.console.show.values import whole_number
 from sprocketmq.console.watch.group_state import GroupState, Level, urgency_of
 from sprocketmq.core.resource_names import is_system_group
 
-__all__ = ["groups", "groups_live"]
-
 _ON_A_PAGE: Final = 100
 # What is not known comes first where the largest number does, because it may be larger.
 _SORTS: Final[dict[str, Callable[[GroupState], Any]]] = {

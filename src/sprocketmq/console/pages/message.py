@@ -20,8 +20,6 @@ from sprocketmq.errors import ConfigurationError, TopicNotExist
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["message", "message_body", "message_fate", "messages", "place_of", "shown_body_async", "stored_at"]
-
 _MOST_FOUND: Final = 64
 _LARGE: Final = 64 << 10
 _MOST_GROUPS: Final = 24

@@ -16,8 +16,6 @@ from starlette.responses import Response
 from sprocketmq.console.pages.page import page, parts_of
 from sprocketmq.errors import RocketMQError, StoreNotWritable
 
-__all__ = ["Outcome", "body_facts", "changing", "outcome_response"]
-
 _LIMITS: Final = 3  # a send may be retried at other brokers
 
 

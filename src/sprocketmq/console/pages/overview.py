@@ -17,8 +17,6 @@ from sprocketmq.console.watch.group_state import GroupState, Level, urgency_of
 from sprocketmq.console.watch.watcher import ClusterView
 from sprocketmq.core.resource_names import is_system_group
 
-__all__ = ["events", "overview", "overview_live"]
-
 _MOST_SHOWN: Final = 300
 _KEEP_ALIVE_S: Final = 15.0
 

@@ -21,21 +21,6 @@ from sprocketmq.console.settings import ConsoleSettings
 from sprocketmq.console.show.templates import Templates
 from sprocketmq.console.watch.watcher import Watcher
 
-__all__ = [
-    "FORM_KEY",
-    "ConsoleParts",
-    "Refused",
-    "address",
-    "change_of",
-    "event_stream",
-    "fields_of",
-    "form_of",
-    "given",
-    "now_ms",
-    "page",
-    "parts_of",
-]
-
 FORM_KEY: Final = "form_key"
 _MOST_FIELDS: Final = 2_000
 

@@ -23,8 +23,6 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import TopicConfig, TopicOffset
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
-__all__ = ["message_address", "message_line", "send", "tail", "topic", "topic_traffic", "topics"]
-
 _MOST_SHOWN: Final = 200
 _AT_ONCE: Final = 16
 _TAIL_EACH_S: Final = 1.0

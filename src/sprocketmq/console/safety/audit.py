@@ -22,8 +22,6 @@ from typing import Any, Final
 
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 
-__all__ = ["Audit"]
-
 log = logging.getLogger("sprocketmq.console")
 
 _OWNER_ONLY: Final = 0o600

@@ -9,8 +9,6 @@ from collections.abc import Collection
 from typing import Final
 from urllib.parse import urlsplit
 
-__all__ = ["Hosts"]
-
 _HOST: Final = re.compile(r"(\[(?P<inside>[0-9a-f:.]+)\]|(?P<name>[^\s:/?#@\[\]]+))(:[0-9]*)?")
 
 

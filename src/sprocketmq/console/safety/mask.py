@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-__all__ = ["MASKED", "Mask"]
-
 MASKED: Final = "•••"
 
 

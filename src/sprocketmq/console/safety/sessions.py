@@ -19,8 +19,6 @@ from typing import Final
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["MOST_STREAMS", "Session", "Sessions"]
-
 MOST_SESSIONS: Final = 64
 MOST_STREAMS: Final = 12  # a browser opens six connections to a host
 _ALL_STREAMS: Final = 64

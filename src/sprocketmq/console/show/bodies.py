@@ -17,8 +17,6 @@ from typing import Final
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.core.hex_dump import hex_dump
 
-__all__ = ["FORMS", "MOST_EDITED_BYTES", "ShownBody", "editable_text", "edited_body", "preview", "shown_body"]
-
 FORMS: Final = ("text", "json", "hex")
 MOST_SHOWN_BYTES: Final = 64 << 10
 MOST_EDITED_BYTES: Final = 256 << 10

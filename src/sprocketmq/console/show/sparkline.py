@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["HEIGHT", "WIDTH", "sparkline"]
-
 WIDTH: Final = 100
 HEIGHT: Final = 24
 

@@ -12,8 +12,6 @@ from starlette.responses import HTMLResponse
 from sprocketmq.console.show.values import FILTERS
 from sprocketmq.version import __version__
 
-__all__ = ["Templates"]
-
 _FOLDER: Final = Path(__file__).parent.parent / "templates"
 
 

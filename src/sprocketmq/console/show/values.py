@@ -8,8 +8,6 @@ from typing import Final
 
 from sprocketmq.core.quantities import duration
 
-__all__ = ["FILTERS", "local_time", "moment_ms", "number", "size", "span", "whole_number"]
-
 _PERMISSIONS: Final = {6: "read, write", 7: "read, write", 4: "read", 5: "read", 2: "write", 3: "write"}
 _UNKNOWN: Final = "unknown"
 _MOST_DIGITS: Final = 19

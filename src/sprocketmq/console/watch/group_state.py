@@ -9,8 +9,6 @@ from enum import Enum
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, GroupVerdict
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["GroupState", "Level", "QueueLag", "Verdict", "level_of", "urgency_of"]
-
 
 class Level(Enum):
     """How urgent something is, the most urgent first; the overview is sorted in this order."""

@@ -17,8 +17,6 @@ from array import array
 from collections.abc import Hashable, Mapping
 from typing import Generic, TypeVar
 
-__all__ = ["LagHistory"]
-
 K = TypeVar("K", bound=Hashable)
 
 

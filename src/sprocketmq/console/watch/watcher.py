@@ -37,8 +37,6 @@ from sprocketmq.core.doctor.group_doctor import GroupDiagnosis
 from sprocketmq.errors import GroupNotExist, RequestNotServed
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["ClusterView", "Watcher"]
-
 log = logging.getLogger("sprocketmq.console")
 
 _MOMENTS: Final = 720  # one hour with an update each 5 s

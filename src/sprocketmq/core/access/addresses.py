@@ -20,8 +20,6 @@ from functools import lru_cache
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["AddressPattern", "address_parts", "address_patterns"]
-
 _EVERYBODY = frozenset({"*", "*.*.*.*", "*:*:*:*:*:*:*:*"})
 
 Ranges = tuple[tuple[int, int], ...]

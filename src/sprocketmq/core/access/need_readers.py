@@ -43,8 +43,6 @@ from sprocketmq.wire.requests.access import (
     Right,
 )
 
-__all__ = ["PARKING_TOPICS", "Place", "Reader", "names_alone", "reader_of"]
-
 # Topics with messages of every topic: delayed and timed ones, half messages with their marks, half messages without an answer, and
 # undeliverable messages.
 PARKING_TOPICS: Final = frozenset(

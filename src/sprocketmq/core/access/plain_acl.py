@@ -34,8 +34,6 @@ from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.frames.signed_request import SignedRequest
 from sprocketmq.wire.requests.access import ADMIN, ANY, DENY, PUB, SUB
 
-__all__ = ["PlainAccount", "PlainAcl", "check_permissions", "parse_permission"]
-
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 _MIN_KEY_LENGTH: Final = 7  # AclConstants: longer than 6
 _PERMISSIONS: Final = {"PUB": PUB, "SUB": SUB, "PUB|SUB": PUB | SUB, "SUB|PUB": PUB | SUB, "DENY": DENY}

@@ -14,8 +14,6 @@ from typing import Any
 from sprocketmq.core.access.plain_acl import PlainAccount, check_permissions
 from sprocketmq.wire.bodies import DataVersion
 
-__all__ = ["AccountChange", "data_version", "with_account", "with_white_addresses", "without_account"]
-
 Content = Mapping[str, Any]
 
 

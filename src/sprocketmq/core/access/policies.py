@@ -24,8 +24,6 @@ from msgspec import Struct, field
 from sprocketmq.core.access.rights import Need
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["ACTIONS", "Acl", "PolicyEntry", "Resource", "named"]
-
 # By lower case name, as Java compares them.
 ACTIONS: Final = {name.lower(): name for name in ("All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")}
 _KINDS: Final = {name.lower(): name for name in ("Cluster", "Namespace", "Topic", "Group")}

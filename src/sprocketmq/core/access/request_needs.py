@@ -20,8 +20,6 @@ from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers.ext_header import ExtHeader
 from sprocketmq.wire.requests.declaration import Peer
 
-__all__ = ["needs_key", "needs_of"]
-
 
 def needs_of(command: Command, place: Place) -> Iterable[Need]:
     """The needs of ``command``, one by one, in the order in which they are checked.

@@ -11,8 +11,6 @@ from msgspec import Struct
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.access import Right
 
-__all__ = ["Need", "Needs", "no_key", "remember", "shown"]
-
 _MOST_REMEMBERED: Final = 4_096
 _LONGEST_REMEMBERED: Final = 255  # no topic or group has a longer name
 

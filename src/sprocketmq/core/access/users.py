@@ -24,8 +24,6 @@ from sprocketmq.wire.frames.acl_signature import SigningKey
 from sprocketmq.wire.frames.command import Buffer, Command
 from sprocketmq.wire.frames.signed_request import SignedRequest
 
-__all__ = ["User", "UserTable", "subject_name"]
-
 _USER_TYPES: Final = {"super": "Super", "normal": "Normal"}
 _USER_STATUSES: Final = {"enable": "enable", "disable": "disable"}
 _SUBJECT: Final = "User:"

@@ -25,8 +25,6 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-__all__ = ["ROUND_LIMIT_MS", "Handover", "HandoverState", "MetadataKind"]
-
 ROUND_LIMIT_MS = 5_000
 """The longest round of a healthy slave; normally it takes milliseconds."""
 

@@ -40,15 +40,6 @@ from sprocketmq.core.produce.route_table import MASTER_ID
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
 
-__all__ = [
-    "BROKER_EXPIRE_MS",
-    "LiveBroker",
-    "MinIdChange",
-    "NamesrvTable",
-    "RegistrationResult",
-    "TopicRegistration",
-]
-
 # TopicSysFlag and PermName
 UNIT_FLAG = 1
 UNIT_SUB_FLAG = 2

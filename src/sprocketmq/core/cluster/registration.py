@@ -7,8 +7,6 @@ from msgspec import Struct
 
 from sprocketmq.wire.bodies import DataVersion
 
-__all__ = ["LiveBroker", "MinIdChange", "RegistrationResult", "TopicRegistration"]
-
 
 class LiveBroker(Struct):
     """One registered address. ``owner`` is its connection, ``timeout_ms`` how long it may be silent."""

@@ -23,8 +23,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["AckQueue", "LogRange", "ReplicationTable", "SlaveProgress"]
-
 T = TypeVar("T")
 
 

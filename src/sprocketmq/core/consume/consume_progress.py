@@ -27,18 +27,6 @@ from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.wire.bodies import ConsumeFromWhere
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "OFFSET_NOT_FOUND",
-    "OFFSET_UNKNOWN",
-    "AskMaxOffset",
-    "AskOffsetByTime",
-    "ConsumeFromWhere",
-    "ConsumeProgress",
-    "SkipThisRound",
-    "StartAt",
-    "decide_start",
-]
-
 OFFSET_NOT_FOUND = -1
 """Nothing is stored for this group and queue (response code 22, or absent from the local file)."""
 OFFSET_UNKNOWN = -2

@@ -19,8 +19,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Final
 
-__all__ = ["ALL_ACKED", "ConsumeConcurrentlyStatus", "acked_count", "is_number", "read_answer", "read_status"]
-
 ALL_ACKED = 0x7FFFFFFF
 """Default of ``context.ack_index`` (Java: Integer.MAX_VALUE)."""
 

@@ -28,8 +28,6 @@ from collections.abc import Hashable
 from enum import Enum
 from typing import Generic, TypeVar
 
-__all__ = ["DEFAULT_CONSUME_TIMEOUT_MS", "SEND_BACK_RETRY_MS", "ConsumeTimeout", "Settlement"]
-
 DEFAULT_CONSUME_TIMEOUT_MS = 15 * 60_000
 SEND_BACK_RETRY_MS = 5_000
 """Pause before an expired message whose send-back failed is tried again, as for any failed send-back."""

@@ -24,17 +24,6 @@ import msgspec
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
 
-__all__ = [
-    "FLOW_CONTROL_PAUSE_MS",
-    "MIB",
-    "FlowControlCause",
-    "FlowLimits",
-    "Paused",
-    "check",
-    "per_queue_limits",
-    "resume_count",
-]
-
 FLOW_CONTROL_PAUSE_MS = 50
 _MANY = 256
 MIB = 1024 * 1024

@@ -38,27 +38,6 @@ from sprocketmq.core.consume.consume_result import is_number
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.records.message import MessageExt
 
-__all__ = [
-    "LOCK_REFUSED_DELAY_MS",
-    "LOCK_RETRY_DELAY_MS",
-    "MAX_TURN_MS",
-    "RESUBMIT_DELAY_MS",
-    "SUSPEND_MAX_MS",
-    "SUSPEND_MIN_MS",
-    "Commit",
-    "ConsumeBatch",
-    "ConsumeOrderlyStatus",
-    "DeadLetterNeeded",
-    "LockLater",
-    "OrderlyEffect",
-    "OrderlyTurn",
-    "Suspended",
-    "TurnEnded",
-    "TurnOver",
-    "read_orderly_answer",
-    "read_orderly_status",
-]
-
 MAX_TURN_MS = 60_000
 """``rocketmq.client.maxTimeConsumeContinuously``: then the thread goes to another queue."""
 RESUBMIT_DELAY_MS = 10

@@ -29,8 +29,6 @@ from dataclasses import dataclass
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["PolledQueues"]
-
 
 @dataclass(slots=True)
 class _Reading:

@@ -33,8 +33,6 @@ import msgspec
 from sprocketmq.core.consume.queue_lock import LocalQueueLock
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["PULL_MAX_IDLE_MS", "ProcessQueue", "QueueSnapshot"]
-
 PULL_MAX_IDLE_MS = 120_000
 """``rocketmq.client.pull.pullMaxIdleTime``: a queue not pulled for so long has lost its pull loop and is dropped by rebalance."""
 

@@ -44,35 +44,6 @@ from sprocketmq.core.consume.flow_control import FlowControlCause, FlowLimits
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = [
-    "BROKER_FLOW_CONTROL_DELAY_MS",
-    "BROKER_PULL_BYTES",
-    "BROKER_SUSPEND_MS",
-    "EXCEPTION_DELAY_MS",
-    "PAUSED_DELAY_MS",
-    "PROXY_SUSPEND_MS",
-    "PROXY_TIMEOUT_MS",
-    "PULL_TIMEOUT_MS",
-    "CorrectOffset",
-    "Dispatch",
-    "DropQueue",
-    "LoopEnded",
-    "OffsetRead",
-    "PullCursor",
-    "PullDue",
-    "PullEffect",
-    "PullEvent",
-    "PullFailed",
-    "PullLater",
-    "PullNow",
-    "PullOutdated",
-    "PullReturned",
-    "PullStatus",
-    "ReadOffset",
-    "SendPull",
-    "pull_status",
-]
-
 EXCEPTION_DELAY_MS = 1_000
 PAUSED_DELAY_MS = 1_000
 BROKER_FLOW_CONTROL_DELAY_MS = 20

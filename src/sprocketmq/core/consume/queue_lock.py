@@ -28,15 +28,6 @@ from msgspec import Struct
 
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "BROKER_LOCK_MAX_LIVE_MS",
-    "LOCAL_LOCK_MAX_LIVE_MS",
-    "LOCK_RENEW_INTERVAL_MS",
-    "UNLOCK_DELAY_MS",
-    "LocalQueueLock",
-    "QueueLockTable",
-]
-
 BROKER_LOCK_MAX_LIVE_MS = 60_000
 """``rocketmq.broker.rebalance.lockMaxLiveTime``."""
 LOCAL_LOCK_MAX_LIVE_MS = 30_000

@@ -28,8 +28,6 @@ from sprocketmq.core.doctor.group_look import GroupLook, HeldQueue, MemberLook
 from sprocketmq.core.quantities import counted, duration
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["GroupDiagnosis", "GroupVerdict", "HeadMessage", "diagnose"]
-
 _LOCK_LIVES_MS: Final = 60_000  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
 _SHOWN: Final = 5
 

@@ -14,8 +14,6 @@ from msgspec import Struct
 from sprocketmq.core.consume.flow_control import FlowLimits
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["GroupLook", "HeldQueue", "MemberLook", "QueueLook"]
-
 
 class QueueLook(Struct, frozen=True):
     """One queue as brokers see it.

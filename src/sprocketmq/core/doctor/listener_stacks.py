@@ -19,8 +19,6 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["listener_stacks"]
-
 _CALLERS: Final = (
     "sprocketmq.client.listen.",
     "org.apache.rocketmq.client.impl.consumer.ConsumeMessageConcurrentlyService",

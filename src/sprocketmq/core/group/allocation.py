@@ -30,24 +30,6 @@ from msgspec import Struct
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "AVG",
-    "STRATEGIES",
-    "AllocateAveragely",
-    "AllocateAveragelyByCircle",
-    "AllocateByConfig",
-    "AllocateByConsistentHash",
-    "AllocateByMachineRoom",
-    "AllocateMachineRoomNearby",
-    "AllocationStrategy",
-    "MachineRoomResolver",
-    "allocate",
-    "java_order",
-    "queue_order",
-    "strategy_by_name",
-    "strategy_name",
-]
-
 
 class AllocationStrategy(Protocol):
     """A callable ``(group, client_id, queues, client_ids) -> queues``: the classes here, or a function of the user's.

@@ -34,16 +34,6 @@ from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.group.allocation import queue_order
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "REBALANCE_INTERVAL_MS",
-    "REBALANCE_MIN_INTERVAL_MS",
-    "Add",
-    "Drop",
-    "DropReason",
-    "QueueLife",
-    "RebalanceTable",
-]
-
 REBALANCE_INTERVAL_MS = 20_000
 """``rocketmq.client.rebalance.waitInterval``."""
 REBALANCE_MIN_INTERVAL_MS = 1_000

@@ -28,22 +28,6 @@ from sprocketmq.plain_values import plain_text
 from sprocketmq.wire.bodies import SubscriptionData
 from sprocketmq.wire.hashing import tags_code
 
-__all__ = [
-    "SQL92",
-    "SUB_ALL",
-    "TAG",
-    "TAG_TYPES",
-    "FilterExpression",
-    "build_subscription",
-    "is_tag_type",
-    "matches_tags",
-    "parse_tag_expression",
-    "renewed",
-    "same_subscription",
-    "sql92",
-    "tags_code_matcher",
-]
-
 SUB_ALL = "*"
 TAG = "TAG"
 SQL92 = "SQL92"

@@ -25,23 +25,6 @@ from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire.bodies import BrokerData, QueueData, TopicRouteData
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "DEFAULT_TOPIC",
-    "MASTER_ID",
-    "MAX_QUEUES_OF_A_ROUTE",
-    "PERM_READ",
-    "PERM_WRITE",
-    "BrokerAddress",
-    "RouteTable",
-    "checked_route",
-    "is_changed",
-    "is_readable",
-    "is_writeable",
-    "publish_queues",
-    "route_for_new_topic",
-    "subscribe_queues",
-]
-
 MASTER_ID = 0
 _MOST_DIGITS = 9  # int() is slow with thousands of digits
 PERM_READ = 4

@@ -25,8 +25,6 @@ from collections import deque
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
-__all__ = ["Batch", "SendBatches"]
-
 
 class Batch:
     """Messages that travel together; compares by identity. A subclass holds the messages, and ``count`` says how many these are."""

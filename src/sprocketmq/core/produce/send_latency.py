@@ -26,8 +26,6 @@ import msgspec
 from sprocketmq.wire.hashing import java_hash
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["ISOLATED_LATENCY_MS", "LatencyFaultTable", "QueueRoundRobin", "queue_of_sharding_key"]
-
 ISOLATED_LATENCY_MS = 10_000
 _PENALTIES_MS = ((15_000, 30_000), (5_000, 10_000), (3_000, 6_000), (1_800, 5_000), (550, 2_000))
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["type_refusal"]
-
 _REFUSAL: Final = re.compile(r"TopicMessageType validate failed, the expected type is (\w+), but actual type is (\w+)")
 _HOW: Final = {
     "NORMAL": "send it without sharding key, delay and transaction, or to another topic",

@@ -45,8 +45,6 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["FORMAT", "MACHINES", "Codec", "Line", "Recorded", "queue_text", "read_lines", "state_of"]
-
 FORMAT: Final = 1
 
 Line: TypeAlias = dict[str, Any]

@@ -29,8 +29,6 @@ from sprocketmq.core.replay.decision_record import FORMAT, MACHINES, Codec, Line
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["Difference", "Replay", "Step"]
-
 _DECISIONS: Final[Mapping[str, Callable[..., Any]]] = {"allocate": allocation.allocate, "decide_start": decide_start}
 
 

@@ -35,8 +35,6 @@ from sprocketmq.core.retry.retry_schedule import (
 )
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["Story"]
-
 _WAITED_MS: Final = 10
 _LATE_MS: Final = 1_000
 

@@ -36,8 +36,6 @@ from sprocketmq.core.group.rebalance import RebalanceTable
 from sprocketmq.core.replay.decision_record import MACHINES, Codec, Line, Recorded, state_of
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["Tape"]
-
 M = TypeVar("M")
 
 

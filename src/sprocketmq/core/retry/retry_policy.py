@@ -22,8 +22,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-__all__ = ["CustomizedRetryPolicy", "ExponentialRetryPolicy", "RetryPolicy", "read_retry_policy"]
-
 _FIRST_ENTRY: Final = 2
 # ExponentialRetryPolicy.nextDelayDuration
 _HIGHEST_POWER: Final = 32

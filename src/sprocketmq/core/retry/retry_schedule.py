@@ -29,29 +29,6 @@ from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = [
-    "DEFAULT_DELAY_LEVELS",
-    "DEFAULT_MAX_RECONSUME_TIMES",
-    "DLQ_PREFIX",
-    "FIRST_RETRY_LEVEL",
-    "MOST_DELAY_LEVELS",
-    "ORDERLY_MAX_RECONSUME_TIMES",
-    "RETRY_PREFIX",
-    "SCHEDULE_TOPIC",
-    "DelayLevels",
-    "ToDeadLetterQueue",
-    "ToRetryTopic",
-    "decide_send_back",
-    "delay_level_of_queue",
-    "dlq_topic",
-    "group_of_retry_topic",
-    "is_retry_topic",
-    "max_reconsume_times",
-    "queue_of_delay_level",
-    "retry_level",
-    "retry_topic",
-]
-
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"

@@ -38,8 +38,6 @@ from sprocketmq.core.sql92.expression import (
     Value,
 )
 
-__all__ = ["compile_expression"]
-
 # Raw properties with \x02 in front, so that every name is found between \x02 and \x01.
 _Evaluate: TypeAlias = Callable[[bytes], Any]
 # Java's compareTo of two values that are not null: negative, zero, positive.

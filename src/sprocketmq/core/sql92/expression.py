@@ -18,29 +18,6 @@ from typing import Final, Literal, NoReturn, TypeAlias
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = [
-    "FALSE",
-    "MAX_DEPTH",
-    "MAX_LENGTH",
-    "MAX_WORDS",
-    "NULL",
-    "TRUE",
-    "Compare",
-    "Constant",
-    "Equal",
-    "Expression",
-    "HasText",
-    "IsIn",
-    "IsTrue",
-    "Kind",
-    "Logic",
-    "Negate",
-    "Not",
-    "Predicate",
-    "Property",
-    "Value",
-]
-
 # Whether the raw text form of a message's properties is what was asked for; never raises.
 Predicate = Callable[[bytes], bool]
 

@@ -44,8 +44,6 @@ from sprocketmq.core.sql92.expression import (
     refuse,
 )
 
-__all__ = ["parse"]
-
 _GRAMMAR: Final = """
 ?or_expression: and_expression | and_expression (OR and_expression)+ -> either
 ?and_expression: equality | equality (AND equality)+ -> both

@@ -41,21 +41,6 @@ from typing import Any, Final
 
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 
-__all__ = [
-    "AppendDecision",
-    "BatchStatus",
-    "Decision",
-    "DecisionLedger",
-    "EndAttempts",
-    "OtherTopics",
-    "QuerySummary",
-    "Record",
-    "RowCountMismatch",
-    "can_end_directly",
-    "commit_step",
-    "direct_end_window_ms",
-]
-
 _VERSION: Final = 1
 _MARGIN_MS: Final = 500
 # Some 40 bytes each, in one message.

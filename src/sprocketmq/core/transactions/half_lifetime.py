@@ -21,8 +21,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["HalfLifetime"]
-
 # What a decision needs when its halves cannot be ended at once: one question, and one each for an answer that got lost, or is not known.
 _KEPT_QUESTIONS: Final = 3
 # Clocks of executors, driver and brokers, as for can_end_directly.

@@ -32,8 +32,6 @@ from sprocketmq.wire.records.sys_flag import (
     TRANSACTION_ROLLBACK_TYPE,
 )
 
-__all__ = ["HalfPlace", "LocalTransactionState", "OpenTransactions", "local_transaction_state"]
-
 
 class LocalTransactionState(str, Enum):
     """How the local part of a transaction stands.

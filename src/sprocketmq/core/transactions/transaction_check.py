@@ -31,17 +31,6 @@ from enum import Enum
 from hashlib import blake2b
 from typing import Any
 
-__all__ = [
-    "CheckRules",
-    "Outcome",
-    "Settlement",
-    "TransactionId",
-    "TransactionTable",
-    "Verdict",
-    "half_offsets_of_op",
-    "judge",
-]
-
 
 class Verdict(Enum):
     """What a round does with a half message that nobody ended."""

@@ -25,8 +25,6 @@ from typing import Final, Protocol
 from sprocketmq.core.buffer_budget import BufferBudget
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 
-__all__ = ["COUNTED_IN_BYTES", "COUNTED_OUT_BYTES", "HIGH_WATER_BYTES", "Holder", "QueuedBytes"]
-
 log = logging.getLogger("sprocketmq.net")
 
 COUNTED_OUT_BYTES: Final = 64 * 1024  # netty's own high-water mark

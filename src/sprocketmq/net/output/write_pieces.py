@@ -17,8 +17,6 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-__all__ = ["full_records", "portions", "write_pieces"]
-
 _RECORD_BYTES: Final = 16 * 1024  # the most that a record of TLS holds (RFC 8446, 5.1)
 _TLS_WRITE_BYTES: Final = 5 * _RECORD_BYTES  # 64 requests of 1 KB are one call
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-__all__ = ["WriteTurns"]
-
 
 class WriteTurns:
     """The turns of one connection. ``is_idle``: no caller waits or has an unused turn."""

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from sprocketmq.net.process.clock import Clock
 
-__all__ = ["RESTART_MS", "restart_if_cancelled"]
-
 log = logging.getLogger("sprocketmq.client")
 
 RESTART_MS: Final = 1_000

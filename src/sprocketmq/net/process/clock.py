@@ -20,9 +20,6 @@ import weakref
 from collections.abc import Callable, Iterable, Set
 from typing import Final, Protocol
 
-__all__ = ["Clock", "ManualClock", "SystemClock", "Timer", "watch"]
-
-
 _STEADY_ZERO_NS = time.time_ns() - time.monotonic_ns()
 _TURN_S = 0.1  # how long the manual clock waits for a loop that something blocks
 # What follows on what, callbacks and steps of tasks, before a loop writes, asks or waits: rounds of it, each the work of the one before.

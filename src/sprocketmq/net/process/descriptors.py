@@ -9,8 +9,6 @@ from typing import Final
 
 from sprocketmq.core.descriptor_budget import descriptor_shares
 
-__all__ = ["ConnectionShare", "connection_share", "raise_descriptor_limit"]
-
 _NO_LIMIT: Final = 1 << 30
 
 

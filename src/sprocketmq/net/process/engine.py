@@ -30,8 +30,6 @@ from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.process import fork
 from sprocketmq.threads import ClaimedWork
 
-__all__ = ["Engine", "new_event_loop"]
-
 log = logging.getLogger("sprocketmq.net")
 
 T = TypeVar("T")

@@ -23,8 +23,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
-__all__ = ["FORKED", "ForkAware", "LockAcrossForks", "redirect_to_devnull", "register"]
-
 FORKED: Final = (
     "this client and its connections belong to the parent of a fork; "
     "create and start a new one in this process, after the fork"

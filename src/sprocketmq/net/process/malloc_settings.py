@@ -13,8 +13,6 @@ import os
 import sys
 from typing import Final
 
-__all__ = ["TRIM_THRESHOLD_BYTES", "raise_malloc_thresholds"]
-
 TRIM_THRESHOLD_BYTES: Final = 64 << 20
 # malloc.h; 32 MiB is the largest mmap threshold that glibc accepts on 64-bit systems.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

@@ -27,8 +27,6 @@ import weakref
 
 from sprocketmq.net.process import fork
 
-__all__ = ["ReadyDescriptor"]
-
 
 class ReadyDescriptor:
     """Not readable at first. ``set`` belongs to one loop; ``close`` may follow in any thread when nothing is set any more, and garbage

@@ -15,8 +15,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["stop_event", "stop_signals"]
-
 # On Windows loops handle no signals; elsewhere only those of the main thread do.
 _NOT_HERE: Final = (NotImplementedError, ValueError, RuntimeError)
 

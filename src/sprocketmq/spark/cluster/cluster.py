@@ -54,8 +54,6 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["Cluster", "is_apache_4", "is_system_topic", "is_transient"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 T = TypeVar("T")

@@ -36,8 +36,6 @@ from sprocketmq.wire.bodies import running_info
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["HEARTBEAT_S", "Membership"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 # ClientConfig.heartbeatBrokerInterval

@@ -28,8 +28,6 @@ from sprocketmq.errors import ClosedError
 from sprocketmq.net.process import fork
 from sprocketmq.net.process.engine import Engine
 
-__all__ = ["SharedClients", "Surplus", "close_when_dropped"]
-
 K = TypeVar("K", bound=Hashable)
 C = TypeVar("C")
 

@@ -14,8 +14,6 @@ from typing import Final
 
 from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 
-__all__ = ["prepare_task_process"]
-
 # Process ids: a forked child inherits the settings, and is prepared again for its own objects.
 _prepared: Final[set[int]] = set()
 

@@ -21,20 +21,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-__all__ = [
-    "NOT_ASCII",
-    "SPARE_BYTES",
-    "binary",
-    "gathered",
-    "is_utf8",
-    "laid_out",
-    "offsets_of",
-    "places_of",
-    "slices",
-    "text",
-    "validity_of",
-]
-
 Array = Any  # pyarrow has no type information
 
 # Of a block of a short slice; so many bytes must follow the last slice's start.

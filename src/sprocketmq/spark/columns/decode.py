@@ -29,8 +29,6 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import format_host
 from sprocketmq.wire.records.record_layout import LAYOUTS
 
-__all__ = ["BatchDecoder"]
-
 Array = Any  # pyarrow has no type information
 
 # What is not known before a body is opened.

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["FetchedRows"]
-
 _AT_ONCE: Final = 4096
 
 

@@ -23,8 +23,6 @@ from sprocketmq.wire.records.compression import decompress
 from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH, PROPERTIES_LENGTH_TYPE
 from sprocketmq.wire.records.sys_flag import COMPRESSED, NEED_UNWRAP, WRAPPED
 
-__all__ = ["opened"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 # Bodies of one batch, unpacked: a few kilobytes of records may hold gigabytes, and Arrow counts with 32 bits.

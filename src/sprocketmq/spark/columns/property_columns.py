@@ -22,8 +22,6 @@ from sprocketmq.spark.columns.property_pairs import PairedProperties
 from sprocketmq.spark.columns.property_shapes import ShapedProperties, shapes_of
 from sprocketmq.spark.columns.property_texts import texts_of
 
-__all__ = ["PropertyColumns", "property_columns"]
-
 Array = Any  # pyarrow has no type information
 
 

@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, gathered, places_of, slices, text, validity_of
 from sprocketmq.spark.columns.property_texts import END, MIDDLE, Texts, broken
 
-__all__ = ["PairedProperties"]
-
 Array = Any  # pyarrow has no type information
 
 # Of the table that finds names that repeat: 4 MiB.

@@ -17,8 +17,6 @@ import pyarrow as pa
 from sprocketmq.spark.columns.byte_columns import NOT_ASCII, binary, gathered, laid_out, offsets_of, text, validity_of
 from sprocketmq.spark.columns.property_texts import END, MIDDLE, Texts, broken, is_separator
 
-__all__ = ["Shape", "ShapedProperties", "shapes_of"]
-
 Array = Any  # pyarrow has no type information
 
 _WORD_BYTES: Final = 8

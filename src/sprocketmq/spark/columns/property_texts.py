@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 
 from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, binary, is_utf8, slices, text
 
-__all__ = ["END", "MIDDLE", "Texts", "broken", "is_separator", "texts_of"]
-
 MIDDLE: Final = 1
 END: Final = 2
 # So many texts are checked by one call, which copies them if one is wrong.

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from sprocketmq.wire.frames.command import Buffer
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["PullBody"]
-
 
 @dataclass(frozen=True, slots=True)
 class PullBody:

@@ -26,8 +26,6 @@ from sprocketmq.wire.records.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD
 if TYPE_CHECKING:
     from sprocketmq.spark.columns.pull_body import PullBody
 
-__all__ = ["record_starts"]
-
 _MAGIC_AT: Final = RECORD.at["magic"]
 _MAGICS: Final = [
     int.from_bytes(magic.to_bytes(RECORD.width("magic"), "big"), "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2)

@@ -31,8 +31,6 @@ from sprocketmq.wire.records.record_layout import (
     V6_SHIFT,
 )
 
-__all__ = ["HEAD", "HOST_BITS", "SPARE", "Records", "located"]
-
 # Hosts as one number each: few differ.
 HEAD: Final = np.dtype(RECORD.columns(born_host=">u8", store_host=">u8"))
 _HEAD_BYTES: Final = RECORD.size

@@ -14,8 +14,6 @@ import numpy as np
 
 from sprocketmq.wire.records.record_layout import RECORD
 
-__all__ = ["FEW_CHAINS", "Chains", "followed", "sizes_in"]
-
 # Elements of a batch begin in the same way.
 _SIZE: Final = np.dtype(RECORD.numpy_type("size"))
 _size_at: Final = RECORD.subset("size").unpack_from

@@ -25,8 +25,6 @@ from sprocketmq.wire.records.message import MessageQueue
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LossReport"]
-
 
 class LossCountingDataSource(RocketMQDataSource):
     """The ``rocketmq`` source under a name that can be registered."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.spark.observe.progress_metrics import ProgressMetrics
 
-__all__ = ["LagReport", "RocketMQProgressListener"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 

@@ -29,8 +29,6 @@ from sprocketmq.wire.records.message import MessageQueue
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-__all__ = ["ProgressMetrics"]
-
 _QUEUE_LABELS: Final = ("query", "topic", "broker", "queue")
 
 

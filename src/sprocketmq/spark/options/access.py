@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.settings.key_file import KeyFile
 
-__all__ = ["ANONYMOUS", "Access", "access_from", "refuse_secrets_in_tables"]
-
 _NAMES: Final = (
     "accessKey", "secretKey", "securityToken", "secretKeyFile",
     "tls", "tlsTrustCertPath", "tlsCertPath", "tlsKeyPath", "tlsKeyPassword", "tlsAuthServer",

@@ -18,8 +18,6 @@ from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.named_topics import check_topics_are_read
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["Bound", "bounds_of"]
-
 
 @dataclass(frozen=True)
 class Bound:

@@ -18,8 +18,6 @@ from sprocketmq.plain_values import plain_value
 from sprocketmq.spark.options.access import Access, access_from
 from sprocketmq.spark.options.option_table import OPTION_OF, SECRETS
 
-__all__ = ["CATALOG_PREFIX", "NAME_PATTERN", "GivenOptions", "our_name_for"]
-
 # Spark adds these itself: load(path), a stream's checkpoint, and the reserved properties of a catalog table (TableCatalog)
 SPARK_OPTIONS: Final = (
     "path", "checkpointLocation", "queryName",

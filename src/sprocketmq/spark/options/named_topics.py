@@ -14,8 +14,6 @@ from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.given_options import NAME_PATTERN, GivenOptions
 
-__all__ = ["LEDGER_PREFIX", "check_topics_are_read", "topic_to_write", "topics_to_read"]
-
 # With the producer group, the default of ``ledgerTopic``: the topic where a transactional write stores its decisions.
 LEDGER_PREFIX: Final = "SPROCKETMQ_DECISIONS_"
 _TOPIC_OPTIONS: Final = ("topic", "topics", "topicsPattern", "deadLettersOf")

@@ -20,8 +20,6 @@ from typing import Any, Final, Literal
 
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["NewQueueStart"]
-
 _PATTERN: Final = "/"
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["OPTIONS", "OPTION_OF", "SECRETS", "SEND_STATUSES", "OptionRow"]
-
 Kind = Literal[
     "text", "name", "choice", "flag", "count", "duration", "time", "offsets", "addresses", "list", "secret", "path"
 ]  # fmt: skip

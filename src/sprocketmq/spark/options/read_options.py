@@ -21,8 +21,6 @@ from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.named_topics import topics_to_read
 from sprocketmq.spark.options.source_columns import chosen_columns
 
-__all__ = ["STREAM_ONLY", "ReadOptions", "read_options"]
-
 # A pull needs a consumer group that the broker knows or may create; this is the default.
 _DEFAULT_GROUP: Final = "SPARK_ROCKETMQ_SOURCE"
 # Without effect in a batch read: a warning is logged, as by Spark's Kafka source.

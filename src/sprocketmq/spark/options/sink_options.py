@@ -16,8 +16,6 @@ from sprocketmq.spark.options.named_topics import LEDGER_PREFIX, topic_to_write
 from sprocketmq.spark.options.option_table import OPTION_OF, SEND_STATUSES
 from sprocketmq.wire.records.compression import CompressionType, check_library
 
-__all__ = ["SinkOptions", "sink_options"]
-
 _DEFAULT_GROUP: Final = "SPARK_ROCKETMQ_SINK"
 _MESSAGE_BYTES: Final = 4 * 1024 * 1024
 _NEVER: Final = 2**31 - 1

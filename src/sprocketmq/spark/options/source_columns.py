@@ -7,8 +7,6 @@ from typing import Final
 
 from sprocketmq.spark.options.given_options import GivenOptions
 
-__all__ = ["COLUMNS", "COPY_COLUMNS", "TABLE_OPTIONS", "chosen_columns"]
-
 # name -> Spark type, in the order of the table that the source offers
 COLUMNS: Final[dict[str, str]] = {
     "topic": "string",

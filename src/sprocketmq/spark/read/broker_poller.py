@@ -42,8 +42,6 @@ from sprocketmq.spark.read.queue_bounds import (
 from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["BrokerPoller", "PollInterval", "check_sql92", "is_read", "source_topics"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 _FIRST_PAUSE_S: Final = 0.05

@@ -18,8 +18,6 @@ from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["GroupProgress", "commit_offsets", "committed_offsets", "query_committed"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 _AGAIN_S: Final = 10.0

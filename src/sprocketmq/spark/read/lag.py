@@ -29,8 +29,6 @@ from sprocketmq.spark.losses import Loss, lost_counts
 from sprocketmq.spark.offsets import VERSION, StreamOffset, queues_from_json, queues_to_json
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["LagReport", "LatestOffsetReport", "SourceLag", "source_lag"]
-
 
 @dataclass(frozen=True)
 class LatestOffsetReport:

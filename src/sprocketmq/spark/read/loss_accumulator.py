@@ -9,8 +9,6 @@ from pyspark.accumulators import AccumulatorParam
 
 from sprocketmq.spark.losses import Loss
 
-__all__ = ["LOSS_SETS", "add_losses"]
-
 
 class _Losses(AccumulatorParam[frozenset[Loss]]):
     def zero(self, value: frozenset[Loss]) -> frozenset[Loss]:

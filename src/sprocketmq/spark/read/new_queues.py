@@ -25,8 +25,6 @@ from sprocketmq.spark.read.group_progress import query_committed
 from sprocketmq.spark.read.offset_search import search_by_time
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["NewQueues", "new_queue_start"]
-
 # No message is left out if a broker's clock is behind the driver's by up to this.
 _CLOCKS_MS: Final = 500
 _PATIENCE_MS: Final = 1_000

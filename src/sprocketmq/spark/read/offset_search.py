@@ -19,8 +19,6 @@ from sprocketmq.spark.losses import QueueBounds
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
-__all__ = ["QueueSample", "offsets_by_time", "real_min_offsets", "sample_queues", "search_by_time"]
-
 # Messages in one pull around a time: what a broker returns in one answer from memory.
 _LOOK: Final = 32
 _LOOK_TIMEOUT_MS: Final = 3_000

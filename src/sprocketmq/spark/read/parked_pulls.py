@@ -18,8 +18,6 @@ from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["ParkedPulls"]
-
 _SUSPEND_MS: Final = 15_000
 _ANSWER_MS: Final = 5_000
 # Larger streams, and those of a broker that refuses, only poll.

@@ -32,18 +32,6 @@ from sprocketmq.spark.options.bound import Bound
 from sprocketmq.spark.read.trigger_limits import ByteLimit, limited_end
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "BatchPlan",
-    "BrokerOffsets",
-    "QueueBounds",
-    "plan_batch",
-    "resolve_batch",
-    "resolve_end",
-    "resolve_start",
-    "unread_queues",
-]
-
-
 Offsets = Mapping[MessageQueue, int]
 
 

@@ -31,8 +31,6 @@ from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import Version
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["gone_queues", "hidden_queues", "question_count", "queue_bounds", "warn_of_hidden"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 # PullMessageProcessor, for a queue id beyond the topic's read queues; our broker

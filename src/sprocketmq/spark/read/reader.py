@@ -34,20 +34,6 @@ from sprocketmq.spark.read.plan import BrokerOffsets, resolve_batch, resolve_end
 from sprocketmq.spark.read.queue_bounds import gone_queues, hidden_queues, queue_bounds, warn_of_hidden
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "BatchReader",
-    "DataLoss",
-    "TaskPartition",
-    "fetch_offsets",
-    "partitions_for",
-    "read_partition",
-    "read_ranges",
-    "report_losses",
-    "source_queues",
-    "source_topics",
-    "task_count_for",
-]
-
 log = logging.getLogger("sprocketmq.spark")
 
 # A batch ends at whichever comes first: large enough that the cost of a batch does not matter, small enough for an executor's memory.

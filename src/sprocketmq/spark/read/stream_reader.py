@@ -67,8 +67,6 @@ from sprocketmq.spark.read.reader import (
 from sprocketmq.spark.read.trigger_limits import ByteLimit, MessageSizes, TriggerDelay
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["StreamReader"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 _IDLE_WAIT_S: Final = 0.2

@@ -23,8 +23,6 @@ from typing import Final
 
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["ASSUMED_BYTES", "ByteLimit", "MessageSizes", "TriggerDelay", "limited_end"]
-
 Offsets = Mapping[MessageQueue, int]
 
 # The size of a message as long as no sample is known.

@@ -40,8 +40,6 @@ from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
 if TYPE_CHECKING:
     from sprocketmq.spark.retry.retry_copies import UnsafeCopy
 
-__all__ = ["BadRowSender"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 _CHUNK: Final = 4096

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.spark.options.sink_options import SinkOptions
 
-__all__ = ["DEAD_LETTER_LEVEL", "BadRow", "Place", "bad_row", "bad_rows"]
-
 # AbstractSendMessageProcessor: a negative level goes straight to the dead-letter topic.
 DEAD_LETTER_LEVEL: Final = -1
 

@@ -24,8 +24,6 @@ from sprocketmq.spark.offsets import StreamOffset
 from sprocketmq.spark.options.read_options import read_options
 from sprocketmq.spark.options.source_columns import TABLE_OPTIONS
 
-__all__ = ["QuerySource", "check_retries_are_read", "sources_of_log", "sources_of_plan"]
-
 # Spark Connect starts a Python process for the foreachBatch function of each run, before the run plans a batch.
 _PROCESS_BEGAN_MS: Final = time.time_ns() // 1_000_000
 

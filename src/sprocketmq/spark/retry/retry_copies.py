@@ -39,8 +39,6 @@ from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["UnsafeCopy", "retry_copies", "send_copies", "send_with_content", "with_content"]
-
 _ROWS_PER_QUERY: Final = 200
 # Columns that a copy uses if the row has them.
 _IF_THERE: Final = ("storeHost", "sysFlag")

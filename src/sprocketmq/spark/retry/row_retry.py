@@ -38,7 +38,6 @@ from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
 from sprocketmq.spark.retry.query_sources import QuerySource, check_retries_are_read
 from sprocketmq.spark.retry.verdict_columns import (
-    ACTIONS,
     action_of,
     as_stored,
     check_delay_level,
@@ -52,8 +51,6 @@ from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = ["ACTIONS", "RowRetry", "each_try_once", "foreach_batch"]
 
 log = logging.getLogger("sprocketmq.spark")
 

@@ -20,8 +20,6 @@ from sprocketmq.spark.cluster.cluster import Cluster, is_transient
 from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.wire import headers
 
-__all__ = ["SendBackRequest", "send_back"]
-
 _CHUNK: Final = 4096
 
 

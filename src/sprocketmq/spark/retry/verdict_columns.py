@@ -19,19 +19,6 @@ from sprocketmq.spark.options.source_columns import COLUMNS, COPY_COLUMNS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = [
-    "ACTIONS",
-    "BLANKS",
-    "VERDICT_TYPES",
-    "action_of",
-    "as_stored",
-    "check_delay_level",
-    "check_source_types",
-    "check_verdict",
-    "normalized_action",
-    "verdict_checks",
-]
-
 # The values of ``action``; null and "ack" mean that the row is good.
 ACTIONS: Final = ("ack", "retry", "dlq", "drop")
 BLANKS: Final = " \t\r\n"

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["VerdictStore"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 _FOLDER: Final = "sprocketmq/verdicts-"

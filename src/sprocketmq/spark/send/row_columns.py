@@ -30,8 +30,6 @@ from sprocketmq.wire.records.batch import ELEMENT
 from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES
 from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH, PROPERTIES_LENGTH_TYPE
 
-__all__ = ["Elements", "element_rows"]
-
 Array = Any  # pyarrow has no type information
 
 _HEAD: Final = np.dtype(ELEMENT.columns())

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from sprocketmq.spark.options.sink_options import SinkOptions
 
-__all__ = ["TaskId", "check_write_name", "each_write_once", "first_of_each", "task_id_of"]
-
 # Query, batch and partition of a task.
 TaskId = tuple[str, str, int]
 

@@ -33,8 +33,6 @@ from sprocketmq.wire.records.message import Message, MessageExt
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["LEFT_OUT", "SEND_COLUMNS", "OutgoingRow", "Refuse", "check_columns", "outgoing_rows", "replayed_rows"]
-
 SEND_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "body": ("binary", "string"),
     "topic": ("string",),

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sprocketmq.client.produce.producer import AsyncProducer
+from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.core.produce.send_latency import queue_of_sharding_key
 from sprocketmq.errors import (
     ConfigurationError,
@@ -38,8 +38,6 @@ from sprocketmq.spark.send.row_messages import SEND_COLUMNS, OutgoingRow
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
-
-__all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "AsMessages", "RowSender", "is_transient_send_error"]
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 2.0

@@ -20,8 +20,6 @@ from sprocketmq.spark.transactions.ledger_location import find_ledger, volatile_
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
-__all__ = ["DecisionTopic", "read_records"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 _READ_AT_ONCE: Final = 256

@@ -32,8 +32,6 @@ from sprocketmq.wire.end_frames import EndTransactionTemplate
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
-__all__ = ["end_half_messages"]
-
 # Few enough that a request arrives within the margin of can_end_directly.
 _IN_FLIGHT: Final = 256
 _TIMEOUT_MS: Final = 3_000

@@ -38,8 +38,6 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.send_frames import StoredAnswer
 
-__all__ = ["HalfMessage", "HalfPositions", "HalfSender"]
-
 # Topic, broker, and the queue that rows were bound to (or -1).
 Destination = tuple[str, str, int]
 

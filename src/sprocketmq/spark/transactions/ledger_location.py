@@ -30,18 +30,6 @@ from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "PERM_NONE",
-    "PERM_READ",
-    "PERM_READ_WRITE",
-    "LedgerLocation",
-    "find_ledger",
-    "ledger_brokers",
-    "masters_of",
-    "set_permission",
-    "volatile_settings",
-]
-
 log = logging.getLogger("sprocketmq.spark")
 
 PERM_READ: Final = 4

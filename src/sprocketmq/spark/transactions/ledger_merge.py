@@ -31,8 +31,6 @@ from sprocketmq.spark.transactions.ledger_location import (
 from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.wire.records.message import Message, MessageQueue
 
-__all__ = ["MergeResult", "MergedDecisions", "merge_ledger"]
-
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:

@@ -39,19 +39,6 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.properties import PGROUP
 
-__all__ = [
-    "ATTEMPT",
-    "BATCH",
-    "LEDGER",
-    "PARTITION",
-    "QUERY",
-    "SEQUENCE",
-    "TRY",
-    "Responder",
-    "half_name",
-    "refuse_behind_proxy",
-]
-
 log = logging.getLogger("sprocketmq.spark")
 
 # Properties of the messages, by which a check-back finds the decision.

@@ -43,8 +43,6 @@ from sprocketmq.wire.records.record import decode_records
 if TYPE_CHECKING:
     from sprocketmq.spark.transactions.responder import Responder
 
-__all__ = ["Settling", "UncheckedHalfMessages"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 _CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"

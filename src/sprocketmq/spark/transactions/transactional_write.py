@@ -57,8 +57,6 @@ from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessag
 from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
 from sprocketmq.wire.records.message import Message, MessageQueue
 
-__all__ = ["TransactionalTaskResult", "TransactionalWrite"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 _COMMIT, _ROLLBACK = LocalTransactionState.COMMIT_MESSAGE, LocalTransactionState.ROLLBACK_MESSAGE

@@ -26,8 +26,6 @@ from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
-__all__ = ["HALF_TOPIC", "VisibleRows"]
-
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 _TIMEOUT_MS: Final = 3_000
 _ENTERED_WITHIN_S: Final = 10.0

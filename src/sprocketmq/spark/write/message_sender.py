@@ -21,7 +21,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from sprocketmq.client.produce.producer import AsyncProducer
+from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.results import SendResult
 from sprocketmq.errors import NetworkError, RemoteError
@@ -37,8 +37,6 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import batch_element_size
 from sprocketmq.wire.records.message import Message, MessageQueue
-
-__all__ = ["MessageSender"]
 
 # Below the broker's message limit (4 MiB). Much smaller, so that the broker's loop is shared evenly.
 _BATCH_BYTES: Final = 512 * 1024

@@ -33,8 +33,6 @@ from sprocketmq.spark.send.row_ids import TaskId
 from sprocketmq.spark.send.row_messages import LEFT_OUT
 from sprocketmq.wire.records import properties as props
 
-__all__ = ["RefusedRows"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 # The limit for the properties of a dead letter, so that there is room for the reason.

@@ -49,8 +49,6 @@ except ImportError:
 if TYPE_CHECKING:
     from sprocketmq.spark.transactions.transactional_write import TransactionalWrite
 
-__all__ = ["BatchWriter", "StreamWriter", "TaskResult"]
-
 log = logging.getLogger("sprocketmq.spark")
 
 

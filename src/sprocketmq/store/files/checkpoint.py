@@ -26,8 +26,6 @@ from sprocketmq.store.files.disk_space import write_all
 from sprocketmq.store.files.mapped_file import not_writable
 from sprocketmq.wire.layout import Layout
 
-__all__ = ["INDEX_AHEAD_MS", "Checkpoint", "IndexProgress"]
-
 _SIZE_BYTES = 4096
 _LAYOUT = Layout(
     ("physic_msg_timestamp", "q"),  # store time of the last flushed record

@@ -30,16 +30,6 @@ import os
 import sys
 from collections.abc import Iterator
 
-__all__ = [
-    "MOST_PIECE_BYTES",
-    "PAGE_BYTES",
-    "allow_writes",
-    "allow_writes_at_ends",
-    "data_ranges",
-    "write_all",
-    "write_zeros",
-]
-
 PAGE_BYTES = mmap.PAGESIZE
 MOST_PIECE_BYTES = 1 << 18
 _ZEROS = memoryview(bytes(MOST_PIECE_BYTES))  # never written, so it takes no memory

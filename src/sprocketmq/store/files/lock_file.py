@@ -30,8 +30,6 @@ from collections.abc import Sequence
 from sprocketmq.errors import StoreLocked
 from sprocketmq.store.files.mapped_file import not_writable
 
-__all__ = ["LockFile", "is_held", "was_last_held_by_ours"]
-
 log = logging.getLogger("sprocketmq.store")
 
 _TEXT = b"ours"

@@ -32,18 +32,6 @@ from sprocketmq.store.files.disk_space import (
 )
 from sprocketmq.store.files.mapping import map_file
 
-__all__ = [
-    "MappedFile",
-    "MemoryFile",
-    "StoreFile",
-    "create_sparse",
-    "make_directories",
-    "not_writable",
-    "sync_directory",
-    "sync_file_system",
-    "sync_path",
-]
-
 # On fresh memory a page costs 16 us, during which the loop waits. So a step takes a quarter of a millisecond.
 _SPACE_STEP_BYTES = 1 << 16
 _FIRST_STEP_BYTES = 4096

@@ -14,8 +14,6 @@ import stat
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.mapped_file import MappedFile, MemoryFile, StoreFile, not_writable
 
-__all__ = ["MappedFileQueue", "length_of"]
-
 
 class MappedFileQueue:
     """``files`` in ascending order of ``start``.

@@ -31,8 +31,6 @@ from typing import Final
 from sprocketmq.store.files.disk_space import allow_writes, write_all
 from sprocketmq.store.files.mapped_file import not_writable
 
-__all__ = ["MappedProgress", "boot_mark", "file_mark"]
-
 _MAGIC: Final = b"SPRKLIV4"
 _HEAD: Final = struct.Struct("=8s16sq")
 _MAX_NUMBERS: Final = 120

@@ -16,8 +16,6 @@ import sys
 
 from sprocketmq.core.descriptor_budget import MAPPING_TAKES_ONE
 
-__all__ = ["map_file"]
-
 _MAP_FIXED = 0x10  # the same on every architecture of Linux; the module mmap does not name it
 _FAILED = ctypes.c_void_p(-1).value
 

@@ -13,8 +13,6 @@ import shutil
 from sprocketmq.core.resource_names import harmful_name_problem
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["is_folder_name", "path_below", "remove_below"]
-
 _MAX_NAME_BYTES = 255  # NAME_MAX of every usual file system
 
 

@@ -29,8 +29,6 @@ from sprocketmq.store.files.disk_space import MOST_PIECE_BYTES, write_zeros
 from sprocketmq.store.files.mapped_file import MappedFile, StoreFile
 from sprocketmq.threads import submit
 
-__all__ = ["Preallocator"]
-
 _STEP_BYTES = 1 << 21
 _LEAST_PIECE_BYTES = 1 << 14
 _FROM_BYTES = 1 << 16

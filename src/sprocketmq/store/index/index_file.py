@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["ENTRY_SIZE_BYTES", "HEADER_SIZE_BYTES", "IndexFile", "IndexHeader", "file_size_bytes"]
-
 _HEADER_LAYOUT = Layout(
     ("begin_timestamp", "q"),  # store time of the first record that has an entry, ms
     ("end_timestamp", "q"),  # ... of the last one

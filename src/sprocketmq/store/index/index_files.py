@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["TAG_TYPE", "IndexFiles", "index_text"]
-
 TAG_TYPE = "T"  # MessageConst.INDEX_TAG_TYPE
 
 # In memory no other program reads the files, and the broker of a test does not need room for millions of keys.

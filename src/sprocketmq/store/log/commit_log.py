@@ -22,8 +22,6 @@ from sprocketmq.store.files.preallocation import Preallocator
 from sprocketmq.wire.records.record import RecordView, blank_size, check_record, encode_blank
 from sprocketmq.wire.records.record_layout import BLANK_BYTES, HOSTS_V6, LAYOUTS, MAGIC_V1, RECORD, V6_SHIFT
 
-__all__ = ["CommitLog", "Damages"]
-
 _HEAD = RECORD.subset("size", "queue_id", "queue_offset")  # fields by which a record and its queue entry are compared
 _sys_flag_of = RECORD.subset("sys_flag").unpack_from
 _STORE_TIMESTAMP = tuple(layout.subset("store_timestamp_ms").unpack_from for layout in LAYOUTS)

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Hashes = NDArray[np.uint32]
 
-__all__ = ["PropertyColumns", "PropertyTexts", "Values"]
-
 _UTF_16 = f"utf-16-{sys.byteorder[0]}e"  # without a byte order mark
 _PAIR_END, _SPACE = 2, 0x20
 _WORD_BYTES = 8  # octets that are compared at once: eight letters, or four of UTF-16

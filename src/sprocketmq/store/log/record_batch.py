@@ -30,14 +30,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = [
-    "RecordBatch",
-    "groups",
-    "read_records",
-    "rows",
-    "topic_hashes",
-]
-
 HEAD = np.dtype(RECORD.columns())
 _SIZE = RECORD.subset("size")
 _SIZE_TYPE = RECORD.numpy_type("size")

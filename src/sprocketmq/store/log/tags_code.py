@@ -8,8 +8,6 @@ from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.properties import DELAY, TAGS, get_property
 from sprocketmq.wire.records.record import RecordView
 
-__all__ = ["tags_code_of_record"]
-
 
 def tags_code_of_record(record: RecordView, topic: str, levels: DelayLevels) -> int:
     """The tags code for the queue entry of a record. Java: CommitLog.checkMessageAndReturnSize."""

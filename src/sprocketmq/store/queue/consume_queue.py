@@ -22,8 +22,6 @@ from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES
 from sprocketmq.wire.records.record_layout import MAX_TOPIC_V1_BYTES, TOPIC_LENGTH_V1
 
-__all__ = ["ConsumeQueue", "MappedBudget"]
-
 _FILLER = UNIT.pack(0, FILLER_SIZE, 0)
 _NO_VIEW = memoryview(b"")
 _HEAD_UNITS = 4096 // UNIT_SIZE_BYTES

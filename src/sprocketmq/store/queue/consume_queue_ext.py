@@ -20,8 +20,6 @@ from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.files.paths import path_below, remove_below
 from sprocketmq.wire.layout import Layout
 
-__all__ = ["ConsumeQueueExtTable", "is_extension_address"]
-
 _LAYOUT = Layout(
     ("size", "h"),  # of the whole unit, its bit map included
     ("tags_code", "q"),

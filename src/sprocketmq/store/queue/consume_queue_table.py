@@ -20,8 +20,6 @@ from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue.consume_queue import ConsumeQueue, MappedBudget
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 
-__all__ = ["ConsumeQueueTable"]
-
 _log = logging.getLogger("sprocketmq.store")
 
 _MANY_QUEUES = 256  # from here on one syncfs is cheaper than a sync for each queue

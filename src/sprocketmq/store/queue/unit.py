@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["FILLER_SIZE", "UNIT", "UNIT_LAYOUT", "UNIT_SIZE_BYTES", "unit_type", "units_of"]
-
 UNIT_LAYOUT: Final = Layout(
     ("physical_offset", "q"),  # of the record in the commit log
     ("size", "i"),  # of the record

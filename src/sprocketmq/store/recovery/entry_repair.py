@@ -22,8 +22,6 @@ from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.wire.records.record import RecordView
 
-__all__ = ["confirmed_end", "confirms", "find_record", "repair_entry", "repaired_units"]
-
 _BITS = 63
 _UNITS_AT_ONCE = 512
 _NEIGHBOURS = 64  # entries looked at on either side for one that is sound

@@ -33,8 +33,6 @@ from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT_SIZE_BYTES
 from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms
 from sprocketmq.wire.records.record_layout import RECORD
 
-__all__ = ["Losses", "Lost", "Stop", "judge", "lost_entries", "lost_messages", "refusal_of", "said", "stop_of"]
-
 _HEAD = RECORD.subset("size", "magic", "physical_offset")
 _FEW_RECORDS = 1_000  # importing NumPy takes longer than reading so many one by one
 _RECORDS_AT_ONCE = 4_096

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Recovery", "has_queue_entry"]
-
 _TRANSACTION_MASK, _PREPARED, _ROLLBACK = 0xC, 0x4, 0xC
 _LARGEST_QUEUE_OFFSET = (1 << 63) // UNIT_SIZE_BYTES - 1
 # The log has no holes, so a queue can miss only the few entries of damaged records.

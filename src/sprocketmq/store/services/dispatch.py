@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Hashes = NDArray[np.uint32]
 
-__all__ = ["Dispatcher", "index_texts", "keys_of"]
-
 _TRANSACTION_MASK, _ROLLBACK = 0xC, 0xC
 _log = logging.getLogger("sprocketmq.store")
 

@@ -51,8 +51,6 @@ from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.services.dispatch import Dispatcher
 
-__all__ = ["Flusher"]
-
 log = logging.getLogger("sprocketmq.store")
 
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)

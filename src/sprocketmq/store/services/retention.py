@@ -24,8 +24,6 @@ from sprocketmq.store.queue.unit import UNIT
 if TYPE_CHECKING:
     from sprocketmq.store.queue_log_store import QueueLogStore
 
-__all__ = ["Retention"]
-
 log = logging.getLogger("sprocketmq.store")
 
 

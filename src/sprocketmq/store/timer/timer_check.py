@@ -20,8 +20,6 @@ from sprocketmq.store.files.disk_space import write_all
 from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
 from sprocketmq.wire.layout import Layout
 
-__all__ = ["TimerCheck", "load_timer_check", "save_timer_check"]
-
 _FILE_BYTES: Final = 4096
 
 

@@ -31,8 +31,6 @@ from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, sav
 from sprocketmq.store.timer.timer_log import MAGIC_DELETE, TimerLog, TimerUnit
 from sprocketmq.store.timer.timer_wheel import Slot, TimerWheel
 
-__all__ = ["TimerFiles"]
-
 log = logging.getLogger("sprocketmq.store")
 
 _LIVE_AT: Final = 2048

@@ -14,8 +14,6 @@ from sprocketmq.store.files.mapped_file import StoreFile, sync_directory
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.wire.layout import Layout
 
-__all__ = ["MAGIC_DEFAULT", "MAGIC_DELETE", "MAGIC_ROLL", "UNIT_BYTES", "TimerLog", "TimerUnit"]
-
 MAGIC_DEFAULT: Final = 1
 MAGIC_ROLL: Final = 2
 MAGIC_DELETE: Final = 4

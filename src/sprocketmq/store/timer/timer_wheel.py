@@ -19,8 +19,6 @@ from sprocketmq.store.files.disk_space import PAGE_BYTES, allow_writes, data_ran
 from sprocketmq.store.files.mapped_file import not_writable, sync_directory, sync_path
 from sprocketmq.wire.layout import Layout
 
-__all__ = ["WHEEL_BYTES", "WHEEL_SLOTS", "Slot", "TimerWheel"]
-
 WHEEL_SLOTS: Final = 2 * 7 * 24 * 3600
 _SLOT: Final = Layout(
     (

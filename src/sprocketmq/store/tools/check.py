@@ -30,8 +30,6 @@ from sprocketmq.store.recovery.recovery import has_queue_entry
 from sprocketmq.store.tools.check_auxiliary_files import check_auxiliary_files
 from sprocketmq.store.tools.check_report import Problem, StoreSummary
 
-__all__ = ["Problem", "StoreSummary", "check_directory", "check_store", "open_read_only"]
-
 _UNITS_AT_ONCE = 4_096
 
 Ranges = Sequence[tuple[int, int]]

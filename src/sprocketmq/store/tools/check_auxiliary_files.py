@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from sprocketmq.store.log.record_batch import RecordBatch
     from sprocketmq.store.queue_log_store import QueueLogStore
 
-__all__ = ["check_auxiliary_files", "check_index"]
-
 T = TypeVar("T")
 
 _RECORDS_AT_ONCE = 4_096

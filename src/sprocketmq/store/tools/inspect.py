@@ -18,8 +18,6 @@ from sprocketmq.wire.records.properties import decode_properties
 from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.sys_flag import COMPRESSED
 
-__all__ = ["StoreInspector"]
-
 _TRANSACTION = {0x0: "none", 0x4: "half", 0x8: "commit", 0xC: "rollback"}
 _SHOWN_BYTES = 200
 

@@ -6,14 +6,6 @@ from __future__ import annotations
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "MessageQueueAssignment",
-    "MessageRequestModeSerializeWrapper",
-    "QueryAssignmentRequestBody",
-    "QueryAssignmentResponseBody",
-    "SetMessageRequestModeRequestBody",
-]
-
 
 class QueryAssignmentRequestBody(Body):
     """Body of QUERY_ASSIGNMENT (400): let the broker assign queues. ``strategy_name`` names an allocation strategy, such as ``AVG``."""

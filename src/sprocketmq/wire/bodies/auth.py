@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from sprocketmq.wire.bodies.body import Body
 
-__all__ = ["AclInfo", "PolicyEntryInfo", "PolicyInfo", "UserInfo"]
-
 
 class UserInfo(Body):
     """A user. ``user_type`` is Super or Normal, ``user_status`` enable or disable."""

@@ -15,8 +15,6 @@ from sprocketmq.wire.text import fastjson
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Body", "NamedEnum"]
-
 
 class Body(msgspec.Struct, rename="camel"):
     """Base of the typed bodies. Names are camelCase on the wire; a field that peers may omit has the default of Java's class."""

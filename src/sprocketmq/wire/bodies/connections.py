@@ -8,18 +8,6 @@ import msgspec
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.heartbeat import SubscriptionData
 
-__all__ = [
-    "Connection",
-    "ConsumerConnection",
-    "GetConsumerListByGroupResponseBody",
-    "GroupForbidden",
-    "GroupList",
-    "ProducerConnection",
-    "ProducerInfo",
-    "ProducerTableInfo",
-    "QuerySubscriptionResponseBody",
-]
-
 
 class GetConsumerListByGroupResponseBody(Body):
     """Body of the answer to GET_CONSUMER_LIST_BY_GROUP (38): client ids, in arbitrary order."""

@@ -12,17 +12,6 @@ from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.topic_config import DataVersion
 from sprocketmq.wire.text import fastjson
 
-__all__ = [
-    "BloomFilterData",
-    "ConsumerFilterData",
-    "ConsumerFilterWrapper",
-    "FilterDataMapByTopic",
-    "SubscriptionGroupConfig",
-    "SubscriptionGroupList",
-    "SubscriptionGroupWrapper",
-]
-
-
 _USUAL_POLICY: Final = {"type": "CUSTOMIZED"}
 
 

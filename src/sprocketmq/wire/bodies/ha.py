@@ -7,8 +7,6 @@ import msgspec
 
 from sprocketmq.wire.bodies.body import Body
 
-__all__ = ["HAClientRuntimeInfo", "HAConnectionRuntimeInfo", "HARuntimeInfo", "HandoverStatus"]
-
 
 class HAConnectionRuntimeInfo(Body):
     """One slave, as its master sees it. Offsets are physical, ``diff`` in bytes."""

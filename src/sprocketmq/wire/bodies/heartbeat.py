@@ -14,17 +14,6 @@ from sprocketmq.wire.text import fastjson
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = [
-    "CheckClientConfigRequestBody",
-    "ConsumeFromWhere",
-    "ConsumeType",
-    "ConsumerData",
-    "HeartbeatData",
-    "MessageModel",
-    "ProducerData",
-    "SubscriptionData",
-]
-
 
 class ConsumeType(NamedEnum):
     """How the consumers of a group get messages: pull, push, or POP."""

@@ -8,8 +8,6 @@ import msgspec
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["LockBatchRequestBody", "LockBatchResponseBody", "UnlockBatchRequestBody"]
-
 
 class LockBatchRequestBody(Body):
     """Body of LOCK_BATCH_MQ (41): lock these queues for one client of the group, or renew its locks."""

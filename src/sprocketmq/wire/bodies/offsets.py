@@ -10,18 +10,6 @@ from sprocketmq.wire.bodies.topic_config import DataVersion
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.text import fastjson
 
-__all__ = [
-    "ConsumerOffsetSerializeWrapper",
-    "ConsumerOffsetSnapshot",
-    "DelayOffsetSerializeWrapper",
-    "GetConsumerStatusBody",
-    "MessageQueueForC",
-    "OffsetSerializeWrapper",
-    "QueryCorrectionOffsetBody",
-    "ResetOffsetBody",
-    "ResetOffsetBodyForC",
-]
-
 
 class ConsumerOffsetSerializeWrapper(Body):
     """Offsets by queue id, by ``topic@group``. 4.9 writes no data version."""

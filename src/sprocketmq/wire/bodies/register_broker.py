@@ -22,7 +22,6 @@ from sprocketmq.wire.bodies.topic_config import DataVersion, TopicConfig, TopicC
 from sprocketmq.wire.records.compression import MAX_DECOMPRESSED_BYTES, decompress
 from sprocketmq.wire.text import fastjson
 
-__all__ = ["RegisterBrokerBody", "RegistrationTopics"]
 _INT32: Final = struct.Struct(">i")
 # Java writes each topic as standard JSON. A step may read hundreds, so a few KiB in the slow dialect for each would block the loop.
 _MAX_ODD_TOPIC_BYTES: Final = 0

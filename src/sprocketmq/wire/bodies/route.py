@@ -10,18 +10,6 @@ import msgspec
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.text import fastjson
 
-__all__ = [
-    "BrokerData",
-    "BrokerMemberGroup",
-    "ClusterInfo",
-    "GetBrokerMemberGroupResponseBody",
-    "KVConfig",
-    "KVTable",
-    "QueueData",
-    "TopicList",
-    "TopicRouteData",
-]
-
 
 class QueueData(Body):
     """A topic's queues on one broker. ``perm`` bits: read 4, write 2, inherit 1."""

@@ -11,24 +11,6 @@ from sprocketmq.wire.bodies.body import Body, NamedEnum
 from sprocketmq.wire.bodies.heartbeat import SubscriptionData
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "LAST_FAILURE",
-    "LAST_FAILURE_TIMESTAMP",
-    "OLDEST_CALL_TIMESTAMP",
-    "PAUSED",
-    "PROP_CLIENT_VERSION",
-    "PROP_CONSUMER_START_TIMESTAMP",
-    "PROP_CONSUME_ORDERLY",
-    "PROP_CONSUME_TYPE",
-    "PROP_NAMESERVER_ADDR",
-    "PROP_THREADPOOL_CORE_SIZE",
-    "CMResult",
-    "ConsumeMessageDirectlyResult",
-    "ConsumeStatus",
-    "ConsumerRunningInfo",
-    "ProcessQueueInfo",
-]
-
 # Keys of ConsumerRunningInfo.properties that tools read.
 PROP_NAMESERVER_ADDR: Final = "PROP_NAMESERVER_ADDR"
 PROP_THREADPOOL_CORE_SIZE: Final = "PROP_THREADPOOL_CORE_SIZE"

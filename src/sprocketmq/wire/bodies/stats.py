@@ -11,22 +11,6 @@ from sprocketmq.wire.bodies.heartbeat import SubscriptionData
 from sprocketmq.wire.bodies.topic_config import DataVersion
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = [
-    "BrokerStatsData",
-    "BrokerStatsItem",
-    "ConsumeQueueData",
-    "ConsumeStats",
-    "ConsumeStatsList",
-    "OffsetWrapper",
-    "QueryConsumeQueueResponseBody",
-    "QueryConsumeTimeSpanBody",
-    "QueueTimeSpan",
-    "TimerMetric",
-    "TimerMetricsSerializeWrapper",
-    "TopicOffset",
-    "TopicStatsTable",
-]
-
 
 class TopicOffset(Body):
     """The range of one queue. ``last_update_timestamp``: store time of its newest message in ms, 0 if it is empty."""

@@ -8,14 +8,6 @@ import msgspec
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.text import fastjson
 
-__all__ = [
-    "CreateTopicListRequestBody",
-    "DataVersion",
-    "TopicConfig",
-    "TopicConfigAndMappingSerializeWrapper",
-    "TopicConfigSerializeWrapper",
-]
-
 
 class DataVersion(Body):
     """The version of a table: each change sets a new ``timestamp`` (ms) and the next ``counter``."""

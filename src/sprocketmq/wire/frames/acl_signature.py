@@ -17,18 +17,6 @@ import msgspec
 
 from sprocketmq.wire.frames.command import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 
-__all__ = [
-    "ACCESS_KEY",
-    "SECURITY_TOKEN",
-    "SIGNATURE",
-    "Credentials",
-    "SigningKey",
-    "sign",
-    "signed_fields",
-    "signed_text",
-    "signing_key",
-]
-
 # RFC 2104: a key is padded to a block of the hash, and each of the two hashes begins with the block combined with one of these.
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))

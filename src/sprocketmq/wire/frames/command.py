@@ -25,28 +25,6 @@ import msgspec
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, LANGUAGE_CODES, LANGUAGE_NAMES
 
-__all__ = [
-    "ACCESS_KEY",
-    "BINARY_HEAD",
-    "FLAG_ONEWAY",
-    "FLAG_RESPONSE",
-    "PREFIX",
-    "SECURITY_TOKEN",
-    "SERIALIZE_JSON",
-    "SERIALIZE_ROCKETMQ",
-    "SIGNATURE",
-    "TYPE_SHIFT",
-    "Command",
-    "Header",
-    "binary_field",
-    "decode_command",
-    "decode_fields",
-    "decode_header",
-    "encode_command",
-    "request",
-    "response",
-]
-
 # Ext fields of a signed request (Java: SessionCredentials). They are here because a client that signs nothing loads no hashes.
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"

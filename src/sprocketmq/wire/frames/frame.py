@@ -13,8 +13,6 @@ from typing import Final
 
 from sprocketmq.errors import FrameTooLarge, ProtocolError
 
-__all__ = ["MAX_FRAME_BYTES", "FrameDecoder"]
-
 # com.rocketmq.remoting.frameMaxLength: 16 MiB, counted with the four length bytes.
 MAX_FRAME_BYTES: Final = 16_777_216
 # Reads below this size are gathered: a peer that sends byte by byte must not use forty times as much memory.

@@ -23,8 +23,6 @@ import msgspec
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.frames.command import BINARY_HEAD, SIGNATURE, binary_field, decode_fields
 
-__all__ = ["HeaderShapes"]
-
 _MOST_SHAPES: Final = 1024
 _MOST_BYTES: Final = 1024
 _FIELDS_AT: Final = BINARY_HEAD.size

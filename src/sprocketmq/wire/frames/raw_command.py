@@ -32,8 +32,6 @@ from sprocketmq.wire.frames.command import (
 )
 from sprocketmq.wire.frames.header_shapes import HeaderShapes
 
-__all__ = ["HeaderReader", "RawCommand", "binary_header_reader", "header_reader", "raw_answer"]
-
 # (header, body) -> the request, or None: the header is not what a typed decode understands.
 HeaderReader = Callable[[bytes, memoryview], "Command | None"]
 

@@ -20,8 +20,6 @@ from msgspec.structs import astuple
 from sprocketmq.wire.frames.acl_signature import SigningKey, signed_text
 from sprocketmq.wire.frames.command import ACCESS_KEY, SECURITY_TOKEN, SERIALIZE_JSON, SIGNATURE, Buffer, Command
 
-__all__ = ["SignedRequest", "signed_request"]
-
 # A client may add this field after signing (Java: MixAll.UNIQUE_MSG_QUERY_FLAG).
 _ADDED_AFTER_SIGNING: Final = "_UNIQUE_KEY_QUERY"
 # Java: RpcRequestHeader, the base of all headers in 5.x.

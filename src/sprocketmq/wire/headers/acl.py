@@ -5,18 +5,6 @@ from __future__ import annotations
 
 from sprocketmq.wire.headers.ext_header import ExtHeader
 
-__all__ = [
-    "AclSubjectRequestHeader",
-    "CreateAccessConfigRequestHeader",
-    "DeleteAccessConfigRequestHeader",
-    "DeleteAclRequestHeader",
-    "GetBrokerAclConfigResponseHeader",
-    "ListAclsRequestHeader",
-    "ListUsersRequestHeader",
-    "UpdateGlobalWhiteAddrsConfigRequestHeader",
-    "UserRequestHeader",
-]
-
 
 class CreateAccessConfigRequestHeader(ExtHeader):
     """Header of UPDATE_AND_CREATE_ACL_CONFIG (50, 4.9): create or change an account.

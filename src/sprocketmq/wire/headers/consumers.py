@@ -7,20 +7,6 @@ import msgspec
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32
 
-__all__ = [
-    "ConsumeMessageDirectlyResultRequestHeader",
-    "GetConsumeStatsInBrokerHeader",
-    "GetConsumeStatsRequestHeader",
-    "GetConsumerConnectionListRequestHeader",
-    "GetConsumerListByGroupRequestHeader",
-    "GetConsumerRunningInfoRequestHeader",
-    "GetProducerConnectionListRequestHeader",
-    "HeartbeatResponseHeader",
-    "NotifyConsumerIdsChangedRequestHeader",
-    "UnregisterClientRequestHeader",
-    "ViewBrokerStatsDataRequestHeader",
-]
-
 
 class HeartbeatResponseHeader(ExtHeader):
     """Header of a 5.x broker's answer to HEART_BEAT (34). Java writes these as plain ext fields, without a header class."""

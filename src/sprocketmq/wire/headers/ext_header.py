@@ -11,8 +11,6 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["ExtHeader", "Int32", "Int64"]
-
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int64
 
-__all__ = ["ExchangeHAInfoHeader", "HandoverRequestHeader"]
-
 
 class ExchangeHAInfoHeader(ExtHeader):
     """Header of EXCHANGE_BROKER_HA_INFO (906) and of its answer: the replication address of a master.

@@ -7,13 +7,6 @@ from typing import Final
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
-__all__ = [
-    "UNIQUE_KEY_QUERY",
-    "QueryMessageRequestHeader",
-    "QueryMessageResponseHeader",
-    "ViewMessageRequestHeader",
-]
-
 # An additional ext field of QUERY_MESSAGE (12): the key is a UNIQ_KEY (MixAll.UNIQUE_MSG_QUERY_FLAG).
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 

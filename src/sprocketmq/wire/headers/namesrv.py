@@ -5,30 +5,6 @@ from __future__ import annotations
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
-__all__ = [
-    "AddWritePermOfBrokerRequestHeader",
-    "AddWritePermOfBrokerResponseHeader",
-    "BrokerHeartbeatRequestHeader",
-    "DeleteKVConfigRequestHeader",
-    "DeleteTopicFromNamesrvRequestHeader",
-    "GetBrokerMemberGroupRequestHeader",
-    "GetKVConfigRequestHeader",
-    "GetKVConfigResponseHeader",
-    "GetKVListByNamespaceRequestHeader",
-    "GetRouteInfoRequestHeader",
-    "GetTopicsByClusterRequestHeader",
-    "NotifyMinBrokerIdChangeRequestHeader",
-    "PutKVConfigRequestHeader",
-    "QueryDataVersionRequestHeader",
-    "QueryDataVersionResponseHeader",
-    "RegisterBrokerRequestHeader",
-    "RegisterBrokerResponseHeader",
-    "RegisterTopicRequestHeader",
-    "UnRegisterBrokerRequestHeader",
-    "WipeWritePermOfBrokerRequestHeader",
-    "WipeWritePermOfBrokerResponseHeader",
-]
-
 
 class GetRouteInfoRequestHeader(ExtHeader):
     """Header of GET_ROUTEINFO_BY_TOPIC (105): get the route of a topic.

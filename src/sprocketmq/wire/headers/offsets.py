@@ -5,25 +5,6 @@ from __future__ import annotations
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
-__all__ = [
-    "CloneGroupOffsetRequestHeader",
-    "GetConsumerStatusRequestHeader",
-    "GetEarliestMsgStoretimeRequestHeader",
-    "GetEarliestMsgStoretimeResponseHeader",
-    "GetMaxOffsetRequestHeader",
-    "GetMaxOffsetResponseHeader",
-    "GetMinOffsetRequestHeader",
-    "GetMinOffsetResponseHeader",
-    "QueryConsumeQueueRequestHeader",
-    "QueryConsumerOffsetRequestHeader",
-    "QueryConsumerOffsetResponseHeader",
-    "QueryCorrectionOffsetHeader",
-    "ResetOffsetRequestHeader",
-    "SearchOffsetRequestHeader",
-    "SearchOffsetResponseHeader",
-    "UpdateConsumerOffsetRequestHeader",
-]
-
 
 class QueryConsumerOffsetRequestHeader(ExtHeader):
     """Header of QUERY_CONSUMER_OFFSET (14): get the progress of a group in a queue.

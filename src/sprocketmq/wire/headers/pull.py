@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
-__all__ = ["PullMessageRequestHeader", "PullMessageResponseHeader"]
-
 
 class PullMessageRequestHeader(ExtHeader):
     """Header of PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361).

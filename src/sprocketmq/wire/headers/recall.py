@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from sprocketmq.wire.headers.ext_header import ExtHeader
 
-__all__ = ["RecallMessageRequestHeader", "RecallMessageResponseHeader"]
-
 
 class RecallMessageRequestHeader(ExtHeader):
     """Header of RECALL_MESSAGE (370). ``recall_handle`` comes from the answer to the send, see ``wire.recall_handle``.

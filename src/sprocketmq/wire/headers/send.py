@@ -15,14 +15,6 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 if TYPE_CHECKING:
     from sprocketmq.wire.frames.command import Command
 
-__all__ = [
-    "ConsumerSendMsgBackRequestHeader",
-    "ReplyMessageRequestHeader",
-    "SendMessageRequestHeader",
-    "SendMessageRequestHeaderV2",
-    "SendMessageResponseHeader",
-]
-
 
 class SendMessageRequestHeader(ExtHeader):
     """Header of SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324).

@@ -5,25 +5,6 @@ from __future__ import annotations
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32
 
-__all__ = [
-    "CreateTopicRequestHeader",
-    "DeleteSubscriptionGroupRequestHeader",
-    "DeleteTopicRequestHeader",
-    "GetAllSubscriptionGroupRequestHeader",
-    "GetAllSubscriptionGroupResponseHeader",
-    "GetAllTopicConfigRequestHeader",
-    "GetAllTopicConfigResponseHeader",
-    "GetBrokerConfigResponseHeader",
-    "GetSubscriptionGroupConfigRequestHeader",
-    "GetTopicConfigRequestHeader",
-    "GetTopicStatsInfoRequestHeader",
-    "QueryConsumeTimeSpanRequestHeader",
-    "QuerySubscriptionByConsumerRequestHeader",
-    "QueryTopicConsumeByWhoRequestHeader",
-    "QueryTopicsByConsumerRequestHeader",
-    "UpdateGroupForbiddenRequestHeader",
-]
-
 
 class CreateTopicRequestHeader(ExtHeader):
     """Header of UPDATE_AND_CREATE_TOPIC (17): create or change a topic.

@@ -5,12 +5,6 @@ from __future__ import annotations
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
-__all__ = [
-    "CheckTransactionStateRequestHeader",
-    "EndTransactionRequestHeader",
-    "ResumeCheckHalfMessageRequestHeader",
-]
-
 
 class EndTransactionRequestHeader(ExtHeader):
     """Header of END_TRANSACTION (37), producer to broker: commit or roll back a transaction.

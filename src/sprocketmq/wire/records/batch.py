@@ -17,16 +17,6 @@ from sprocketmq.wire.records.message import Message
 from sprocketmq.wire.records.properties import encode_text
 from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH
 
-__all__ = [
-    "ELEMENT",
-    "EMPTY_ELEMENT_BYTES",
-    "batch_element_size",
-    "encode_batch",
-    "has_more_elements",
-    "join_elements",
-    "split_batch",
-]
-
 ELEMENT: Final = Layout(
     ("size", "i"),  # of the whole element
     ("magic", "i"),  # 0, not read

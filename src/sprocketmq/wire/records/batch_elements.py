@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["BatchElements"]
-
 _HEAD_BYTES: Final = ELEMENT.size
 _LENGTH_BYTES: Final = PROPERTIES_LENGTH.size
 _FIXED_BYTES: Final = _HEAD_BYTES + _LENGTH_BYTES

@@ -15,8 +15,6 @@ from typing import Any, Final
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 
-__all__ = ["MAX_DECOMPRESSED_BYTES", "CompressionType", "check_library", "compress", "decompress"]
-
 # The limit of a decompressed body, because a few hostile bytes may grow to any size. Far above the 4 MiB that brokers accept by default.
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 

@@ -33,8 +33,6 @@ else:
     V = TypeVar("V")
 M = TypeVar("M", bound="MessageExt")
 
-__all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "encoding_advice", "format_host"]
-
 # A Message is created for each send; these avoid a lookup in the module each time.
 _TAGS: Final = props.TAGS
 _KEYS: Final = props.KEYS

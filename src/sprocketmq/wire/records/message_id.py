@@ -14,8 +14,6 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.layout import Layout
 from sprocketmq.wire.records.record_layout import IPV4_BYTES, IPV6_BYTES
 
-__all__ = ["decode_offset_message_id", "offset_message_id", "unique_key_after", "unique_key_prefix"]
-
 _UNIQUE_PREFIX: Final = Layout(("pid", "H"), ("class_loader_hash", "I")).struct
 _OFFSET_TAIL: Final = Layout(("port", "I"), ("offset", "q")).struct  # behind the address
 _OFFSET_ID_BYTES: Final = (IPV4_BYTES + _OFFSET_TAIL.size, IPV6_BYTES + _OFFSET_TAIL.size)

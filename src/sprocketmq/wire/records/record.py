@@ -41,20 +41,6 @@ from sprocketmq.wire.records.record_layout import (
 )
 from sprocketmq.wire.records.sys_flag import BORNHOST_V6, COMPRESSED, NEED_UNWRAP, STOREHOSTADDRESS_V6, WRAPPED
 
-__all__ = [
-    "Host",
-    "RecordView",
-    "blank_size",
-    "check_record",
-    "decode_record",
-    "decode_records",
-    "encode_blank",
-    "encode_record",
-    "record_parts",
-    "record_size",
-    "write_ipv4_record",
-]
-
 _OPEN_FIRST: Final = COMPRESSED | NEED_UNWRAP
 
 Buffer = bytes | bytearray | memoryview

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from sprocketmq.wire.records.record_layout import RECORD, layout_of
 
-__all__ = ["LazyField", "LazyHost"]
-
 _SYS_FLAG: Final = RECORD.subset("sys_flag")
 
 

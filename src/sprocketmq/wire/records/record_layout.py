@@ -17,29 +17,6 @@ from typing import Final
 from sprocketmq.wire.layout import Layout
 from sprocketmq.wire.records.sys_flag import BORNHOST_V6, STOREHOSTADDRESS_V6
 
-__all__ = [
-    "BLANK_BYTES",
-    "BODY_CRC_MASK",
-    "HOSTS_V6",
-    "IPV4_BYTES",
-    "IPV6_BYTES",
-    "LAYOUTS",
-    "MAGIC_BLANK",
-    "MAGIC_V1",
-    "MAGIC_V2",
-    "MAX_TOPIC_V1_BYTES",
-    "MAX_TOPIC_V2_BYTES",
-    "MIN_RECORD_BYTES",
-    "PROPERTIES_LENGTH",
-    "PROPERTIES_LENGTH_TYPE",
-    "RECORD",
-    "SIZE_AND_MAGIC",
-    "TOPIC_LENGTH_V1",
-    "TOPIC_LENGTH_V2",
-    "V6_SHIFT",
-    "layout_of",
-]
-
 MAGIC_V1: Final = 0xDAA320A7
 MAGIC_V2: Final = 0xDAA320AB
 MAGIC_BLANK: Final = 0xCBD43194

@@ -14,49 +14,6 @@ from msgspec import Struct
 
 from sprocketmq.wire.frames.command import Command
 
-__all__ = [
-    "ADMIN",
-    "ANY",
-    "ANY_ACCOUNT",
-    "ANY_ADDRESS",
-    "CHANGE_CLUSTER",
-    "CONSUME",
-    "CONSUME_OR_LOOK",
-    "CONSUME_OR_UPDATE",
-    "CREATE",
-    "CREATE_OR_UPDATE",
-    "DELETE",
-    "DENY",
-    "FROM_ITS_BROKER",
-    "LOOK",
-    "LOOK_AT_CLUSTER",
-    "LOOK_AT_GROUP",
-    "NAMED_ADDRESS",
-    "PUB",
-    "PUBLISH",
-    "REPLY",
-    "SUB",
-    "UPDATE",
-    "UPDATE_OWN",
-    "AccessNeeds",
-    "AddressNeed",
-    "BodyNeed",
-    "ClusterNeed",
-    "FieldNeed",
-    "Names",
-    "RecordNeed",
-    "ReplyNeed",
-    "Right",
-    "cluster",
-    "group",
-    "groups",
-    "in_body",
-    "record",
-    "reply",
-    "topic",
-    "topics",
-]
-
 # Permissions of 4.9 as bits (Java: Permission). ADMIN is our own: the account must be an administrator's.
 DENY: Final = 1
 ANY: Final = 2

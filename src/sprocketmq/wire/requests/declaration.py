@@ -25,18 +25,6 @@ else:
 
     H, A, B = TypeVar("H"), TypeVar("A"), TypeVar("B")
 
-__all__ = [
-    "AnyRequest",
-    "BinaryBody",
-    "JsonList",
-    "JsonObject",
-    "MessageBody",
-    "Peer",
-    "PropertiesText",
-    "Records",
-    "Request",
-]
-
 
 class Peer(Flag):
     """The peer that answers a request."""

@@ -11,8 +11,6 @@ from sprocketmq.wire.headers.pull import PullMessageRequestHeader
 from sprocketmq.wire.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from sprocketmq.wire.requests import messages
 
-__all__ = ["READERS"]
-
 _REQUESTS: Final = (
     messages.SEND_MESSAGE_V2,
     messages.SEND_MESSAGE,

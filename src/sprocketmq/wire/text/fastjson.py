@@ -28,20 +28,6 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.text.json_references import MAX_DEPTH, resolve_references
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_ODD_REQUEST_BYTES",
-    "MAX_REQUEST_BYTES",
-    "ObjectKey",
-    "decode",
-    "dumps",
-    "dumps_sorted",
-    "dumps_standard",
-    "loads",
-    "pairs",
-    "to_builtins",
-]
-
 T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
 

@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-__all__ = ["format_properties", "parse_properties", "replace_properties"]
-
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _PLAIN: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _WRITTEN: Final = {character: f"\\{letter}" for letter, character in _PLAIN.items()}

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from sprocketmq.errors import ProtocolError
 
-__all__ = ["MAX_DEPTH", "resolve_references"]
-
 MAX_DEPTH: Final = 64
 """The limit of nesting, and of references to references."""
 _PATH_STEP: Final = re.compile(r"\[(-?[0-9]+)\]|\.((?:\\.|[^.\[\\])+)", re.DOTALL)

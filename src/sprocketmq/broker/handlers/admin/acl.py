@@ -28,8 +28,6 @@ from sprocketmq.wire.headers import (
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 UPDATE_AND_CREATE_ACL_CONFIG_FAILED: Final = 209
 DELETE_ACL_CONFIG_FAILED: Final = 210
 UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED: Final = 211

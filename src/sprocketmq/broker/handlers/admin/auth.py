@@ -30,8 +30,6 @@ from sprocketmq.wire.headers import (
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 
 def create_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     return _with_user(broker, command, lambda info: broker.users.table.create_user(info))

@@ -19,8 +19,6 @@ from sprocketmq.wire.headers import GetBrokerConfigResponseHeader
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 
 def update_broker_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     if not command.body:

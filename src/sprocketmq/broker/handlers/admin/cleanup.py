@@ -17,8 +17,6 @@ from sprocketmq.wire.frames.command import Command, response
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 
 def clean_expired_consume_queue(
     broker: BrokerController, connection: Connection, command: Command, now_ms: int

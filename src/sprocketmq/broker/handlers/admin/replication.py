@@ -17,8 +17,6 @@ from sprocketmq.wire.headers import ExchangeHAInfoHeader, HandoverRequestHeader
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 _MAX_TIMEOUT_MS: Final = 3_600_000
 
 

@@ -22,8 +22,6 @@ from sprocketmq.wire.frames.command import Command, response
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 _NO_TRANSIENT_POOL: Final = 2**31 - 1
 

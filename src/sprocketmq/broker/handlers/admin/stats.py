@@ -42,8 +42,6 @@ from sprocketmq.wire.text import fastjson
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 # A queue takes some 30 us.
 _QUEUES_PER_STEP: Final = 100
 _TOPICS_PER_STEP: Final = 10

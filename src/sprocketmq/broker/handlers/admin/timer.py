@@ -30,8 +30,6 @@ from sprocketmq.wire.records import properties as props
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS", "handle_recall", "handle_timer_check_point", "handle_timer_metrics"]
-
 _RECALL_TAG: Final = "_RECALL_TAG_"
 
 

@@ -46,8 +46,6 @@ from sprocketmq.wire.headers import (
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 _FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 # Less than any administrator's timeout, so that a name server that does not answer does not make a creation look failed.
 _REGISTRATION_WAIT_S: Final = 2.0

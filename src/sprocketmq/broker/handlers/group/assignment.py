@@ -33,8 +33,6 @@ from sprocketmq.wire.records.message import MessageQueue
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 _PULL: Final = "PULL"
 _MOST_QUEUES: Final = 4_096  # of all brokers: an allocation takes some 5 us a queue, and cannot be done in steps
 

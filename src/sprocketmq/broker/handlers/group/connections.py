@@ -32,8 +32,6 @@ from sprocketmq.wire.headers import (
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 
 def producer_connections(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     group = command.header(GetProducerConnectionListRequestHeader).producer_group

@@ -23,8 +23,6 @@ from sprocketmq.wire.text import fastjson
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 # The most entries of one answer, because the loop has to serve others, too.
 _MOST_ENTRIES: Final = 10_000
 _NO_ROWS: Final = b'"queueData":['

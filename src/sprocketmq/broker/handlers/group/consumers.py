@@ -47,8 +47,6 @@ from sprocketmq.wire.headers import (
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 _UNIT_SUB = 2  # Java: TopicSysFlag
 _LONG_BYTES: Final = 16 * 1024
 _LAST_HEARTBEAT: Final = "last heartbeat"  # a key of a connection's state

@@ -40,8 +40,6 @@ from sprocketmq.wire.headers import (
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 # A heartbeat creates a retry topic with that many queues, so a number from the network needs a limit.
 _MAX_RETRY_QUEUES: Final = 65_536
 

@@ -23,8 +23,6 @@ from sprocketmq.wire.records.message import MessageQueue
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 _HEAD, _TAIL = b'{"lockOKMQSet":[', b"]}"
 
 

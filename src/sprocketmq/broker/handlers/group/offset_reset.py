@@ -29,8 +29,6 @@ from sprocketmq.wire.text import fastjson
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS", "answer_of_reset"]
-
 _QUEUES_PER_STEP: Final = 100  # some 30 us each
 
 

@@ -45,8 +45,6 @@ from sprocketmq.wire.headers import (
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 _NO_CORRECTION: Final = 2**63 - 1  # Long.MAX_VALUE
 
 

@@ -31,9 +31,6 @@ from sprocketmq.wire.records.record import RecordView
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
-
 _NOT_FOUND: Final = QueryMessageResponseHeader(index_last_update_timestamp=0, index_last_update_phyoffset=0)
 
 

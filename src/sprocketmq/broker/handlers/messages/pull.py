@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sprocketmq.broker.delivery.filters import ArrivalProbe
+from sprocketmq.broker.delivery.filters import NO_FILTER, ArrivalProbe, PullFilter
 from sprocketmq.broker.handlers.group.offset_reset import answer_of_reset
-from sprocketmq.broker.handlers.messages.pull_checks import NO_FILTER, PullFilter, check_pull, wants_everything
+from sprocketmq.broker.handlers.messages.pull_checks import check_pull, wants_everything
 from sprocketmq.broker.lazy_imports import Library, is_loaded
 from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.net.connection import Connection
@@ -36,8 +36,6 @@ from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
 
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
-
-__all__ = ["HANDLERS", "handle_pull"]
 
 _MASTER: Final = b"0"
 # Apache holds a pull for any time that it requests. Here a pull is answered after ten minutes at the latest, and the client pulls again.

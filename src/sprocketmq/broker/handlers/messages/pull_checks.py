@@ -32,8 +32,6 @@ from sprocketmq.wire.records.sys_flag import PULL_SUBSCRIPTION
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["NO_FILTER", "PullFilter", "check_pull", "no_property_filter", "wants_everything"]
-
 _PULL: Final = int(RequestCode.PULL_MESSAGE)
 # Java: ForbiddenType
 _BROKER, _GROUP, _TOPIC, _BROADCASTING, _SUBSCRIPTION = 1, 2, 3, 4, 5

@@ -39,8 +39,6 @@ from sprocketmq.wire.text import fastjson
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 _HEAD: Final = b'{"consumerTable":{'
 _TAIL: Final = b'},"messageQueueTable":{}}'
 

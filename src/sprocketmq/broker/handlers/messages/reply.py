@@ -29,8 +29,6 @@ from sprocketmq.wire.records.sys_flag import TRANSACTION_NOT_TYPE, with_transact
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _PUSH_TIMEOUT_MS: Final = 10_000  # Broker2Client.callClient

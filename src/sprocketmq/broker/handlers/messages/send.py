@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from sprocketmq.broker.tables.stamps import Stamps
     from sprocketmq.wire.records.batch_elements import BatchElements
 
-__all__ = ["HANDLERS", "check_topic", "handle_send"]
-
 _SEND_V1: Final = int(RequestCode.SEND_MESSAGE)
 _SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _READ_AND_WRITE: Final = PERM_READ | PERM_WRITE

@@ -36,8 +36,6 @@ from sprocketmq.wire.records.record import RecordView
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS", "handle_send_back"]
-
 _UNIT_SUB: Final = 2  # TopicSysFlag: a unit's retry topic
 
 

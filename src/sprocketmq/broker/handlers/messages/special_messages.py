@@ -27,15 +27,6 @@ from sprocketmq.wire.records.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPA
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = [
-    "attach_recall_handle",
-    "is_delayed",
-    "retry_topic_rules",
-    "special_message",
-    "timer_topic_problem",
-    "wait_if_asked",
-]
-
 
 def special_message(
     broker: BrokerController, command: Command, message: StoredMessage, shape: Shape, now_ms: int

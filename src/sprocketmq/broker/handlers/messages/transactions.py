@@ -31,8 +31,6 @@ from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTIO
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS"]
-
 log = logging.getLogger("sprocketmq.broker")
 
 _OUTCOMES: Final = {TRANSACTION_COMMIT_TYPE: Outcome.COMMIT, TRANSACTION_ROLLBACK_TYPE: Outcome.ROLLBACK}
