@@ -105,7 +105,7 @@ def _of_text(doc: str) -> Iterator[str]:
 def _of_parameters(signature: inspect.Signature, said: dict[str, str]) -> Iterator[str]:
     """Each parameter is named, with its unit, and with what its absence means where the signature says None."""
     for name, parameter in signature.parameters.items():
-        if name in ("self", "cls") or parameter.annotation == "Never":  # what does not fit, for the error
+        if name in ("self", "cls"):
             continue
         text = said.get(name)
         if text is None:

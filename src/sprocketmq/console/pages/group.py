@@ -174,4 +174,5 @@ def _words(values: list[int | None] | None, times: list[int]) -> str:
     minutes = max(1, round((known[-1][0] - known[0][0]) / 60_000))
     first, last, top = known[0][1], known[-1][1], max(value for _, value in known)
     way = "grew" if last > first else "shrank" if last < first else "is where it was"
-    return f"In the last {minutes} min the lag {way}: from {first:,} to {last:,}, at most {top:,}."
+    span = "minute" if minutes == 1 else f"{minutes} minutes"
+    return f"In the last {span} the lag {way}: from {first:,} to {last:,}, at most {top:,}."
