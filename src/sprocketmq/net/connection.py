@@ -88,6 +88,8 @@ _WAITING_BYTES: Final = 4096  # a task, a future, a timer, the command
 _FIELD_BYTES: Final = 104  # the most that a place in a growing dict takes
 _NO_BODY: Final = memoryview(b"")
 _NEVER_S: Final = float("inf")
+SILENCE: Final = "silence"
+"""In ``Connection.state``: why this side gave the connection up."""
 _CLOSE_LIMIT_S: Final = 5.0
 _GOODBYE_LIMIT_S: Final = 0.5
 _NOT_GRPC: Final = "use its remoting port, or a name server (always the latter if the proxy runs in LOCAL mode)"
@@ -265,6 +267,8 @@ class Connection(RequestingProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._asked.clear()
         sentence = f"the connection to {self.remote_address} broke: {exc or 'closed'}"
+        if (silence := self.state.get(SILENCE)) is not None:
+            sentence = f"the connection to {self.remote_address} was closed: {silence}"
         if self._decoder.begins_as_http2:
             sentence = f"{self.remote_address} speaks HTTP/2, as the gRPC port of a proxy does; {_NOT_GRPC}"
         self._gone()

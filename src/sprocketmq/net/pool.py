@@ -22,7 +22,7 @@ from sprocketmq.errors import (
     RequestTimeout,
     SignatureRefused,
 )
-from sprocketmq.net.connection import CLIENT_ANSWER_READERS, Connection, RequestHandler, close_all
+from sprocketmq.net.connection import CLIENT_ANSWER_READERS, SILENCE, Connection, RequestHandler, close_all
 from sprocketmq.net.process import fork
 from sprocketmq.net.tls_reads import TlsReads, read_buffer
 from sprocketmq.net.waiting_line import WaitingLine
@@ -213,7 +213,8 @@ class ConnectionPool:
         except ConnectionLost as error:
             if not self._closed:
                 self._on_lost(address, error)
-            if self._ssl_context is None and connection.state.get(_UNHEARD) == connection.last_read_s:
+            is_unheard = connection.state.get(_UNHEARD) == connection.last_read_s and SILENCE not in connection.state
+            if self._ssl_context is None and is_unheard:
                 # Its frames lead to those of the callers, which hold what gets this error (Python 3.12: frame.f_back).
                 raise ConnectionLost(f"{error}; {_TLS_ONLY}", address) from error.with_traceback(None)
             raise
@@ -257,6 +258,7 @@ class ConnectionPool:
                 del self._open[address]
                 self._lost.add(address)
                 self._on_lost(address, error)
+            connection.state[SILENCE] = str(error)
             connection.abort()
 
     def close_connection(self, address: str) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import threading
@@ -15,8 +16,10 @@ import trustme
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker, NameServer, NameServerConfig
+from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.frames.command import request
 
 CA = trustme.CA()
 
@@ -140,6 +143,32 @@ def test_a_plain_client_at_a_tls_only_port_is_told_to_use_tls(tmp_path: Path, wh
             ),
         ):
             admin.topics()
+
+
+def test_a_silent_server_is_not_taken_for_one_of_tls_by_those_who_wait_longer() -> None:
+    """The first timeout gives the connection up; others hear why."""
+
+    async def ask_a_silent_one() -> tuple[BaseException, ...]:
+        async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(silence, "127.0.0.1", 0)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        pool = ConnectionPool()
+        asked = [
+            pool.invoke(address, request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), ms) for ms in (50, 60_000)
+        ]
+        failed = await asyncio.gather(*asked, return_exceptions=True)
+        await pool.aclose()
+        server.close()
+        return tuple(one for one in failed if isinstance(one, BaseException))
+
+    first, second = asyncio.run(ask_a_silent_one())
+    assert isinstance(first, rmq.RequestTimeout)
+    assert isinstance(second, rmq.ConnectionLost)
+    assert str(first) in str(second)
+    assert "TLS" not in str(second)
 
 
 def test_a_server_that_goes_away_later_is_not_taken_for_one_of_tls(rocketmq: EmbeddedRocketMQ) -> None:
