@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import pytest
 
@@ -288,6 +289,17 @@ def test_each_number_is_taken_up_to_its_limits_and_refused_beyond_them(kind: Any
                 rmq.ConfigurationError, match=f"^{name} is {refused}, .* from {low} to {high} is allowed"
             ):
                 made(kind, **{name: refused})
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_every_number_has_limits(kind: Any) -> None:
+    types = get_type_hints(kind)
+    numbers = [name for name, hint in types.items() if hint in (int, int | None)]
+    for name in numbers:
+        for value in (-(2**70), 2**70):
+            with contextlib.suppress(rmq.ConfigurationError):
+                made(kind, **{name: value})
+                pytest.fail(f"{name} takes {value}: give it a line in the table of ranges below {kind.__name__}")
 
 
 def test_an_answer_is_waited_for_at_least_as_long_as_the_broker_may_hold_the_pull() -> None:
