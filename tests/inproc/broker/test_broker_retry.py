@@ -121,6 +121,7 @@ def test_after_the_last_retry_comes_the_dead_letter_topic(cluster, client):
     client.send_back(message, "delays", delay_level=1, max_reconsume_times=2)
     dead = only(client.messages("%DLQ%delays"))
     assert (dead.body, dead.message_id, dead.properties[props.RETRY_TOPIC]) == (b"bad", "key-bad", "flights")
+    assert dead.properties[props.DELAY] == "0", "not the level of its last retry (AbstractSendMessageProcessor)"
     cluster.clock.advance(7_200_000)
     assert len(client.messages("%RETRY%delays")) == 2
 
