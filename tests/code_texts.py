@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 __all__ = ["OMITTED", "code_texts", "not_in_the_code"]
@@ -31,6 +32,7 @@ def _texts_of(node: ast.AST) -> Iterator[str]:
         yield from _texts_of(child)
 
 
+@cache
 def code_texts() -> str:
     paths = sorted((ROOT / "src").rglob("*.py"))
     return "\n".join(" ".join(text.split()) for path in paths for text in _texts_of(ast.parse(path.read_text("utf-8"))))
