@@ -12,6 +12,7 @@ import pytest
 
 from decoded_frames import decoded
 from sprocketmq.errors import ConnectionLost, RequestTimeout
+from sprocketmq.net.bounded_protocol import TLS_BUFFER_BYTES
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.net.gathered_answers import GatheredAnswers
 from sprocketmq.net.ha_connection import HaConnection
@@ -283,6 +284,22 @@ def test_over_the_limit_of_all_the_largest_go_and_the_others_stay(caplog: pytest
     with caplog.at_level(logging.WARNING):
         run(scenario)
     assert "maxQueuedBytes" in caplog.text
+
+
+def test_what_tls_keeps_beside_an_unfinished_frame_is_counted() -> None:
+    begun = (16 * 1024 * KIB - 4).to_bytes(4, "big") + bytes(1024 * KIB)
+
+    async def scenario(queued: QueuedBytes) -> None:
+        plain, tls = Side(queued, large_answer), Connection(large_answer, is_served=True, queued=queued)
+        plain.connection.data_received(begun)
+        before_bytes = queued.in_bytes
+        transport = Transport(tls)
+        transport._extra["sslcontext"] = object()  # type: ignore[attr-defined]
+        tls.connection_made(transport)
+        tls.data_received(begun)
+        assert queued.in_bytes == 2 * before_bytes + TLS_BUFFER_BYTES
+
+    run(scenario)
 
 
 def test_no_connection_is_closed_for_bytes_that_were_sent_meanwhile() -> None:
