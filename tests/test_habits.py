@@ -52,16 +52,6 @@ def test_hooks_run_what_the_environment_has() -> None:
         assert (Path(sys.executable).parent / Path(hook["entry"].split()[0]).name).exists(), hook
 
 
-def test_mypy_checks_all_but_the_tests_themselves_and_ignores_nothing() -> None:
-    settings = PROJECT["tool"]["mypy"]
-    assert settings["strict"]
-    assert set(settings["files"]) == {"src", "tests", "examples", "bench"}
-    (left_out,) = settings["exclude"]
-    files = [path for folder in settings["files"] for path in (ROOT / folder).rglob("*.py")]
-    assert [path for path in files if re.search(left_out, str(path)) and not path.name.startswith("test_")] == []
-    assert {key for override in settings["overrides"] for key in override} == {"module", "ignore_missing_imports"}
-
-
 def test_the_lock_names_no_registry() -> None:
     assert "://" not in (ROOT / "requirements.lock").read_text("utf-8")
 
