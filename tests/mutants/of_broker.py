@@ -275,4 +275,12 @@ BROKER_MUTANTS = [
         "        if self.table.slaves:\n            self._answer(waiting, None)",
         "tests/inproc/broker/test_broker_replication.py::test_a_send_waits_until_a_slave_has_it",
     ),
+    Mutant(
+        "S6",
+        "a broker that was restarted takes its first pull for where the group began, and the lag is 0",
+        "src/sprocketmq/broker/tables/offsets.py",
+        "            if key in self._begun:\n                self._begun[key] = begin",
+        "            self._begun[key] = begin",
+        "tests/inproc/client/test_client_first_message.py::test_where_members_of_java_began_is_asked_of_them_when_the_broker_has_not_seen_it",
+    ),
 ]

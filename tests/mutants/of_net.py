@@ -32,4 +32,12 @@ NET_MUTANTS = [
         "                pass",
         "tests/system/net/test_connection.py::test_a_peer_that_does_not_read_stops_being_read_from",
     ),
+    Mutant(
+        "net",
+        "what TLS keeps of a peer is not counted",
+        "src/sprocketmq/net/bounded_protocol.py",
+        "            in_bytes + self._tls_bytes if",
+        "            in_bytes if",
+        "tests/unit/net/test_bounded_protocol.py::test_what_tls_keeps_beside_an_unfinished_frame_is_counted",
+    ),
 ]

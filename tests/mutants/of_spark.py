@@ -99,4 +99,20 @@ SPARK_MUTANTS = [
         "if there:",
         "tests/system/spark/test_verdict_store.py::test_kept_verdicts_of_which_some_are_gone_are_not_taken_for_the_batch",
     ),
+    Mutant(
+        "spark",
+        "rows are sent back although nobody reads them again",
+        "src/sprocketmq/spark/retry/query_sources.py",
+        "(self.includes_retry and self.group == group)",
+        "self.group == group",
+        "tests/unit/spark/test_query_sources.py::test_one_source_of_the_query_must_read_the_retries_of_the_group",
+    ),
+    Mutant(
+        "spark",
+        "verdicts count before it is known that they can be carried out",
+        "src/sprocketmq/spark/retry/row_retry.py",
+        "            judged = store.save(self._judged(rows, batch_id))\n",
+        "            judged = store.save(self._judged(rows, batch_id))\n            store.complete()\n",
+        "tests/inproc/spark/test_row_retry.py::test_a_row_that_cannot_be_sent_back_stops_the_batch_before_its_verdicts_are_stored",
+    ),
 ]

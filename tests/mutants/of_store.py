@@ -139,4 +139,12 @@ STORE_MUTANTS = [
         "self._executor.submit(write)",
         "tests/inproc/broker/test_refused_threads.py::test_nothing_acknowledged_is_lost_while_a_thread_cannot_be_started",
     ),
+    Mutant(
+        "store",
+        "retention leaves a file of a queue whose last entry is gone",
+        "src/sprocketmq/store/queue/consume_queue.py",
+        "self.files.files[1].start <= self.min_offset * UNIT_SIZE_BYTES",
+        "self.files.files[1].start < self.min_offset * UNIT_SIZE_BYTES",
+        "tests/unit/store/queue/test_consume_queue.py::test_retention_keeps_the_file_of_the_first_kept_unit_and_none_before_it",
+    ),
 ]
