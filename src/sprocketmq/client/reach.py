@@ -42,7 +42,8 @@ class Reach:
         self._refuse_silent(address)
         turns = self._turns_for(address)
         try:
-            await asyncio.wait_for(turns.acquire(), timeout_ms / 1000 if self._leaves_silent else None)
+            async with asyncio.timeout(timeout_ms / 1000 if self._leaves_silent else None):
+                await turns.acquire()
         except TimeoutError:
             raise ConnectFailed(f"{address} was not asked: too many servers do not answer", address) from None
         try:

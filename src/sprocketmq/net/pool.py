@@ -323,7 +323,8 @@ class ConnectionPool:
 
         opening = loop.create_connection(make, host, port, ssl=self._ssl_context)
         try:
-            _, protocol = await asyncio.wait_for(opening, self._connect_timeout_ms / 1000)
+            async with asyncio.timeout(self._connect_timeout_ms / 1000):
+                _, protocol = await opening
         except TimeoutError as error:
             speaks = "" if self._ssl_context is None else ", and does it speak TLS"
             raise ConnectFailed(

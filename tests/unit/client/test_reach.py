@@ -109,3 +109,25 @@ def test_few_connections_stay_open() -> None:
         await server.stop()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_a_cancelled_request_asks_nobody_though_its_turn_comes_at_the_same_moment(steps: int) -> None:
+    pool = SilentServers("a:1")
+
+    async def run() -> None:
+        reach = Reach(leaves_silent=True)
+        turns = reach._turns_for("a:1")
+        while not turns.locked():
+            await turns.acquire()
+        task = asyncio.ensure_future(reach.invoke(pool, "a:1", request(28, None), 60_000))
+        await asyncio.sleep(0.01)
+        turns.release()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if not task.done():
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(run())

@@ -105,7 +105,8 @@ class ConsoleProcess:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), _LEAVES_WITHIN_S)
+            async with asyncio.timeout(_LEAVES_WITHIN_S):
+                await process.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

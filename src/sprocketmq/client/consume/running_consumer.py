@@ -284,7 +284,8 @@ class RunningConsumer:
             return
         try:
             # Each request has its own limit; the limits for several brokers that do not answer must not add up.
-            await asyncio.wait_for(self._leave(), _LEAVE_TIMEOUT_S)
+            async with asyncio.timeout(_LEAVE_TIMEOUT_S):
+                await self._leave()
         except TimeoutError:
             log.warning(
                 "group %s: the brokers did not answer within %g s to the unregistration; they will notice by themselves",

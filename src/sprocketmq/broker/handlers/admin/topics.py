@@ -136,8 +136,9 @@ def _answer_when_registered(
         error = await broker.saved(offsets=offsets)
         if error is not None:
             return not_saved(command, error)
-        with contextlib.suppress(asyncio.TimeoutError):  # the registration itself continues
-            await asyncio.wait_for(broker.registered(), _REGISTRATION_WAIT_S)
+        with contextlib.suppress(TimeoutError):  # the registration itself continues
+            async with asyncio.timeout(_REGISTRATION_WAIT_S):
+                await broker.registered()
         return response(command)
 
     broker.answer_later(connection, command, answer())
