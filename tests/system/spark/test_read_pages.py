@@ -30,6 +30,8 @@ ONE = MessageQueue("trains", "broker-a", 0)
 def test_the_page_about_reading_is_true(names: dict[str, Any], flights: EmbeddedRocketMQ) -> None:
     found = {**names, "spark_address": flights.namesrv_addr}
     run_page("read.md", found)
+    assert found["morning"].count() == 1
+    assert len(found["query"].recentProgress) == 2
     assert [loss.start for loss in found["report"].losses] == [1000]
 
 
