@@ -25,16 +25,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
 from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_timeout_callback
-from sprocketmq.client.listen.listener_call import ListenerCall, OneAtATime
-from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
+from sprocketmq.client.listen.listener_call import ListenerBatch, ListenerCall, OneAtATime
+from sprocketmq.client.listen.listener_service import ListenerService
 from sprocketmq.client.listen.message_stream import MessageStream
-from sprocketmq.client.listen.new_pool import new_pool
 from sprocketmq.client.listener_signals import reason_of
 from sprocketmq.client.results import ConsumeConcurrentlyContext
 from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus, acked_count, read_answer
@@ -42,7 +41,6 @@ from sprocketmq.core.consume.consume_timeout import ConsumeTimeout, Settlement
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.retry import retry_schedule
 from sprocketmq.core.retry.retry_schedule import FIRST_RETRY_LEVEL
-from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
 
@@ -59,47 +57,37 @@ _SEND_BACKS_AT_ONCE: Final = 64
 _ALL: Final = 1 << 31
 
 
-class Batch:
+class Batch(ListenerBatch[ConsumeConcurrentlyStatus]):
     """One listener call."""
 
-    __slots__ = (
-        "alone", "context", "failure", "messages", "process_queue", "returned_none", "spent_s", "started_ms", "status", "stuck_reported",
-        "tracked",
-    )  # fmt: skip
+    __slots__ = ("alone", "process_queue", "tracked")
+    context: ConsumeConcurrentlyContext
 
     def __init__(
         self, process_queue: ProcessQueue, messages: list[MessageExt], context: ConsumeConcurrentlyContext
     ) -> None:
+        super().__init__(messages, context)
         self.process_queue = process_queue
-        self.messages = messages
-        self.context = context
         self.alone = False  # made for a message whose call has begun, or ended, without a batch
-        self.started_ms = 0  # set when it is tracked
-        self.spent_s = 0.0
-        self.returned_none = False
-        self.status: ConsumeConcurrentlyStatus | None = None
-        self.failure: BaseException | None = None
-        self.tracked = False  # the consume timeout watches its messages
-        self.stuck_reported = False
+        self.tracked = False  # the consume timeout watches its messages; ``began_ms`` is set
 
 
 # What goes to the pool and comes back: a batch, or one message of a OneAtATime.
 Delivery: TypeAlias = "Batch | MessageExt"
 
 
-class ConcurrentService:
-    """Feeds one concurrent listener. Belongs to the loop; only ``_call`` runs in workers."""
+class ConcurrentService(ListenerService[Delivery]):
+    """Feeds one concurrent listener."""
 
     orderly = False
 
     def __init__(
         self, group: GroupMember, listener: ConcurrentListener, batch_size: int, stream: MessageStream | None = None
     ) -> None:
-        self._group, self._stream = group, stream
         limit = group.settings.max_reconsume_times
         self._max_reconsume_times = retry_schedule.max_reconsume_times(limit, orderly=False)
         again = "are retried" if group.clustering else "are given up, because broadcasting does not retry"
-        self._listener = ListenerCall(
+        call = ListenerCall(
             group,
             listener,
             read=read_answer,
@@ -107,9 +95,9 @@ class ConcurrentService:
             consequence=f"those not acknowledged {again}",
             max_reconsume_times=self._max_reconsume_times if group.clustering else None,
         )
+        super().__init__(group, call, stream)
         self._one = listener if isinstance(listener, OneAtATime) else None
         self._batch_size = batch_size
-        self._clock = group.clock
         make_timeout = ConsumeTimeout if group.tape is None else group.tape.consume_timeout
         self._timeouts: ConsumeTimeout[MessageExt] = make_timeout(group.settings.consume_timeout_ms)
         self._tracked: dict[MessageExt, Batch] = {}
@@ -117,32 +105,14 @@ class ConcurrentService:
             MessageExt, Batch
         ] = {}  # running messages without a batch that the timeout check has found, until they are reported
         self._timer: Timer | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._pool: ListenerPool[Delivery]
-        self._closing = False
-        self.cut_off: list[MessageExt] = []
         self._level_is_logged = False
         self._send_backs = asyncio.Semaphore(_SEND_BACKS_AT_ONCE)
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._pool = new_pool(
-            self._group,
-            self._call,
-            self._call_async,
-            self._on_done,
-            is_async=self._listener.is_async,
-            stream=self._stream,
-        )
+        super().start()
         self._arm(self._timeouts.limit_ms)
-
-    @property
-    def runs_caller(self) -> bool:
-        return self._pool.runs_caller
-
-    def resize(self, workers: int) -> None:
-        self._pool.resize(workers)
 
     def record_ended(self) -> None:
         self._pool.report()
@@ -190,16 +160,9 @@ class ConcurrentService:
             batches.append(Batch(process_queue, messages, ConsumeConcurrentlyContext(queue)))
         self._pool.submit(batches, process_queue)
 
-    async def consume_directly(self, messages: Sequence[MessageExt]) -> Batch:
-        """CONSUME_MESSAGE_DIRECTLY: run the listener once, without any effect on progress or retries."""
+    def _batch_of(self, messages: list[MessageExt]) -> Batch:
         queue = messages[0].message_queue
-        batch = Batch(ProcessQueue(queue), list(messages), ConsumeConcurrentlyContext(queue))
-        direct = self._listener.without_hooks()
-        if direct.is_async:
-            await direct.run_async(batch)
-        else:
-            await run_in_own_thread(lambda: direct.run(batch), f"sprocketmq-{self._group.name}-direct")
-        return batch
+        return Batch(ProcessQueue(queue), messages, ConsumeConcurrentlyContext(queue))
 
     def _call(self, item: Delivery, process_queue: ProcessQueue) -> Delivery:
         if process_queue.dropped:
@@ -229,7 +192,7 @@ class ConcurrentService:
                 raise
             return self._failed(item, process_queue, error)
 
-    def _batch_of(self, message: MessageExt, process_queue: ProcessQueue) -> Batch:
+    def _batch_alone(self, message: MessageExt, process_queue: ProcessQueue) -> Batch:
         assert process_queue.queue is not None
         batch = Batch(process_queue, [message], ConsumeConcurrentlyContext(process_queue.queue))
         batch.alone = True
@@ -239,12 +202,12 @@ class ConcurrentService:
         """The message if it succeeded, else a batch with the outcome."""
         if answer is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
             return message
-        batch = self._batch_of(message, process_queue)
+        batch = self._batch_alone(message, process_queue)
         self._listener.record_answer(batch, answer)
         return batch
 
     def _failed(self, message: MessageExt, process_queue: ProcessQueue, failure: BaseException) -> Batch:
-        batch = self._batch_of(message, process_queue)
+        batch = self._batch_alone(message, process_queue)
         self._listener.record_failure(batch, failure)
         return batch
 
@@ -264,7 +227,7 @@ class ConcurrentService:
             return item
         outcome = item if isinstance(item, Batch) else None
         message = item.messages[0] if isinstance(item, Batch) else item
-        batch = self._watched.pop(message, None) or outcome or self._batch_of(message, process_queue)
+        batch = self._watched.pop(message, None) or outcome or self._batch_alone(message, process_queue)
         batch.spent_s = spent_s
         if outcome is None:
             batch.status = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
@@ -292,7 +255,7 @@ class ConcurrentService:
         if done:
             self._done(process_queue, done)
         if failed:
-            self._spawn(partial(self._retry_all, failed))
+            self.spawn(partial(self._retry_all, failed))
 
     def _acked(self, batch: Batch) -> int:
         status = batch.status or ConsumeConcurrentlyStatus.RECONSUME_LATER
@@ -406,16 +369,16 @@ class ConcurrentService:
             if isinstance(item, Batch):
                 batch = item
             else:
-                batch = self._watched[item] = self._batch_of(item, process_queue)
-            batch.started_ms, batch.tracked = started_ms, True
+                batch = self._watched[item] = self._batch_alone(item, process_queue)
+            batch.began_ms, batch.tracked = started_ms, True
             for message in batch.messages:
                 self._tracked[message] = batch
-                self._timeouts.started(message, batch.started_ms)
+                self._timeouts.started(message, batch.began_ms)
         expired = [(self._tracked[message], message) for message in self._timeouts.expired(now_ms)]
         if expired:
             self._report_stuck(expired, now_ms)
         for batch, message in expired:
-            self._spawn(partial(self._expire, batch, message))
+            self.spawn(partial(self._expire, batch, message))
         deadline_ms = self._timeouts.next_deadline_ms()
         latest_ms = now_ms + self._timeouts.limit_ms
         self._arm(max(1, min(latest_ms, latest_ms if deadline_ms is None else deadline_ms) - now_ms))
@@ -454,27 +417,15 @@ class ConcurrentService:
             worker, stack = self._pool.stack_of(batch.messages[0] if batch.alone else batch)
             queue, limit_ms = batch.context.message_queue, self._timeouts.limit_ms
             stuck = StuckListener(
-                self._group.name, queue, messages, batch.started_ms, now_ms - batch.started_ms, limit_ms, worker, stack
+                self._group.name, queue, messages, batch.began_ms, now_ms - batch.began_ms, limit_ms, worker, stack
             )
             log_line(stuck, _SENT_BACK if self._group.clustering else _GIVEN_UP)
             self._group.statistics.timed_out(batch.messages[0].topic, len(messages), now_ms)
             for callback in self._group.stuck_callbacks:
-                self._spawn(partial(run_timeout_callback, callback, stuck))
+                self.spawn(partial(run_timeout_callback, callback, stuck))
 
     def _forget(self, batch: Batch) -> None:
         if batch.tracked:
             for message in batch.messages:
                 self._timeouts.forget(message)
                 self._tracked.pop(message, None)
-
-    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = asyncio.ensure_future(work())
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        what = f"group {self._group.name}: settling a delivery"
-        restart_if_cancelled(task, self._clock, lambda: self._closing, lambda: self._spawn(work), what)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("group %s: settling a delivery failed", self._group.name, exc_info=error)

@@ -23,7 +23,7 @@ import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.listener_signals import ListenerSignal
@@ -60,15 +60,21 @@ def described_failure(failure: BaseException) -> str:
     return f"{text}, {code.co_name}({code.co_filename}:{trace.tb_lineno})"
 
 
-class _Batch(Protocol[S]):
-    """What a call works on; ``status``, ``failure``, ``spent_s`` and ``returned_none`` are its outcome."""
+class ListenerBatch(Generic[S]):
+    """The messages of one call. ``status`` (None: it was not called), ``failure``, ``spent_s`` and ``returned_none`` are its outcome.
+    ``began_ms`` is 0 until it is known when the call began."""
 
-    messages: list[MessageExt]
-    context: Any
-    status: S | None
-    failure: BaseException | None
-    spent_s: float
-    returned_none: bool
+    __slots__ = ("began_ms", "context", "failure", "messages", "returned_none", "spent_s", "status", "stuck_reported")
+
+    def __init__(self, messages: list[MessageExt], context: Any) -> None:
+        self.messages = messages
+        self.context = context
+        self.status: S | None = None
+        self.failure: BaseException | None = None
+        self.returned_none = False
+        self.spent_s = 0.0
+        self.began_ms = 0
+        self.stuck_reported = False
 
 
 class ListenerCall(Generic[S]):
@@ -107,7 +113,7 @@ class ListenerCall(Generic[S]):
         direct._with_hooks = False
         return direct
 
-    def run(self, batch: _Batch[S]) -> None:
+    def run(self, batch: ListenerBatch[S]) -> None:
         """Call a plain listener."""
         seen = self._begin(batch)
         started_s = time.perf_counter()
@@ -117,7 +123,7 @@ class ListenerCall(Generic[S]):
             batch.failure = error
         self._end(batch, seen, started_s)
 
-    async def run_async(self, batch: _Batch[S]) -> None:
+    async def run_async(self, batch: ListenerBatch[S]) -> None:
         """Call an ``async def`` listener. Only the consumer's own end cancels it for good; any other cancellation is a failure."""
         seen = self._begin(batch)
         started_s = time.perf_counter()
@@ -131,7 +137,7 @@ class ListenerCall(Generic[S]):
             batch.failure = error
         self._end(batch, seen, started_s)
 
-    def record_answer(self, batch: _Batch[S], answer: object) -> None:
+    def record_answer(self, batch: ListenerBatch[S], answer: object) -> None:
         """Set the outcome of a call that returned ``answer`` in this thread or task."""
         try:
             self._record_answer(batch, answer)
@@ -139,12 +145,12 @@ class ListenerCall(Generic[S]):
             batch.failure = error
         self._end(batch, None, time.perf_counter())
 
-    def record_failure(self, batch: _Batch[S], failure: BaseException) -> None:
+    def record_failure(self, batch: ListenerBatch[S], failure: BaseException) -> None:
         """Set the outcome of a call that raised ``failure``."""
         batch.failure = failure
         self._end(batch, None, time.perf_counter())
 
-    def _record_answer(self, batch: _Batch[S], answer: Any) -> None:
+    def _record_answer(self, batch: ListenerBatch[S], answer: Any) -> None:
         status, complaint = self._read(answer, batch.context)
         if complaint is not None:
             if not self.is_async and inspect.isawaitable(answer):
@@ -164,7 +170,7 @@ class ListenerCall(Generic[S]):
             raise ClosedError("the client's event loop ended before the listener's coroutine")
         return result.result()
 
-    def _begin(self, batch: _Batch[S]) -> ConsumeMessageContext | None:
+    def _begin(self, batch: ListenerBatch[S]) -> ConsumeMessageContext | None:
         group = self._group
         if not group.hooks.consume or not self._with_hooks:
             return None
@@ -185,7 +191,7 @@ class ListenerCall(Generic[S]):
         self._complaints.add(kind)
         log.error("group %s: the listener %s, so %s (logged once)", self._group.name, complaint, self._consequence)
 
-    def _end(self, batch: _Batch[S], seen: ConsumeMessageContext | None, started_s: float) -> None:
+    def _end(self, batch: ListenerBatch[S], seen: ConsumeMessageContext | None, started_s: float) -> None:
         batch.spent_s = time.perf_counter() - started_s
         if batch.failure is not None:
             batch.status = self._failed
@@ -195,7 +201,7 @@ class ListenerCall(Generic[S]):
             seen.return_type = self._return_type(batch, seen)
             self._group.hooks.after_consume(seen)
 
-    def _raised(self, batch: _Batch[S], failure: BaseException) -> None:
+    def _raised(self, batch: ListenerBatch[S], failure: BaseException) -> None:
         self._group.last_failure = self._group.clock.now_ms(), described_failure(failure)
         if isinstance(failure, ListenerSignal):
             batch.context.apply_signal(failure)
@@ -223,7 +229,7 @@ class ListenerCall(Generic[S]):
             },
         )
 
-    def _return_type(self, batch: _Batch[S], seen: ConsumeMessageContext) -> ConsumeReturnType:
+    def _return_type(self, batch: ListenerBatch[S], seen: ConsumeMessageContext) -> ConsumeReturnType:
         """Java: ConsumeRequest.run, in its order."""
         if batch.failure is not None:
             return ConsumeReturnType.EXCEPTION

@@ -27,15 +27,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
 from sprocketmq.client.group.group_member import GroupMember
-from sprocketmq.client.listen.listener_call import ListenerCall
-from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
+from sprocketmq.client.listen.listener_call import ListenerBatch, ListenerCall
+from sprocketmq.client.listen.listener_service import ListenerService
 from sprocketmq.client.listen.message_stream import MessageStream
-from sprocketmq.client.listen.new_pool import new_pool
 from sprocketmq.client.listen.stuck_watch import StuckWatch
 from sprocketmq.client.listener_signals import reason_of
 from sprocketmq.client.results import ConsumeOrderlyContext
@@ -43,7 +42,6 @@ from sprocketmq.core.consume import orderly_turn
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus, OrderlyTurn, read_orderly_answer
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.retry import retry_schedule
-from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
 
@@ -56,30 +54,14 @@ _PORTION_BATCHES: Final = 64
 _PORTION_S: Final = 0.1
 
 
-class _Batch:
-    """One listener call of a portion; ``status`` None means it was not called."""
+class Batch(ListenerBatch[ConsumeOrderlyStatus]):
+    """One listener call of a portion."""
 
-    __slots__ = (
-        "began_ms",
-        "context",
-        "failure",
-        "messages",
-        "returned_none",
-        "spent_s",
-        "status",
-        "stuck_reported",
-        "turn",
-    )
+    __slots__ = ("turn",)
+    context: ConsumeOrderlyContext
 
     def __init__(self, messages: list[MessageExt], context: ConsumeOrderlyContext) -> None:
-        self.messages = messages
-        self.context = context
-        self.status: ConsumeOrderlyStatus | None = None
-        self.failure: BaseException | None = None
-        self.returned_none = False
-        self.spent_s = 0.0
-        self.began_ms = 0  # 0: the listener was not called yet
-        self.stuck_reported = False
+        super().__init__(messages, context)
         self.turn: _Turn | None = None
 
 
@@ -91,26 +73,25 @@ class _Turn:
     def __init__(self, process_queue: ProcessQueue, machine: OrderlyTurn) -> None:
         self.process_queue = process_queue
         self.machine = machine
-        self.batches: list[_Batch] = []
-        self.calling: _Batch | None = None  # noted by the worker
+        self.batches: list[Batch] = []
+        self.calling: Batch | None = None  # noted by the worker
         self.ended = 0  # how many batches plainly succeeded; noted by the worker, each when its call is over
         self.settled = 0  # how many of these were settled while the portion went on
         self.timer: Timer | None = None
 
 
-class OrderlyService:
-    """Feeds one orderly listener. Belongs to the loop; only ``_run`` and what it calls run in workers."""
+class OrderlyService(ListenerService[_Turn]):
+    """Feeds one orderly listener."""
 
     orderly = True
 
     def __init__(
         self, group: GroupMember, listener: OrderlyListener, batch_size: int, stream: MessageStream | None = None
     ) -> None:
-        self._group, self._stream = group, stream
         # An iteration asks for one message at a time: other messages must not leave the process queue.
         self._portion_batches = _PORTION_BATCHES if stream is None else 1
         limit = group.settings.max_reconsume_times
-        self._listener = ListenerCall(
+        call = ListenerCall(
             group,
             listener,
             read=read_orderly_answer,
@@ -118,27 +99,16 @@ class OrderlyService:
             consequence="their queue is suspended for a moment and they are delivered again",
             max_reconsume_times=limit if limit >= 0 and group.clustering else None,
         )
+        super().__init__(group, call, stream)
         self._batch_size = batch_size
-        self._clock = group.clock
         self._turns: dict[ProcessQueue, _Turn] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._warned_of: set[ConsumeOrderlyStatus] = set()
-        self._watch = StuckWatch(group, self._running_calls, self._stack_of, self._spawn)
-        self._pool: ListenerPool[_Turn]
-        self._closing = False
-        self.cut_off: list[MessageExt] = []
+        self._watch = StuckWatch(group, self)
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._pool = new_pool(
-            self._group,
-            self._run,
-            self._run_async,
-            self._on_done,
-            is_async=self._listener.is_async,
-            stream=self._stream,
-        )
+        super().start()
         self._watch.look()
 
     @property
@@ -150,7 +120,7 @@ class OrderlyService:
         """The time after which a running call is reported; nothing is sent back."""
         self._watch.limit_ms = limit_ms
 
-    def _running_calls(self) -> list[_Batch]:
+    def running_calls(self) -> list[Batch]:
         calls = []
         for running in self._pool.running:
             batch = running.item.calling
@@ -159,15 +129,8 @@ class OrderlyService:
                 calls.append(batch)
         return calls
 
-    def _stack_of(self, batch: _Batch) -> tuple[str, str]:
+    def stack_of(self, batch: Batch) -> tuple[str, str]:
         return ("", "") if batch.turn is None else self._pool.stack_of(batch.turn)
-
-    @property
-    def runs_caller(self) -> bool:
-        return self._pool.runs_caller
-
-    def resize(self, workers: int) -> None:
-        self._pool.resize(workers)
 
     def record_ended(self) -> None:
         """Settle the calls of running portions that have ended (law 6)."""
@@ -179,7 +142,7 @@ class OrderlyService:
                 self._commit(turn, turn.machine.ended_before(running))
 
     def running_since_ms(self) -> list[int]:
-        return [call.began_ms for call in self._running_calls()]
+        return [call.began_ms for call in self.running_calls()]
 
     async def close(self, timeout_ms: float) -> bool:
         self._closing = self._listener.closing = True
@@ -208,15 +171,8 @@ class OrderlyService:
         turn = self._turns[process_queue] = _Turn(process_queue, machine)
         self._next(turn)
 
-    async def consume_directly(self, messages: Sequence[MessageExt]) -> _Batch:
-        """CONSUME_MESSAGE_DIRECTLY: run the listener once, without any effect on progress or retries."""
-        batch = _Batch(list(messages), ConsumeOrderlyContext(messages[0].message_queue))
-        direct = self._listener.without_hooks()
-        if direct.is_async:
-            await direct.run_async(batch)
-        else:
-            await run_in_own_thread(lambda: direct.run(batch), f"sprocketmq-{self._group.name}-direct")
-        return batch
+    def _batch_of(self, messages: list[MessageExt]) -> Batch:
+        return Batch(messages, ConsumeOrderlyContext(messages[0].message_queue))
 
     # -- the turn --------------------------------------------------------------------------------------------------------------
 
@@ -227,10 +183,10 @@ class OrderlyService:
         turn.timer = None
         queue = turn.process_queue.queue
         assert queue is not None
-        batches: list[_Batch] = []
+        batches: list[Batch] = []
         effect = turn.machine.next(self._clock.now_ms())
         while isinstance(effect, orderly_turn.ConsumeBatch):
-            batches.append(_Batch(effect.messages, ConsumeOrderlyContext(queue)))
+            batches.append(Batch(effect.messages, ConsumeOrderlyContext(queue)))
             if len(batches) == self._portion_batches or not turn.process_queue.pending_count:
                 break
             effect = turn.machine.next(self._clock.now_ms())
@@ -258,7 +214,7 @@ class OrderlyService:
             del self._turns[turn.process_queue]
 
     def _lock(self, turn: _Turn) -> None:
-        self._spawn(partial(self._lock_then_again, turn))
+        self.spawn(partial(self._lock_then_again, turn))
 
     async def _lock_then_again(self, turn: _Turn) -> None:
         if turn.process_queue.dropped:
@@ -271,7 +227,7 @@ class OrderlyService:
 
     # -- in a worker -----------------------------------------------------------------------------------------------------------
 
-    def _run(self, turn: _Turn, origin: None = None) -> _Turn:
+    def _call(self, turn: _Turn, origin: None = None) -> _Turn:
         end_s = time.perf_counter() + _PORTION_S
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
@@ -283,7 +239,7 @@ class OrderlyService:
             turn.ended += 1
         return turn
 
-    async def _run_async(self, turn: _Turn, origin: None = None) -> _Turn:
+    async def _call_async(self, turn: _Turn, origin: None = None) -> _Turn:
         end_s = time.perf_counter() + _PORTION_S
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
@@ -302,7 +258,7 @@ class OrderlyService:
         return not self._group.clustering or process_queue.lock.is_valid(self._clock.now_ms())
 
     @staticmethod
-    def _stops(batch: _Batch) -> bool:
+    def _stops(batch: Batch) -> bool:
         return not batch.context.auto_commit or batch.status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
 
     # -- back on the loop ------------------------------------------------------------------------------------------------------
@@ -331,7 +287,7 @@ class OrderlyService:
             else:
                 self._settle_last(turn, last)
 
-    def _settle_last(self, turn: _Turn, batch: _Batch) -> None:
+    def _settle_last(self, turn: _Turn, batch: Batch) -> None:
         assert batch.status is not None
         taken = turn.process_queue.take(len(batch.messages), self._clock.now_ms())
         effects = turn.machine.settle(
@@ -350,7 +306,7 @@ class OrderlyService:
         for effect in effects:
             if isinstance(effect, orderly_turn.DeadLetterNeeded):
                 turn.process_queue.consuming = True  # law 5
-                self._spawn(partial(self._dead_letter, turn, effect, reason))
+                self.spawn(partial(self._dead_letter, turn, effect, reason))
                 return
         if pause is not None:
             self._later(turn, pause.delay_ms, self._again)
@@ -392,7 +348,7 @@ class OrderlyService:
             log.exception("group %s: %s could not be dead-lettered", self._group.name, message.message_id)
             return False
 
-    def _measure(self, batches: Sequence[_Batch]) -> None:
+    def _measure(self, batches: Sequence[Batch]) -> None:
         now_ms = self._clock.now_ms()
         for batch in batches:
             failed = batch.status is not ConsumeOrderlyStatus.SUCCESS and self._is_delivered_again(batch)
@@ -401,7 +357,7 @@ class OrderlyService:
                 batch.messages[0].topic, 0 if failed else count, count if failed else 0, batch.spent_s * 1000, now_ms
             )
 
-    def _is_delivered_again(self, batch: _Batch) -> bool:
+    def _is_delivered_again(self, batch: Batch) -> bool:
         """Whether a batch without SUCCESS is delivered again. With auto-commit, COMMIT and ROLLBACK count as SUCCESS, with a warning (Java
         warns each time, here each of the two is logged once)."""
         status = batch.status
@@ -418,15 +374,3 @@ class OrderlyService:
                 status.name,
             )
         return False
-
-    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = asyncio.ensure_future(work())
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        what = f"group {self._group.name}: a step of orderly consumption"
-        restart_if_cancelled(task, self._clock, lambda: self._closing, lambda: self._spawn(work), what)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("group %s: a step of orderly consumption failed", self._group.name, exc_info=error)

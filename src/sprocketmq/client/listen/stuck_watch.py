@@ -10,47 +10,22 @@ stores when a call began; nothing happens when it ends in time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_timeout_callback
 from sprocketmq.net.process.clock import Timer
-from sprocketmq.wire.records.message import MessageExt
 
-
-class RunningCall(Protocol):
-    """A listener call under way."""
-
-    messages: list[MessageExt]
-    context: Any
-    began_ms: int
-    stuck_reported: bool
-
-
-C = TypeVar("C", bound=RunningCall)
+if TYPE_CHECKING:
+    from sprocketmq.client.listen.orderly_service import Batch, OrderlyService
 
 
 class StuckWatch:
-    """Belongs to the loop of its service.
+    """Belongs to the loop of its service."""
 
-    Args:
-        running: the calls that run now.
-        stack_of: worker and stack of one of them.
-        spawn: runs a callback.
-    """
-
-    def __init__(
-        self,
-        group: GroupMember,
-        running: Callable[[], Iterable[C]],
-        stack_of: Callable[[C], tuple[str, str]],
-        spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
-    ) -> None:
-        self._group, self._spawn = group, spawn
-        self._running: Callable[[], Iterable[Any]] = running
-        self._stack_of: Callable[[Any], tuple[str, str]] = stack_of
+    def __init__(self, group: GroupMember, service: OrderlyService) -> None:
+        self._group, self._service = group, service
         self._limit_ms = group.settings.consume_timeout_ms
         self._timer: Timer | None = None
         self._closed = False
@@ -80,20 +55,20 @@ class StuckWatch:
         clock = self._group.clock
         now_ms = clock.now_ms()
         next_ms = now_ms + self._limit_ms
-        for call in self._running():
+        for call in self._service.running_calls():
             deadline_ms = call.began_ms + self._limit_ms
             if call.stuck_reported:
                 continue
             if deadline_ms <= now_ms:
                 call.stuck_reported = True
-                self._report(call, call.messages, now_ms)
+                self._report(call, now_ms)
             else:
                 next_ms = min(next_ms, deadline_ms)
         self._timer = clock.call_later(max(1, next_ms - now_ms), self.look)
 
-    def _report(self, call: Any, messages: Sequence[MessageExt], now_ms: int) -> None:
-        worker, stack = self._stack_of(call)
-        running_ms = now_ms - call.began_ms
+    def _report(self, call: Batch, now_ms: int) -> None:
+        worker, stack = self._service.stack_of(call)
+        messages, running_ms = call.messages, now_ms - call.began_ms
         stuck = StuckListener(
             self._group.name,
             call.context.message_queue,
@@ -107,4 +82,4 @@ class StuckWatch:
         log_line(stuck, "keep their queue waiting, because it is consumed in order")
         self._group.statistics.timed_out(messages[0].topic, len(messages), now_ms)
         for callback in self._group.stuck_callbacks:
-            self._spawn(partial(run_timeout_callback, callback, stuck))
+            self._service.spawn(partial(run_timeout_callback, callback, stuck))
