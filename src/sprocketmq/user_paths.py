@@ -10,11 +10,7 @@ from sprocketmq.errors import ConfigurationError
 
 
 def user_path(path: str | os.PathLike[str]) -> Path:
-    """``path`` with the home directory in the place of ``~``.
-
-    Raises:
-        ConfigurationError: there is no home directory.
-    """
+    """``path`` with the home directory in the place of ``~``. Raises ConfigurationError (there is no home directory)."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

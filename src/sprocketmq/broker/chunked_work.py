@@ -20,10 +20,8 @@ CHUNK_SIZE: Final = 500
 
 
 def in_chunks(things: Iterable[T], size: int = CHUNK_SIZE) -> AsyncIterator[list[T]]:
-    """Yield ``things`` in lists of ``size``, with one turn of the loop between two lists; without a pause if one list is enough.
-
-    A table can change between two chunks. Pass a copy of its keys and look up each key.
-    """
+    """Yield ``things`` in lists of ``size``, with one turn of the loop between two lists; without a pause if one list is enough. A
+    table can change between two chunks. Pass a copy of its keys and look up each key."""
     return _Chunks(things, size)
 
 

@@ -48,11 +48,8 @@ def queued_bytes_of(config: NetworkConfig) -> QueuedBytes:
 
 
 def tls_of(config: NetworkConfig) -> ServerTls | None:
-    """The TLS of a server with this configuration; None if it is disabled.
-
-    Raises:
-        ConfigurationError: a file cannot be read, or the settings contradict each other.
-    """
+    """The TLS of a server with this configuration; None if it is disabled. Raises ConfigurationError (a file cannot be read, or the
+    settings contradict each other)."""
     config = _with_file(config)
     mode = config.tls_server_mode
     has_certificate = bool(config.tls_server_cert_path or config.tls_server_key_path or config.tls_test_mode_enable)
@@ -73,11 +70,8 @@ def tls_of(config: NetworkConfig) -> ServerTls | None:
 
 
 def client_tls_of(config: NetworkConfig) -> ssl.SSLContext | None:
-    """The SSL context with which this server is a client itself; None for plain. As in Apache, names in certificates are not checked.
-
-    Raises:
-        ConfigurationError: a file cannot be read.
-    """
+    """The SSL context with which this server is a client itself; None for plain. As in Apache, names in certificates are not
+    checked. Raises ConfigurationError (a file cannot be read)."""
     config = _with_file(config)
     if not config.tls_enable:
         return None

@@ -46,13 +46,8 @@ class Ports:
         return sum(server.cut_off_connections for server in (self._server, self._fast_server) if server is not None)
 
     async def open(self, host: str, port: int, *, with_fast_port: bool) -> int:
-        """Listen on ``host:port`` (0: any free one), and on the port two below it if that is wanted; returns the port.
-
-        A taken lower port is no reason not to serve: it is named in a warning.
-
-        Raises:
-            ConfigurationError: the port is taken.
-        """
+        """Listen on ``host:port`` (0: any free one), and on the port two below it if that is wanted; returns the port. A taken
+        lower port is no reason not to serve: it is named in a warning. Raises ConfigurationError (the port is taken)."""
         for left in reversed(range(_TRIES)):
             self._server = self._new_server()
             found = await self._server.start(host, port)

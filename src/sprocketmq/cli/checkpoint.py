@@ -51,16 +51,9 @@ def move(
     group: str | None = None,
     target: Target,
 ) -> None:
-    """Change the next offset of a queue.
-
-    Args:
-        queue: ``topic/broker/number``.
-        to: an offset, "earliest" or "latest".
-        forward: whether the new offset must be larger than the old one; otherwise it must be smaller.
-
-    Raises:
-        ConfigurationError: the queue is not in the checkpoint, the offset lies in the other direction, or a query runs.
-    """
+    """Change the next offset of a queue. ``queue``: ``topic/broker/number``. ``to``: an offset, "earliest" or "latest".
+    ``forward``: whether the new offset must be larger than the old one; otherwise it must be smaller. Raises ConfigurationError
+    (the queue is not in the checkpoint, the offset lies in the other direction, or a query runs)."""
     checkpoint = _stopped(location, group, target)
     wanted = _queue(queue)
     line = checkpoint.source(source)
@@ -88,11 +81,8 @@ def drop(
     group: str | None = None,
     target: Target,
 ) -> None:
-    """Remove queues from the checkpoint: those that are named, or all of a broker, a topic, or both.
-
-    Raises:
-        ConfigurationError: no queue is named, one is not in the checkpoint, or a query runs.
-    """
+    """Remove queues from the checkpoint: those that are named, or all of a broker, a topic, or both. Raises ConfigurationError (no
+    queue is named, one is not in the checkpoint, or a query runs)."""
     checkpoint = _stopped(location, group, target)
     line = checkpoint.source(source)
     held = line.offset.queues

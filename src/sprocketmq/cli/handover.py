@@ -24,11 +24,8 @@ _GRACE_S: Final = 5.0
 
 def hand_over(broker: str, timeout_s: float, target: Target) -> int:
     """Start the handover, report on stderr what it waits for, and finish it. Returns the exit code: 0, or 1 after ``timeout_s``.
-
-    Raises:
-        ConfigurationError: the address is not host:port, or a key is missing.
-        RocketMQError: the broker cannot be reached, or refuses.
-    """
+    Raises ConfigurationError (the address is not host:port, or a key is missing), RocketMQError (the broker cannot be reached,
+    or refuses)."""
     split_address(broker, "--broker")
     if timeout_s <= 0:
         raise ConfigurationError(f"--timeout is {timeout_s:g}, more than 0 seconds is allowed")

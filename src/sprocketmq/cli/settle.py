@@ -21,19 +21,12 @@ def settle_half_messages(
     timeout_s: float,
     assignments: tuple[str, ...] = (),
 ) -> int:
-    """Answer check-backs from the ledger until the brokers of ``topics`` have sent one for every half message that they hold now. Also
-    resume half messages for which the ledger has a decision and which the brokers gave up.
+    """Answer check-backs from the ledger until the brokers of ``topics`` have sent one for every half message that they hold now.
+    Also resume half messages for which the ledger has a decision and which the brokers gave up.
 
-    Args:
-        timeout_s: how long to wait for the check-backs.
-        assignments: further options of the write, each ``NAME=VALUE``.
-
-    Returns:
-        The exit code: 0, or 1 if the brokers have not sent all check-backs within ``timeout_s``.
-
-    Raises:
-        ConfigurationError: an option is wrong; the sentence names it.
-        NetworkError, RequestTimeout, RemoteError: as a Spark write.
+    ``timeout_s``: how long to wait for the check-backs. ``assignments``: further options of the write, each ``NAME=VALUE``. Returns
+    the exit code: 0, or 1 if the brokers have not sent all check-backs within ``timeout_s``. Raises ConfigurationError: an option
+    is wrong; the sentence names it. NetworkError, RequestTimeout, RemoteError: as a Spark write.
     """
     responder = _member(group, topics, target, assignments)
     try:
@@ -62,17 +55,9 @@ def merge_ledgers(
     assignments: tuple[str, ...] = (),
 ) -> int:
     """Copy the decisions of a ledger that is on several brokers to the broker ``into``; the others keep an empty placeholder.
-
-    Args:
-        leave: queries whose decisions on the other brokers are ignored.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        ConfigurationError: an option is wrong, or two brokers decided a batch differently; the sentence names it.
-        NetworkError, RequestTimeout, RemoteError: a broker cannot be reached, or refuses.
-    """
+    ``leave``: queries whose decisions on the other brokers are ignored. Returns the exit code, 0. Raises ConfigurationError: an
+    option is wrong, or two brokers decided a batch differently; the sentence names it. NetworkError, RequestTimeout,
+    RemoteError: a broker cannot be reached, or refuses."""
     responder = _member(group, (), target, assignments)
     try:
         merged = responder.engine.run(merge_ledger(responder, topic, into, leave))

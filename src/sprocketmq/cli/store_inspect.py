@@ -27,13 +27,9 @@ def inspect_store(
     count: int,
     as_json: bool,
 ) -> int:
-    """Print the record at ``offset``, the records with ``key``, the queue of ``topic``, or all queues. Returns the exit code: 0, or 1 if
-    nothing was found.
-
-    Raises:
-        StoreCorrupt: ``directory`` is not a store directory.
-        ConfigurationError: the options contradict each other, or what they name does not exist.
-    """
+    """Print the record at ``offset``, the records with ``key``, the queue of ``topic``, or all queues. Returns the exit code: 0, or
+    1 if nothing was found. Raises StoreCorrupt (``directory`` is not a store directory), ConfigurationError (the options
+    contradict each other, or what they name does not exist)."""
     if key is not None and topic is None:
         raise ConfigurationError("--key needs --topic: keys are kept by topic")
     if (queue is not None or begin is not None) and topic is None:

@@ -259,15 +259,9 @@ class Hooks:
         self.end_transaction: list[EndTransactionHook] = []
 
     def add(self, hook: Any, allowed: Sequence[str]) -> None:
-        """Add ``hook`` for each hook method that it has.
-
-        Args:
-            allowed: the attributes of this class that the client has a use for.
-
-        Raises:
-            ConfigurationError: it has none of the methods that this kind of client calls, one of a pair without the other, or one
-                that does not take a context.
-        """
+        """Add ``hook`` for each hook method that it has. ``allowed``: the attributes of this class that the client has a use for.
+        Raises ConfigurationError: it has none of the methods that this kind of client calls, one of a pair without the other, or
+        one that does not take a context."""
         taken = False
         for kind in allowed:
             methods = _METHODS[kind]

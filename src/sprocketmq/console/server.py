@@ -42,11 +42,8 @@ class _Reason(logging.Filter):
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its signal handlers, because the owner of the loop has its own.
-
-    Attributes:
-        tried: set when it listens, or when it failed; ``reason`` is the error then.
-    """
+    """Uvicorn without its signal handlers, because the owner of the loop has its own. ``tried``: set when it listens, or when it
+    failed; ``reason`` is the error then."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

@@ -68,11 +68,8 @@ class ConsoleSettings:
 
 
 def compiled_masks(texts: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    """The regular expressions of options.
-
-    Raises:
-        ConfigurationError: one is not a valid regular expression, or matches the empty text.
-    """
+    """The regular expressions of options. Raises ConfigurationError (one is not a valid regular expression, or matches the empty
+    text)."""
     found = []
     for text in texts:
         try:

@@ -63,11 +63,7 @@ class ShutdownStep(Enum):
 
 
 class Lifecycle:
-    """The life of one client. Not thread-safe: one owner.
-
-    Args:
-        restarts: whether it may be started again after a shutdown.
-    """
+    """The life of one client. Not thread-safe: one owner. ``restarts``: whether it may be started again after a shutdown."""
 
     __slots__ = ("_restarts", "_starters", "_was_shut_down", "state")
 

@@ -98,13 +98,9 @@ class LongPoll(Generic[R]):
     def wake(
         self, topic: str, queue_id: int, max_offset: int, tags_codes: Collection[int] | None = None
     ) -> Iterator[ParkedPull[R] | None]:
-        """Messages arrived: takes out those waiters that one of them satisfies, in the order in which they came; None for one that stays.
-
-        Args:
-            topic, queue_id: the queue it went to.
-            max_offset: the queue's max offset now (offset of the message + 1).
-            tags_codes: of the messages; None when not known, which wakes regardless of filters.
-        """
+        """Messages arrived: takes out those waiters that one of them satisfies, in the order in which they came; None for one that
+        stays. ``topic``, ``queue_id``: the queue it went to. ``max_offset``: the queue's max offset now (offset of the message +
+        1). ``tags_codes``: of the messages; None when not known, which wakes regardless of filters."""
         for pull in list(self.queues.get((topic, queue_id), ())):
             if max_offset <= pull.offset or not pull.parked:
                 continue

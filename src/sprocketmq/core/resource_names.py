@@ -74,10 +74,8 @@ def group_name_problem(group: str) -> str | None:
 
 
 def harmful_name_problem(what: str, name: str) -> str | None:
-    """Why ``name``, the ``what`` of a request or file, is never used: as a folder it would lead elsewhere. None for others, also for "".
-
-    However long it is: see :func:`name_problem`.
-    """
+    """Why ``name``, the ``what`` of a request or file, is never used: as a folder it would lead elsewhere. None for others, also
+    for "". However long it is: see :func:`name_problem`."""
     if name in (".", "..") or _HARMFUL(name) is not None:
         return f"{what} is {name[:80]!r}, a name without / \\ . .. and control characters is allowed"
     return None
@@ -115,9 +113,6 @@ def is_system_group(group: str) -> bool:
 
 
 def is_system_topic(topic: str, known: Collection[str] = ()) -> bool:
-    """Whether a topic belongs to brokers, groups or tools, and not to an application.
-
-    Args:
-        known: what brokers and name servers call their own, such as topics of the name of a broker.
-    """
+    """Whether a topic belongs to brokers, groups or tools, and not to an application. ``known``: what brokers and name servers call
+    their own, such as topics of the name of a broker."""
     return topic in known or topic.startswith(_SYSTEM_TOPIC_PREFIXES)

@@ -62,11 +62,7 @@ def without_timer(raw: bytes) -> bytes:
 
 
 def asked_deliver_ms(raw: bytes, now_ms: int) -> int:
-    """The delivery time that raw properties ask for.
-
-    Raises:
-        ConfigurationError: the property that counts is no number.
-    """
+    """The delivery time that raw properties ask for. Raises ConfigurationError (the property that counts is no number)."""
     for name in _ASKED:
         text = props.get_property(raw, name)
         if text is None:
@@ -83,13 +79,9 @@ def asked_deliver_ms(raw: bytes, now_ms: int) -> int:
 
 
 class TimerRules(Struct, frozen=True):
-    """The broker's settings that say where a timer message waits.
-
-    Args:
-        precision_ms: length of a slot; Apache knows 100, 200, 500 and 1000.
-        roll_window_slots: farthest slot; out of 2 to a week less a minute means a week less a minute, as in Apache.
-        max_delay_ms: farthest moment that may be asked for.
-    """
+    """The broker's settings that say where a timer message waits. ``precision_ms``: length of a slot; Apache knows 100, 200, 500
+    and 1000. ``roll_window_slots``: farthest slot; out of 2 to a week less a minute means a week less a minute, as in Apache.
+    ``max_delay_ms``: farthest moment that may be asked for."""
 
     precision_ms: int = DEFAULT_PRECISION_MS
     roll_window_slots: int = DEFAULT_ROLL_WINDOW_SLOTS
@@ -125,9 +117,7 @@ class TimerRules(Struct, frozen=True):
 
 def flow_control_refuses(waiting: int, limit: int, draw: Callable[[int], int]) -> bool:
     """Whether a slot with ``waiting`` messages takes no more: never up to ``limit``, always from twice of it, by lot in between.
-
-    ``draw(1000)`` gives a number below 1000. Java: TimerMessageStore.isReject.
-    """
+    ``draw(1000)`` gives a number below 1000. Java: TimerMessageStore.isReject."""
     if waiting <= limit:
         return False
     return waiting >= 2 * limit or draw(1000) > 1000 * (waiting - limit) / (limit + 0.1)

@@ -48,11 +48,8 @@ GROUP_ATTRIBUTES: Final[Mapping[str, Attribute]] = {}
 
 
 def parse_changes(text: str | None) -> dict[str, str]:
-    """A change list as a mapping of signed names to values, "" for a removal.
-
-    Raises:
-        ConfigurationError: an element is neither ``+name=value`` nor ``-name``, or a name comes twice.
-    """
+    """A change list as a mapping of signed names to values, "" for a removal. Raises ConfigurationError (an element is neither
+    ``+name=value`` nor ``-name``, or a name comes twice)."""
     changes: dict[str, str] = {}
     for element in (text or "").split(",") if text else ():
         name, equals, value = element.partition("=")
@@ -68,16 +65,10 @@ def parse_changes(text: str | None) -> dict[str, str]:
 def alter(
     current: Mapping[str, str] | None, changes: Mapping[str, str], known: Mapping[str, Attribute]
 ) -> dict[str, str]:
-    """The attributes after ``changes``.
-
-    Args:
-        current: the attributes of today; None when the topic or group is being made.
-        changes: signed names to values, as :func:`parse_changes` gives them.
-        known: :data:`TOPIC_ATTRIBUTES` or :data:`GROUP_ATTRIBUTES`.
-
-    Raises:
-        ConfigurationError: a change that is not allowed; nothing of the list counts then (law 1).
-    """
+    """The attributes after ``changes``. ``current``: the attributes of today; None when the topic or group is being made.
+    ``changes``: signed names to values, as :func:`parse_changes` gives them. ``known``: :data:`TOPIC_ATTRIBUTES` or
+    :data:`GROUP_ATTRIBUTES`. Raises ConfigurationError: a change that is not allowed; nothing of the list counts then (law
+    1)."""
     before = current or {}
     after, seen = dict(before), set[str]()
     for signed, value in changes.items():

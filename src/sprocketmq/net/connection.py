@@ -298,9 +298,7 @@ class Connection(RequestingProtocol):
         self, header: bytes, body: Iterable[Any], body_bytes: int, serialize_type: int = SERIALIZE_JSON
     ) -> None:
         """Send an answer whose body is in pieces (views of the commit log); large bodies go to the socket without being joined.
-
-        ``header`` is encoded as ``serialize_type`` says (``Command.header_bytes``).
-        """
+        ``header`` is encoded as ``serialize_type`` says (``Command.header_bytes``)."""
         header_bytes = len(header)
         prefix = _pack_prefix(4 + header_bytes + body_bytes, serialize_type << TYPE_SHIFT | header_bytes)
         self._out_bytes += body_bytes
@@ -380,10 +378,8 @@ def _refuse(connection: Connection, command: Command) -> Command:
 
 
 def bytes_while_waiting(command: Command) -> int:
-    """The memory of a request whose answer cannot be made yet: its body, its fields, and the objects that wait (see ``Connection.hold``).
-
-    Its body, a view of the whole read, is copied or released.
-    """
+    """The memory of a request whose answer cannot be made yet: its body, its fields, and the objects that wait (see
+    ``Connection.hold``). Its body, a view of the whole read, is copied or released."""
     command.body = bytes(command.body)
     return _WAITING_BYTES + len(command.body) + text_bytes(command)
 

@@ -46,11 +46,7 @@ _OF_SIGNATURES: Final = re.compile(
 
 
 def split_address(address: str, what: str = "address") -> tuple[str, int]:
-    """``host:port`` as (host, port); IPv6 hosts in brackets.
-
-    Raises:
-        ConfigurationError: no port, or not 1..65535.
-    """
+    """``host:port`` as (host, port); IPv6 hosts in brackets. Raises ConfigurationError (no port, or not 1..65535)."""
     host, colon, port = address.strip().rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ConfigurationError(
@@ -156,15 +152,9 @@ class ConnectionPool:
         return connection if connection is not None and connection.takes_frames else None
 
     async def connection(self, address: str, timeout_ms: int | None = None) -> Connection:
-        """The open connection to ``address``, opening it if there is none.
-
-        Args:
-            timeout_ms: how long this caller waits, if that is less than the connect timeout. Connecting continues for other callers.
-
-        Raises:
-            ConnectFailed: refused, unknown host, or not within the timeout.
-            ConfigurationError: the address is not host:port.
-        """
+        """The open connection to ``address``, opening it if there is none. ``timeout_ms``: how long this caller waits, if that is
+        less than the connect timeout. Connecting continues for other callers. Raises ConnectFailed (refused, unknown host, or
+        not within the timeout), ConfigurationError (the address is not host:port)."""
         opening, connection = self._opening.get(address), self._open.get(address)
         is_there = connection is not None and not connection.is_closed
         if opening is None and is_there:

@@ -10,13 +10,8 @@ _INTERVAL_S: Final = 60.0
 
 
 class RateLimitedLog:
-    """Logs one kind of event.
-
-    Args:
-        log: the logger that gets the lines.
-        interval_s: the least time between two lines.
-        level: the level of the lines.
-    """
+    """Logs one kind of event. ``log``: the logger that gets the lines. ``interval_s``: the least time between two lines. ``level``:
+    the level of the lines."""
 
     def __init__(self, log: logging.Logger, interval_s: float = _INTERVAL_S, level: int = logging.WARNING) -> None:
         self._log, self._interval_s, self._level = log, interval_s, level

@@ -35,12 +35,9 @@ _ONEWAY_TIMEOUT_MS: Final = 15_000  # of waiting for a peer that does not read
 
 
 class RequestingProtocol(BoundedProtocol):
-    """The part of a Connection that sends requests, and that writes.
-
-    Attributes:
-        signer: adds fields and the signature of access control to each Command of this side; None: nothing is added.
-        read_bytes, written_bytes: of all frames so far; what the peer has written and this side has not read is under way.
-    """
+    """The part of a Connection that sends requests, and that writes. ``signer``: adds fields and the signature of access control to
+    each Command of this side; None: nothing is added. ``read_bytes``, ``written_bytes``: of all frames so far; what the peer has
+    written and this side has not read is under way."""
 
     __slots__ = (
         "_asked", "_asked_bytes", "_opaque", "_out", "_out_bytes", "_waiting", "read_bytes", "signer", "written_bytes",
@@ -120,12 +117,8 @@ class RequestingProtocol(BoundedProtocol):
         return answer is not None and self._waiting.answer_stored(answer)
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
-        """Send a request and wait for its answer.
-
-        Raises:
-            RequestTimeout: no answer within ``timeout_ms``, or the peer did not read so long that nothing was sent.
-            ConnectionLost: the connection is closed, or broke meanwhile.
-        """
+        """Send a request and wait for its answer. Raises RequestTimeout (no answer within ``timeout_ms``, or the peer did not read
+        so long that nothing was sent), ConnectionLost (the connection is closed, or broke meanwhile)."""
         if self.is_congested or not self._turns.is_idle:
             timeout_ms = await self._turn(command.code, timeout_ms)
             try:
@@ -143,12 +136,8 @@ class RequestingProtocol(BoundedProtocol):
             del future  # it holds the error, whose traceback holds this frame
 
     async def invoke_oneway(self, command: Command, timeout_ms: int = _ONEWAY_TIMEOUT_MS) -> None:
-        """Write a request that gets no answer; waits only while the peer does not read.
-
-        Raises:
-            RequestTimeout: it did not read for ``timeout_ms``; nothing was sent.
-            ConnectionLost: the connection is closed.
-        """
+        """Write a request that gets no answer; waits only while the peer does not read. Raises RequestTimeout: it did not read for
+        ``timeout_ms``; nothing was sent. ConnectionLost: the connection is closed."""
         if self.is_congested or not self._turns.is_idle:
             await self._turn(command.code, timeout_ms)
             try:
@@ -177,11 +166,8 @@ class RequestingProtocol(BoundedProtocol):
         return max(1, timeout_ms - int((self.now_s() - began_s) * 1000))
 
     def _ask(self, frame: bytes, own: int) -> None:
-        """Write a request: now when nothing else is in flight, otherwise with the others of this turn of the loop.
-
-        Args:
-            own: how many of the requests that wait are this one itself: 1, or 0 when it gets no answer.
-        """
+        """Write a request: now when nothing else is in flight, otherwise with the others of this turn of the loop. ``own``: how
+        many of the requests that wait are this one itself: 1, or 0 when it gets no answer."""
         if self._out is not None:
             self._out.append(frame)
             return

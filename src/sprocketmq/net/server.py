@@ -117,11 +117,8 @@ class Server:
         return self._cut_off.count
 
     async def start(self, host: str, port: int) -> int:
-        """Listen on ``host:port`` (port 0: any free one) and return the port.
-
-        Raises:
-            ConfigurationError: the port is taken, not allowed, or the host is not one of this machine.
-        """
+        """Listen on ``host:port`` (port 0: any free one) and return the port. Raises ConfigurationError (the port is taken, not
+        allowed, or the host is not one of this machine)."""
         loop = asyncio.get_running_loop()
         try:
             self.host, self.port = host, await self._listen(host, port)

@@ -61,11 +61,8 @@ class TlsSettings:
 
 
 class ServerTls:
-    """The TLS context of new connections. Call ``reload_if_changed`` periodically.
-
-    Raises:
-        ConfigurationError: a file is missing or unreadable, or the settings contradict each other.
-    """
+    """The TLS context of new connections. Call ``reload_if_changed`` periodically. Raises ConfigurationError (a file is missing or
+    unreadable, or the settings contradict each other)."""
 
     def __init__(self, settings: TlsSettings) -> None:
         self.settings = settings

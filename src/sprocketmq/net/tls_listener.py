@@ -31,13 +31,9 @@ _ACCEPTS_PER_TURN: Final = 100
 
 
 class TlsListener:
-    """Listening sockets and the connections that have not become protocols yet.
-
-    Args:
-        make_protocol: returns a new protocol for a connection that is ready.
-        has_room: whether one more connection is allowed, given the number of those without a protocol so far.
-        first_byte_timeout_s: how long a connection may send nothing.
-    """
+    """Listening sockets and the connections that have not become protocols yet. ``make_protocol``: returns a new protocol for a
+    connection that is ready. ``has_room``: whether one more connection is allowed, given the number of those without a protocol
+    so far. ``first_byte_timeout_s``: how long a connection may send nothing."""
 
     def __init__(
         self,

@@ -55,11 +55,8 @@ class SourceLine:
 
 
 class StreamCheckpoint:
-    """A checkpoint location on this machine's file system.
-
-    Raises:
-        ConfigurationError: the location is not a checkpoint, or its format is unknown.
-    """
+    """A checkpoint location on this machine's file system. Raises ConfigurationError (the location is not a checkpoint, or its
+    format is unknown)."""
 
     def __init__(self, location: str) -> None:
         scheme, colon, rest = location.partition(":")
@@ -104,11 +101,8 @@ class StreamCheckpoint:
         ]
 
     def source(self, number: int | None) -> SourceLine:
-        """The source with this number, or the only source.
-
-        Raises:
-            ConfigurationError: there is no such source, or there are several and no number is given.
-        """
+        """The source with this number, or the only source. Raises ConfigurationError (there is no such source, or there are several
+        and no number is given)."""
         found = self.sources()
         numbers = ", ".join(str(one.number) for one in found) or "none"
         chosen = [one for one in found if number in (None, one.number)]
@@ -119,11 +113,8 @@ class StreamCheckpoint:
         return chosen[0]
 
     def edit(self, source: SourceLine, change: Callable[[Offsets], Offsets]) -> None:
-        """Change the offsets of a source: ``change`` receives the offset of each queue and returns the new ones.
-
-        Raises:
-            ConfigurationError: a batch is planned but not committed, or the query has read nothing yet.
-        """
+        """Change the offsets of a source: ``change`` receives the offset of each queue and returns the new ones. Raises
+        ConfigurationError (a batch is planned but not committed, or the query has read nothing yet)."""
         self.refuse_unfinished()
         if source.offset.initial is not None:
             raise ConfigurationError(f"the query of {self.path} has not begun to read; there is nothing to move")
@@ -154,11 +145,10 @@ class StreamCheckpoint:
     def finish(self, how: Literal["plan-anew", "done"]) -> None:
         """Mark a batch that is planned but not committed as done.
 
-        With ``plan-anew`` it is written as a batch without rows, so the next batch begins where this one began. Its number is not used
-        again: a sink that already knows the number (Spark's file sink, Delta, a transactional write) would skip the rows of the new plan.
-
-        Raises:
-            ConfigurationError: the query is stateful, and the batch did not write its state version; or it is the first batch.
+        With ``plan-anew`` it is written as a batch without rows, so the next batch begins where this one began. Its number is not
+        used again: a sink that already knows the number (Spark's file sink, Delta, a transactional write) would skip the rows of
+        the new plan. Raises ConfigurationError: the query is stateful, and the batch did not write its state version; or it is the
+        first batch.
         """
         number = self.planned
         if number == self.done:

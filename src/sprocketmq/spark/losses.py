@@ -42,12 +42,9 @@ class DataLoss(RocketMQError):
 
 @dataclass(frozen=True)
 class QueueBounds:
-    """The offsets that a broker's master holds of one queue: ``min`` (inclusive) to ``max`` (exclusive).
-
-    Attributes:
-        newest_ms: when the broker stored the last message; 0 if there is none, None if it is not known (behind a proxy).
-        min_is_sure: False for 4.x brokers, whose smallest offset may be too small (``offset_search.real_min_offsets``).
-    """
+    """The offsets that a broker's master holds of one queue: ``min`` (inclusive) to ``max`` (exclusive). ``newest_ms``: when the
+    broker stored the last message; 0 if there is none, None if it is not known (behind a proxy). ``min_is_sure``: False for 4.x
+    brokers, whose smallest offset may be too small (``offset_search.real_min_offsets``)."""
 
     min: int
     max: int

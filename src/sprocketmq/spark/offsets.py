@@ -100,11 +100,8 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
-        """The offset that is read from a checkpoint.
-
-        Raises:
-            ConfigurationError: the checkpoint was written by an unknown version (law 4), or by another source.
-        """
+        """The offset that is read from a checkpoint. Raises ConfigurationError: the checkpoint was written by an unknown version
+        (law 4), or by another source."""
         if not isinstance(document, dict):  # another source may write any JSON
             raise _strange(document)
         version = document.get("v")
@@ -168,11 +165,8 @@ def queues_from_json(nested: Mapping[str, Mapping[str, Mapping[str, int]]]) -> d
 
 
 def batch_ranges(start: StreamOffset, end: StreamOffset) -> list[QueueRange]:
-    """The ranges of the batch between two offsets (law 1); empty ranges are left out.
-
-    Raises:
-        ConfigurationError: law 3 is broken: the checkpoint was edited or belongs to another query.
-    """
+    """The ranges of the batch between two offsets (law 1); empty ranges are left out. Raises ConfigurationError (law 3 is broken:
+    the checkpoint was edited or belongs to another query)."""
     if start == end:  # Spark may plan an empty batch; the origin in ``end`` belongs to the batch that ended there
         return []
     ranges = []

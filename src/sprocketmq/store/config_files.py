@@ -43,15 +43,9 @@ _DISK_FAULTS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T | None:
-    """Parse ``path``, or its ``.bak`` when it is missing, empty or unreadable; None when neither exists.
-
-    Args:
-        path: the file, for example ``STORE/config/topics.json``.
-        parse: bytes to value; a ValueError or a RocketMQError from it counts as unreadable.
-
-    Raises:
-        StoreCorrupt: something exists but neither copy can be read.
-    """
+    """Parse ``path``, or its ``.bak`` when it is missing, empty or unreadable; None when neither exists. ``path``: the file, for
+    example ``STORE/config/topics.json``. ``parse``: bytes to value; a ValueError or a RocketMQError from it counts as
+    unreadable. Raises StoreCorrupt (something exists but neither copy can be read)."""
     broken: Exception | None = None
     fault, damaged = "", b""
     for candidate in (os.fspath(path), os.fspath(path) + ".bak"):
@@ -198,11 +192,8 @@ def _note_table(path: str) -> None:
 
 
 def save_config(path: str | os.PathLike[str], raw: bytes, *, private: bool = False) -> None:
-    """:func:`replace_file` for the files of a store.
-
-    Raises:
-        StoreNotWritable: the disk reported an error; a complete file is there.
-    """
+    """:func:`replace_file` for the files of a store. Raises StoreNotWritable: the disk reported an error; a complete file is
+    there."""
     try:
         replace_file(path, raw, private=private)
     except OSError as error:
@@ -212,11 +203,9 @@ def save_config(path: str | os.PathLike[str], raw: bytes, *, private: bool = Fal
 def replace_file(path: str | os.PathLike[str], raw: bytes, *, private: bool = False, shared: bool = False) -> None:
     """Replace ``path`` by ``raw`` atomically, keeping the present text as ``.bak``; makes the folder.
 
-    ``private`` is for files with secrets: only their owner may read a new one. ``shared`` is for files that other processes replace, too,
-    because no lock guards their folder: temporary names are this call's own, or two would write into one file.
-
-    Raises:
-        OSError: the disk reported an error; a complete file is there.
+    ``private`` is for files with secrets: only their owner may read a new one. ``shared`` is for files that other processes
+    replace, too, because no lock guards their folder: temporary names are this call's own, or two would write into one file. Raises
+    OSError: the disk reported an error; a complete file is there.
     """
     target = os.fspath(path)
     folder = os.path.dirname(target) or "."

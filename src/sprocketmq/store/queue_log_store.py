@@ -180,10 +180,8 @@ class QueueLogStore:
     def _append_general(
         self, queue: ConsumeQueue, message: StoredMessage, now_ms: int, *, most_bytes: int | None = None
     ) -> AppendResult:
-        """Append messages with IPv6 hosts, long topics or transactions, and refuse what is too long.
-
-        ``most_bytes`` is the limit of the body; default: max_message_size.
-        """
+        """Append messages with IPv6 hosts, long topics or transactions, and refuse what is too long. ``most_bytes`` is the limit of
+        the body; default: max_message_size."""
         topic = queue.topic_bytes
         size = self._checked_size(message, len(topic), most_bytes)
         indexed = (message.sys_flag & _TRANSACTION_MASK) not in (_PREPARED, _ROLLBACK)

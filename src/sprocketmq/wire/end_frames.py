@@ -21,11 +21,7 @@ _OPAQUE_MARK: Final = 2_141_421_356
 
 
 class EndTransactionTemplate:
-    """The request that ends half messages.
-
-    Args:
-        header: of any of them; its two offsets are not read.
-    """
+    """The request that ends half messages. ``header``: of any of them; its two offsets are not read."""
 
     __slots__ = ("_text",)
 

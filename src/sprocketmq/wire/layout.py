@@ -16,17 +16,10 @@ _NUMPY_TYPES: Final = {"b": "i1", "B": "u1", "h": ">i2", "H": ">u2", "i": ">i4",
 
 
 class Layout:
-    """The fields between the first byte of something and its first part of variable length.
-
-    Args:
-        fields: (name, type) in their order. A type is one of the struct module, or several that make one field: ``"4sI"`` is a host, an
-            address and a port.
-
-    Attributes:
-        struct: all fields; ``size``: their bytes.
-        at: where each field begins.
-        index: where each field's first value is in what ``struct.unpack`` gives.
-    """
+    """The fields between the first byte of something and its first part of variable length. ``fields``: (name, type) in their
+    order. A type is one of the struct module, or several that make one field: ``"4sI"`` is a host, an address and a port.
+    ``struct``: all fields; ``size``: their bytes. ``at``: where each field begins. ``index``: where each field's first value is
+    in what ``struct.unpack`` gives."""
 
     def __init__(self, *fields: tuple[str, str]) -> None:
         self.types: dict[str, str] = dict(fields)
@@ -52,10 +45,8 @@ class Layout:
         return struct.calcsize(">" + self.types[name])
 
     def subset(self, *names: str, signed: bool = True) -> struct.Struct:
-        """Only these fields, in the table's order. It begins where the layout begins and ends with the last of them.
-
-        With ``signed=False`` the fields, which are numbers, have no sign.
-        """
+        """Only these fields, in the table's order. It begins where the layout begins and ends with the last of them. With
+        ``signed=False`` the fields, which are numbers, have no sign."""
         parts, place = [], 0
         for name, kind in self.types.items():
             if name in names:
@@ -91,13 +82,9 @@ class Layout:
         return struct.Struct(">" + "".join(self.types[later] for later in names[names.index(name) + 1 :]))
 
     def columns(self, *names: str, row_bytes: int | None = None, **types: str) -> Any:
-        """The argument for ``numpy.dtype`` of a structured type. NumPy is imported by the caller.
-
-        Args:
-            names: the fields; none = all.
-            row_bytes: the distance between rows, if something is between them.
-            types: NumPy types of single fields; by default a field of several values is opaque bytes.
-        """
+        """The argument for ``numpy.dtype`` of a structured type. NumPy is imported by the caller. ``names``: the fields; none =
+        all. ``row_bytes``: the distance between rows, if something is between them. ``types``: NumPy types of single fields; by
+        default a field of several values is opaque bytes."""
         wanted = names or tuple(self.types)
         return {
             "names": list(wanted),

@@ -37,11 +37,7 @@ class RecallHandle(Struct, frozen=True):
 
     @classmethod
     def decode(cls, handle: str) -> RecallHandle:
-        """Read a handle. Missing padding is accepted, as in Java.
-
-        Raises:
-            ProtocolError: it is not a handle.
-        """
+        """Read a handle. Missing padding is accepted, as in Java. Raises ProtocolError (it is not a handle)."""
         problem = ProtocolError(
             f"the recall handle {handle[:64]!r} is not valid; pass the recallHandle of the send's answer as it is"
         )

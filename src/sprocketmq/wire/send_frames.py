@@ -104,11 +104,7 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class StoredAnswer(msgspec.Struct):
-    """The answer to a send that was stored without any error: ``code`` is 0.
-
-    Attributes:
-        extFields: its header.
-    """
+    """The answer to a send that was stored without any error: ``code`` is 0. ``extFields``: its header."""
 
     code: _Int32
     extFields: SendMessageResponseHeader  # noqa: N815 - wire name

@@ -167,11 +167,7 @@ class FilterTable:
         return None if filters is None else filters.get(topic)
 
     def compiled(self, expression_type: str | None, expression: str | None) -> Predicate:
-        """The predicate of an expression.
-
-        Raises:
-            ConfigurationError: the expression or its type is not known.
-        """
+        """The predicate of an expression. Raises ConfigurationError (the expression or its type is not known)."""
         key = (expression_type or "", expression or "")
         known = self._compiled.get(key)
         if known is None:
@@ -308,11 +304,8 @@ def record_filter(predicate: Predicate) -> PullFilter:
 
 
 def raw_properties(record: memoryview) -> bytes:
-    """The properties of a whole record in their text form. Used for each message that a filter checks, so the common form comes first.
-
-    Raises:
-        ProtocolError: it is not a whole record.
-    """
+    """The properties of a whole record in their text form. Used for each message that a filter checks, so the common form comes
+    first. Raises ProtocolError (it is not a whole record)."""
     try:
         magic, sys_flag, body_bytes = _FIXED.unpack_from(record)
         if magic == MAGIC_V1 and not sys_flag & HOSTS_V6 and body_bytes >= 0:

@@ -377,9 +377,7 @@ class TimerMessages:
 
     def _link(self, records: WaitingRecords, entry: Unit, write_ms: int, now_ms: int) -> int:
         """Link one queue entry into its slot, or deliver it if the slot is over. Java: enqueue, putMessageToTimerWheel, doEnqueue.
-
-        Returns the number of stored bytes.
-        """
+        Returns the number of stored bytes."""
         record = records.get(entry.physical_offset)
         if record is None or self.files.is_known(entry.physical_offset):
             return 0

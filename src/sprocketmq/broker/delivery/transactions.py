@@ -241,10 +241,8 @@ class Transactions:
 
         Returns how the transaction ended before; None if this is its first end.
 
-        A transaction ends once, whatever later ENDs say and whichever copy of the half message they name (laws of core.transaction_check).
-
-        Raises:
-            StoreError: the message could not be stored; nothing has changed.
+        A transaction ends once, whatever later ENDs say and whichever copy of the half message they name (laws of
+        core.transaction_check). Raises StoreError: the message could not be stored; nothing has changed.
         """
         transaction = _transaction_id(half)
         settlement = self._table.settlement(half.queue_offset, transaction)

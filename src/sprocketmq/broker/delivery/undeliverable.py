@@ -98,11 +98,8 @@ class Undeliverable:
         return topic in self._topics.deleted and self._topics.get(topic) is None
 
     def put(self, message: StoredMessage, now_ms: int) -> AppendResult | None:
-        """Store a message that has waited, to wait again or to be consumed. None: it was refused for good and is set aside.
-
-        Raises:
-            StoreNotWritable: nothing was written, try again later.
-        """
+        """Store a message that has waited, to wait again or to be consumed. None: it was refused for good and is set aside. Raises
+        StoreNotWritable (nothing was written, try again later)."""
         try:
             place = self._put(message, now_ms, is_new=False)
         except ConfigurationError as error:

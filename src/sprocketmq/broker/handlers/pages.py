@@ -19,11 +19,8 @@ V = TypeVar("V")
 def page_of(
     table: Mapping[str, V], version: DataVersion, first: int | None, wanted: str | None, most: int
 ) -> dict[str, V]:
-    """Up to ``most`` rows from number ``first`` on; from 0 on if ``wanted`` is not the present state of the table.
-
-    Raises:
-        ProtocolError: the first number is missing or negative; or ``wanted`` is not a state.
-    """
+    """Up to ``most`` rows from number ``first`` on; from 0 on if ``wanted`` is not the present state of the table. Raises
+    ProtocolError: the first number is missing or negative; or ``wanted`` is not a state."""
     if first is None or first < 0 or most < 1:
         raise ProtocolError(
             f"a page from {first} of {most} rows is asked for, a page from 0 of 1 row or more is allowed"

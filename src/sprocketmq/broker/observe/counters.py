@@ -25,9 +25,7 @@ class Rate:
 
     def per_second(self, span_ms: int, now_ms: int) -> float:
         """The rate since the last sample before ``span_ms`` ago, or since the oldest one; 0.0 while there are fewer than two.
-
-        Samples are taken as seldom as the shortest span is long: of that alone there is often only one.
-        """
+        Samples are taken as seldom as the shortest span is long: of that alone there is often only one."""
         samples = list(self._samples)
         before = sum(sample[0] <= now_ms - span_ms for sample in samples)
         inside = samples[max(0, before - 1) :]

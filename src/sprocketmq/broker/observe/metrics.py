@@ -98,11 +98,8 @@ _FAMILIES: Final = {
 
 
 class BrokerMetrics:
-    """Serves a broker's metrics while it runs; a part that does nothing unless ``metricsExporterType`` is PROM.
-
-    Raises:
-        ConfigurationError: at the start: the port is taken.
-    """
+    """Serves a broker's metrics while it runs; a part that does nothing unless ``metricsExporterType`` is PROM. Raises
+    ConfigurationError (at the start: the port is taken)."""
 
     def __init__(self, broker: BrokerController) -> None:
         self._broker = broker

@@ -74,11 +74,7 @@ class HandoverDriver:
         self._timer: asyncio.TimerHandle | None = None
 
     def check_not_handed_over(self) -> None:
-        """Check that the store was not handed over, before it is opened.
-
-        Raises:
-            StoreNotWritable: it was handed over.
-        """
+        """Check that the store was not handed over, before it is opened. Raises StoreNotWritable (it was handed over)."""
         given = self._file.load(lambda raw: msgspec.json.decode(raw, type=_HandedOver))
         if given is not None:
             raise StoreNotWritable(

@@ -45,10 +45,7 @@ _READ_AND_WRITE: Final = 6
 
 class Registration:
     """Keeps all name servers informed. ``start`` registers once before it returns; ``changed`` after each change of topics.
-
-    Args:
-        on_known: called when a name server knows the broker, after each round; at once if there are no name servers.
-    """
+    ``on_known``: called when a name server knows the broker, after each round; at once if there are no name servers."""
 
     def __init__(
         self,
@@ -213,10 +210,8 @@ class _Parts:
 
 
 def part_version(version: DataVersion, number: int) -> DataVersion:
-    """A version that differs from those of the other parts; name servers only compare it with the last one.
-
-    The time is different, not the counter: name servers of 5.x cannot read a counter with more than 32 bits.
-    """
+    """A version that differs from those of the other parts; name servers only compare it with the last one. The time is different,
+    not the counter: name servers of 5.x cannot read a counter with more than 32 bits."""
     return DataVersion(version.counter, version.state_version, version.timestamp + number)
 
 

@@ -49,10 +49,7 @@ class AccessValidator(Protocol):
 
 def acl_file(config: BrokerConfig) -> Path:
     """The file of 4.9's accounts: ``aclFile``, else ``rocketmqHome/conf/plain_acl.yml``, else ``STORE/config/plain_acl.yml``.
-
-    Raises:
-        ConfigurationError: none of the three is set.
-    """
+    Raises ConfigurationError (none of the three is set)."""
     if config.acl_file:
         return user_path(config.acl_file).absolute()
     if config.rocketmq_home:
@@ -102,11 +99,7 @@ def topic_at(store: MessageStore) -> Callable[[int], str | None]:
 
 
 def codes_in(text: str, key: str) -> frozenset[int]:
-    """The request codes in a setting.
-
-    Raises:
-        ConfigurationError: the setting has another form.
-    """
+    """The request codes in a setting. Raises ConfigurationError (the setting has another form)."""
     items = [item.strip() for item in text.split(",") if item.strip()]
     if not all(item.isdigit() for item in items):
         raise ConfigurationError(f"{key} is {text!r}, request codes joined by commas are allowed")

@@ -59,10 +59,8 @@ ACCEPTED_NAMES: Final[set[str | None]] = set()
 
 
 def _by_other_names() -> dict[int, tuple[tuple[str, str, bool], ...]]:
-    """For headers that use other names for such fields: name on the wire, its usual name, whether it is one of NAMES.
-
-    Sends of V2 use letters.
-    """
+    """For headers that use other names for such fields: name on the wire, its usual name, whether it is one of NAMES. Sends of V2
+    use letters."""
     found = {}
     for one in requests.declared():
         if one.header is None:

@@ -162,12 +162,8 @@ class PlainAccessValidator:
     # -- an administrator's changes ------------------------------------------------------------------------------------------------
 
     def change_account(self, change: AccountChange, now_ms: int) -> None:
-        """Create or change an account, in the file that has it, else in the default one.
-
-        Raises:
-            ConfigurationError: the account would not be valid.
-            StoreNotWritable: the file cannot be written.
-        """
+        """Create or change an account, in the file that has it, else in the default one. Raises ConfigurationError (the account
+        would not be valid), StoreNotWritable (the file cannot be written)."""
         file = self._acl.file_of.get(change.access_key, str(self.default_file))
         self._change(file, with_account(self._contents.get(file, {}), change, now_ms))
 
@@ -183,12 +179,8 @@ class PlainAccessValidator:
         return True
 
     def change_white_addresses(self, addresses: Sequence[str], file: str | None, now_ms: int) -> None:
-        """Replace the global white addresses of a file, the default one if none is named.
-
-        Raises:
-            ConfigurationError: an address is malformed, or the file is not one of ours.
-            StoreNotWritable: the file cannot be written.
-        """
+        """Replace the global white addresses of a file, the default one if none is named. Raises ConfigurationError (an address is
+        malformed, or the file is not one of ours), StoreNotWritable (the file cannot be written)."""
         name = str(self.default_file) if not file else os.path.normpath(file)
         if name not in self._contents:
             raise ConfigurationError(f"{name} is no file of accounts; these are: {', '.join(self._contents)}")

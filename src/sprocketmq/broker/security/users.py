@@ -52,11 +52,8 @@ class _InnerCredentials(msgspec.Struct, rename="camel"):
 
 
 def inner_credentials(config: BrokerConfig) -> Credentials | None:
-    """The credentials with which this broker signs its own requests (``innerClientAuthenticationCredentials``), or None.
-
-    Raises:
-        ConfigurationError: the setting is not JSON of this form.
-    """
+    """The credentials with which this broker signs its own requests (``innerClientAuthenticationCredentials``), or None. Raises
+    ConfigurationError (the setting is not JSON of this form)."""
     text = config.inner_client_authentication_credentials
     if not text.strip():
         return None
@@ -77,12 +74,8 @@ class UserAccessValidator:
         self._not_authorized = codes_in(config.authorization_whitelist, "authorizationWhitelist")
 
     def load(self) -> None:
-        """Read the file, then create the users in the settings, unless they exist; they are Super.
-
-        Raises:
-            StoreCorrupt: the file and its spare copy are unreadable.
-            ConfigurationError: a setting has a wrong form.
-        """
+        """Read the file, then create the users in the settings, unless they exist; they are Super. Raises StoreCorrupt (the file
+        and its spare copy are unreadable), ConfigurationError (a setting has a wrong form)."""
         saved = self._file.load(msgspec.json.Decoder(_Saved).decode, key='"users"')
         if saved is not None:
             self.table.load(saved.users, saved.acls)
@@ -106,12 +99,8 @@ class UserAccessValidator:
         self._file.save(msgspec.json.format(msgspec.json.encode(saved)))
 
     def change(self, change: Callable[[], None]) -> None:
-        """Call ``change`` and write the file; if it cannot be written, the change is undone.
-
-        Raises:
-            ConfigurationError: the change is not allowed.
-            StoreNotWritable: the disk reported an error.
-        """
+        """Call ``change`` and write the file; if it cannot be written, the change is undone. Raises ConfigurationError (the change
+        is not allowed), StoreNotWritable (the disk reported an error)."""
         before = [user.info() for user in self.table.users()], self.table.acls()
         change()
         try:

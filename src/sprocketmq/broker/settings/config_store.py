@@ -92,11 +92,8 @@ class ConfigStore:
         self._callbacks: list[WhenSaved] = []  # called when the present one ends
 
     def check_tables(self, *, accepts_loss: bool) -> None:
-        """Tables that were written once must be there.
-
-        Raises:
-            StoreCorrupt: one is gone, with its spare copy, and that is not accepted.
-        """
+        """Tables that were written once must be there. Raises StoreCorrupt (one is gone, with its spare copy, and that is not
+        accepted)."""
         if self._root is None:
             return
         for path in never_noted(self._root):
@@ -122,11 +119,8 @@ class ConfigStore:
             self._topics.load_deletions(deleted)
 
     def load(self) -> None:
-        """Read what is there; a missing file leaves its table as it is.
-
-        Raises:
-            StoreCorrupt: a file and its spare copy are both unreadable.
-        """
+        """Read what is there; a missing file leaves its table as it is. Raises StoreCorrupt (a file and its spare copy are both
+        unreadable)."""
         topics = self._topics_file.load(TopicConfigSerializeWrapper.decode, key="topicConfigTable")
         if topics is not None:
             self._topics.load(topics)

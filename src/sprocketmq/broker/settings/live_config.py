@@ -91,14 +91,13 @@ _FOR_TOOLS: Final = {"filterServerNums": "0"}
 class LiveConfig:
     """The broker's settings as tools see them.
 
+    ``data_version``: of the settings; counts the lists of changes that were applied.
+
     Args:
         config: returns the broker's present settings.
         replace: ``replace(after, now_ms)`` sets new ones.
         has_tls: whether clients may use TLS.
         file: the properties file that the broker was started with; without one, a change lasts until the next start.
-
-    Attributes:
-        data_version: of the settings; counts the lists of changes that were applied.
     """
 
     def __init__(
@@ -121,13 +120,9 @@ class LiveConfig:
         return format_properties(dict(sorted(settings.items())))
 
     def update(self, text: str, now_ms: int) -> None:
-        """Apply ``key=value`` lines.
-
-        Raises:
-            NoPermission: a key is on the black list.
-            ConfigurationError: a key is unknown, or cannot change while the broker runs, or its value is not allowed.
-            StoreNotWritable: the changes are in effect, but could not be written to the file.
-        """
+        """Apply ``key=value`` lines. Raises NoPermission (a key is on the black list), ConfigurationError (a key is unknown, or
+        cannot change while the broker runs, or its value is not allowed), StoreNotWritable (the changes are in effect, but could
+        not be written to the file)."""
         too_long = settings_length_problem(len(text))
         if too_long is not None:
             raise ConfigurationError(too_long)

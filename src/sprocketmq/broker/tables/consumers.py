@@ -144,12 +144,9 @@ class ConsumerTable:
         return self.groups.get(group)
 
     def register(self, member: Member, data: ConsumerData, *, without_sub: bool = False, notify: bool = True) -> bool:
-        """Register the member of one group in a heartbeat. Returns whether members or topics changed.
-
-        Args:
-            without_sub: the heartbeat omits the subscriptions because they did not change (heartbeat v2).
-            notify: if False, ``on_change`` is not called, which the group's configuration may set.
-        """
+        """Register the member of one group in a heartbeat. Returns whether members or topics changed. ``without_sub``: the
+        heartbeat omits the subscriptions because they did not change (heartbeat v2). ``notify``: if False, ``on_change`` is not
+        called, which the group's configuration may set."""
         group = self.groups.get(data.group_name)
         if group is None:
             group = self.groups[data.group_name] = ConsumerGroup(data.group_name)
@@ -177,10 +174,8 @@ class ConsumerTable:
         return changed
 
     def subscriptions_changed(self, group_name: str, fingerprint: int, *, without_sub: bool) -> bool:
-        """Whether a heartbeat of version 2 must be followed by one with subscriptions; stores its fingerprint (0: version 1).
-
-        As in Java: if the fingerprint differs from the last one of the group, of any member; and for law 4, if nothing is known.
-        """
+        """Whether a heartbeat of version 2 must be followed by one with subscriptions; stores its fingerprint (0: version 1). As in
+        Java: if the fingerprint differs from the last one of the group, of any member; and for law 4, if nothing is known."""
         last = self._fingerprints.get(group_name)
         self._fingerprints[group_name] = fingerprint
         if last is not None and last != fingerprint:
@@ -296,9 +291,7 @@ class ProducerTable:
 
     def available(self, group: str, may_know: Callable[[Connection], bool]) -> Connection | None:
         """An open connection of a member of the group, in turns; preferably of one that reads. Java: getAvailableChannel.
-
-        ``may_know`` decides which members may see the message in question, because any client can claim to belong to a group.
-        """
+        ``may_know`` decides which members may see the message in question, because any client can claim to belong to a group."""
         members = self.groups.get(group, ())
         open_ones = [connection for connection in members if not connection.is_closed and may_know(connection)]
         open_ones = [connection for connection in open_ones if not connection.is_congested] or open_ones

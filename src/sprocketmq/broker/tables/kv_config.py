@@ -44,11 +44,8 @@ class KVConfigTable:
         return self._keys
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a text, which is in effect at once; see :meth:`when_saved`.
-
-        Raises:
-            ConfigurationError: there are too many keys already, or too many bytes; nothing was changed.
-        """
+        """Set a text, which is in effect at once; see :meth:`when_saved`. Raises ConfigurationError: there are too many keys
+        already, or too many bytes; nothing was changed."""
         old = self._table.get(namespace, {}).get(key)
         keys = self._keys + (old is None)
         size = self._bytes + _size(namespace, key, value) - (0 if old is None else _size(namespace, key, old))

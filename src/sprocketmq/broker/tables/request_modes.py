@@ -25,11 +25,7 @@ class RequestModes:
         self._modes: dict[str, dict[str, SetMessageRequestModeRequestBody]] = {}
 
     async def start(self) -> None:
-        """Read the file.
-
-        Raises:
-            StoreCorrupt: it and its spare copy are both unreadable.
-        """
+        """Read the file. Raises StoreCorrupt (it and its spare copy are both unreadable)."""
         content = self._on_disk.load(MessageRequestModeSerializeWrapper.decode, key="messageRequestModeMap")
         if content is not None:
             self._modes = content.message_request_mode_map
@@ -46,11 +42,7 @@ class RequestModes:
         return MessageRequestModeSerializeWrapper(message_request_mode_map=self._modes)
 
     def set(self, mode: SetMessageRequestModeRequestBody) -> None:
-        """Set ``mode``, and write the file soon (:meth:`when_saved`).
-
-        Raises:
-            ConfigurationError: there are too many.
-        """
+        """Set ``mode``, and write the file soon (:meth:`when_saved`). Raises ConfigurationError (there are too many)."""
         known = self._modes.get(mode.topic, {})
         if mode.consumer_group not in known and len(self) >= self._max_modes:
             raise ConfigurationError(f"there are {len(self)} request modes, no more are allowed; raise maxRequestModes")

@@ -14,12 +14,8 @@ from sprocketmq.wire.records import properties as props
 
 
 class SentAnswers:
-    """The answers of one broker.
-
-    Args:
-        id_prefix: the begin of each of its offset message ids; 16 digits follow.
-        region_id, trace_on: fields of each answer.
-    """
+    """The answers of one broker. ``id_prefix``: the begin of each of its offset message ids; 16 digits follow. ``region_id``,
+    ``trace_on``: fields of each answer."""
 
     def __init__(self, id_prefix: str, region_id: str, trace_on: str) -> None:
         self._id_prefix = id_prefix.encode()

@@ -50,9 +50,7 @@ class Stamps:
 
     def mark(self, raw: bytes) -> bytes:
         """``raw`` properties with this broker's marks: CLUSTER (a reply needs it), MSG_REGION and TRACE_ON (trace needs them).
-
-        Marks of another broker are removed; a message has them if a consumer sends it on (Java overwrites them, too).
-        """
+        Marks of another broker are removed; a message has them if a consumer sends it on (Java overwrites them, too)."""
         if b"CLUSTER\x01" in raw or b"MSG_REGION\x01" in raw or b"TRACE_ON\x01" in raw:
             for name in (props.CLUSTER, props.MSG_REGION, props.TRACE_ON):
                 raw = props.remove_property(raw, name)

@@ -115,10 +115,9 @@ class TopicTable:
         return None
 
     def deleted_content(self) -> bytes | None:
-        """The content of ``deletedTopics.json``: the log's end at each deletion. Ours: Apache creates no topic for a queue that it finds.
-
-        None: there is no such file, and nothing to write. An existing file has to be written also when it becomes empty.
-        """
+        """The content of ``deletedTopics.json``: the log's end at each deletion. Ours: Apache creates no topic for a queue that
+        it finds. None: there is no such file, and nothing to write. An existing file has to be written also when it becomes
+        empty."""
         return msgspec.json.encode(self.deleted) if self._has_deletions_on_disk else None
 
     def load_deletions(self, deleted: dict[str, int]) -> None:

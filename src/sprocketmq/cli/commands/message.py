@@ -166,11 +166,8 @@ _SHOWN: Final = (
 
 
 def stored_message(admin: Admin, message_id: str, topic: str | None) -> MessageExt:
-    """The message with an id of either kind; the newest copy if a send was retried.
-
-    Raises:
-        ConfigurationError: it is not stored, or the id contains no address of a broker of this cluster.
-    """
+    """The message with an id of either kind; the newest copy if a send was retried. Raises ConfigurationError (it is not stored, or
+    the id contains no address of a broker of this cluster)."""
     try:
         return _stored_message(admin, message_id, topic)
     except RequestNotServed as error:

@@ -94,10 +94,8 @@ def _message(
 def _delivery(target: Target, topic: str, delay_ms: int | None, deliver_at_ms: int | None) -> dict[str, Any]:
     """The arguments of ``Producer.send`` for a delay or a delivery time.
 
-    A 4.9 broker supports only delay levels. It would ignore a delivery time and deliver at once.
-
-    Raises:
-        ConfigurationError: both are given, or a broker of the topic does not support what is given.
+    A 4.9 broker supports only delay levels. It would ignore a delivery time and deliver at once. Raises ConfigurationError (both
+    are given, or a broker of the topic does not support what is given).
     """
     from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
     from sprocketmq.errors import RequestNotServed, TopicNotExist
@@ -153,11 +151,8 @@ def _send_all(
     sharding_key: str | None,
     delivery: dict[str, Any],
 ) -> None:
-    """Send the messages of a file in order. Stops at the first one that fails.
-
-    Raises:
-        PartlyDone: one failed after others were sent; the sentence has the number of its line.
-    """
+    """Send the messages of a file in order. Stops at the first one that fails. Raises PartlyDone: one failed after others were
+    sent; the sentence has the number of its line."""
     sent = done_to = 0
     messages = _messages(topic, enumerate(file, 1))
     try:

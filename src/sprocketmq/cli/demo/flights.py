@@ -86,11 +86,8 @@ class Flights:
 
 
 def load_flights(rows: int = ALL_ROWS) -> Flights:
-    """The first ``rows`` flights of the data set.
-
-    Raises:
-        ConfigurationError: the ``demo`` extra is not installed, or ``rows`` is not 1..336776.
-    """
+    """The first ``rows`` flights of the data set. Raises ConfigurationError (the ``demo`` extra is not installed, or ``rows`` is
+    not 1..336776)."""
     if not 1 <= rows <= ALL_ROWS:
         raise ConfigurationError(f"--rows is {rows}, 1 to {ALL_ROWS} are allowed; leave it out for all flights")
     try:

@@ -97,12 +97,8 @@ class Members:
         return member
 
     def events(self, patience_s: float, tick: Callable[[], None] = lambda: None) -> Iterator[Any]:
-        """Yield what the members report, in order of arrival, until nothing comes for ``patience_s``; ``tick`` is called about ten times a
-        second.
-
-        Raises:
-            MemberDied: a member ended by itself.
-        """
+        """Yield what the members report, in order of arrival, until nothing comes for ``patience_s``; ``tick`` is called about ten
+        times a second. Raises MemberDied (a member ended by itself)."""
         waited_s = 0.0
         while waited_s < patience_s:
             try:

@@ -33,10 +33,7 @@ class Published:
 
 async def publish(target: Target, flights: Flights, advance: Callable[[int], object]) -> Published:
     """Create the topic and send all flights: JSON body, tag carrier, key tail number. ``advance(n)`` runs at each acknowledgement.
-
-    Raises:
-        ConfigurationError: the topic has messages, or a proxy, which creates none, has no such topic with 8 queues.
-    """
+    Raises ConfigurationError (the topic has messages, or a proxy, which creates none, has no such topic with 8 queues)."""
     async with rmq.AsyncAdmin(**target.options()) as admin:
         await _make_topic(admin)
     by_queue: list[list[tuple[str, str | None, bytes]]] = [[] for _ in range(QUEUES)]

@@ -36,14 +36,9 @@ _MARK: Final = ".sprocketmq-demo"
 
 
 def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool, target: Target | None = None) -> int:
-    """Run all stages. Returns the exit code: 0 if all numbers match, 1 if one does not, 130 after an interrupt.
-
-    Args:
-        target: a cluster that runs, or its proxy; None starts a broker of the demo's own.
-
-    Raises:
-        ConfigurationError: the demo's parts are not installed, no Java, or ``out`` holds files that are not the demo's.
-    """
+    """Run all stages. Returns the exit code: 0 if all numbers match, 1 if one does not, 130 after an interrupt. ``target``: a
+    cluster that runs, or its proxy; None starts a broker of the demo's own. Raises ConfigurationError (the demo's parts are not
+    installed, no Java, or ``out`` holds files that are not the demo's)."""
     console = Console()
     if not console.is_terminal:
         console.width = max(console.width, _LOG_WIDTH)

@@ -37,9 +37,8 @@ class Context:
 
 
 def contexts_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """The path of the file: SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for application settings.
-
-    It begins with ``~`` if this user has no home directory: then there is no file."""
+    """The path of the file: SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for application settings. It begins
+    with ``~`` if this user has no home directory: then there is no file."""
     path = Path(environment.get(_VARIABLE) or Path(click.get_app_dir("sprocketmq")) / "contexts.json")
     with contextlib.suppress(ConfigurationError):
         return user_path(path)
@@ -77,11 +76,7 @@ class Contexts:
         return cls(path, current if current in by_name else None, by_name)
 
     def save(self) -> None:
-        """Write the file (law 2).
-
-        Raises:
-            ConfigurationError: it cannot be written, or this user has no home directory for it.
-        """
+        """Write the file (law 2). Raises ConfigurationError (it cannot be written, or this user has no home directory for it)."""
         user_path(self.path)
         settings = {name: _settings(context) for name, context in sorted(self.by_name.items())}
         text = json.dumps({"current": self.current, "contexts": settings}, indent=2) + "\n"

@@ -79,14 +79,9 @@ def message_line(message: MessageExt) -> str:
 
 
 def body_text(body: bytes, form: str = "auto") -> str:
-    """A body for a terminal: text with control characters escaped, JSON indented, anything else as hex.
-
-    Args:
-        form: "text", "json" or "hex"; "auto" tries JSON objects and lists, then text, then hex.
-
-    Raises:
-        ConfigurationError: ``form`` is "json", and the body is not JSON.
-    """
+    """A body for a terminal: text with control characters escaped, JSON indented, anything else as hex. ``form``: "text", "json" or
+    "hex"; "auto" tries JSON objects and lists, then text, then hex. Raises ConfigurationError (``form`` is "json", and the body
+    is not JSON)."""
     if form in ("auto", "json"):
         try:
             found = json.loads(body)
@@ -111,11 +106,8 @@ def _printable(text: str) -> str:
 
 
 def message_of(topic: str, row: Mapping[str, Any]) -> tuple[Message, str | None]:
-    """The message that a JSON object describes, and its sharding key. A ``body`` that is not a string is sent as JSON.
-
-    Raises:
-        ConfigurationError: a field is unknown, or there is no body.
-    """
+    """The message that a JSON object describes, and its sharding key. A ``body`` that is not a string is sent as JSON. Raises
+    ConfigurationError (a field is unknown, or there is no body)."""
     from sprocketmq.wire.records.message import Message
 
     unknown = sorted(row.keys() - _FIELDS - _IGNORED_FIELDS)

@@ -112,13 +112,8 @@ class Output:
     def record(
         self, lines: Iterable[Column], record: Row, tables: Iterable[tuple[str, Iterable[Column], str]] = ()
     ) -> None:
-        """Print one object.
-
-        Args:
-            lines: printed as "title  value"; empty strings are left out.
-            record: all values, which JSON prints.
-            tables: heading, columns and key of each list in ``record``.
-        """
+        """Print one object. ``lines``: printed as "title value"; empty strings are left out. ``record``: all values, which JSON
+        prints. ``tables``: heading, columns and key of each list in ``record``."""
         if self.is_json:
             self._document(dict(record))
             return

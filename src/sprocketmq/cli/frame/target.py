@@ -99,11 +99,8 @@ class Target:
 
 
 def resolve(given: Mapping[str, Any], environment: Mapping[str, str], contexts: Callable[[], Contexts]) -> Target:
-    """The target for the given options, the environment and the contexts, in the order of the module's table.
-
-    Raises:
-        ConfigurationError: there is no context with the given name.
-    """
+    """The target for the given options, the environment and the contexts, in the order of the module's table. Raises
+    ConfigurationError (there is no context with the given name)."""
     chosen: Context | None = None
     address = given.get("namesrv_addr")
     name = given.get("context") or ("" if address else environment.get("SPROCKETMQ_CONTEXT"))

@@ -58,11 +58,8 @@ def _moment_ahead(value: Any) -> int:
 
 
 def moment_ms(value: Any, sign: int) -> int:
-    """A time in milliseconds since 1970. A duration counts from now: forward if ``sign`` is 1, back if it is -1.
-
-    Raises:
-        ValueError: ``value`` is neither a time nor a duration.
-    """
+    """A time in milliseconds since 1970. A duration counts from now: forward if ``sign`` is 1, back if it is -1. Raises ValueError
+    (``value`` is neither a time nor a duration)."""
     if isinstance(value, int):
         return value
     if value.isdigit():

@@ -65,11 +65,7 @@ class ConsoleProcess:
         self.ready, self.ended = asyncio.Event(), asyncio.Event()
 
     async def astart(self) -> ConsoleProcess:
-        """Return when it listens.
-
-        Raises:
-            SystemExit: it ended, and said why on stderr.
-        """
+        """Return when it listens. Raises SystemExit (it ended, and said why on stderr)."""
         process = self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -123,11 +119,7 @@ def _make(
     token_file: Path | None,
     **given: Any,
 ) -> ConsoleServer:
-    """A console from options.
-
-    Raises:
-        ConfigurationError: an option is wrong, or the libraries of the extra are not installed.
-    """
+    """A console from options. Raises ConfigurationError (an option is wrong, or the libraries of the extra are not installed)."""
     needs_extra("the console", "console", "jinja2", "python_multipart", "starlette", "uvicorn")
     from sprocketmq.console import ConsoleServer, ConsoleSettings
     from sprocketmq.console.settings import compiled_masks

@@ -85,11 +85,8 @@ class _CurrentStderrHandler(logging.StreamHandler[TextIO]):
 
 
 def set_up_logging(level: str, log_format: str = "text") -> None:
-    """Log to stderr from ``level`` on, as text (``time level logger message``) or as JSON lines, limited by :class:`LogRateLimiter`.
-
-    Raises:
-        ConfigurationError: there is no such level or format.
-    """
+    """Log to stderr from ``level`` on, as text (``time level logger message``) or as JSON lines, limited by
+    :class:`LogRateLimiter`. Raises ConfigurationError (there is no such level or format)."""
     if level.lower() not in LOG_LEVELS:
         raise ConfigurationError(f"--log-level is {level!r}, one of {', '.join(LOG_LEVELS)} is allowed")
     if log_format not in LOG_FORMATS:

@@ -42,10 +42,8 @@ def serve(
     allowed_hosts: Sequence[str],
     token_file: Path | None,
 ) -> None:
-    """Name server and broker in one process, and beside it the console if a port is given for it.
-
-    ``listenPort`` in the settings is the broker's port, as in a broker.conf.
-    """
+    """Name server and broker in one process, and beside it the console if a port is given for it. ``listenPort`` in the settings is
+    the broker's port, as in a broker.conf."""
     set_up_logging(log_level, log_format)
     assignments = [*assignments, *([_ACCEPT_LOSS] if accept_store_loss else [])]
     settings = settings_of(config, assignments, secret_files, of=(BrokerConfig, NameServerConfig))

@@ -268,11 +268,9 @@ class AdminSession(AsyncClient[AdminParts]):
     async def _check_exists(self, group: str) -> None:
         """Check that a broker knows ``group`` after an empty answer about it, because brokers answer the same for unknown groups.
 
-        mqadmin requests the route of the retry topic. GET_SUBSCRIPTIONGROUP_CONFIG cannot be used, because brokers create the group then.
-
-        Raises:
-            GroupNotExist: no broker knows it. Not raised if the account may not list a broker's groups, or the name server is a proxy.
-            NetworkError, RequestTimeout: a broker did not answer, and no other one knows the group.
+        mqadmin requests the route of the retry topic. GET_SUBSCRIPTIONGROUP_CONFIG cannot be used, because brokers create the group
+        then. Raises GroupNotExist: no broker knows it. Not raised if the account may not list a broker's groups, or the name server
+        is a proxy. NetworkError, RequestTimeout: a broker did not answer, and no other one knows the group.
         """
         # Nor is a proxy asked for the retry topic: it would remember that there is none, see RemotingApi.make_retry_topic.
         if await self._proxy() is not None:
@@ -292,12 +290,8 @@ class AdminSession(AsyncClient[AdminParts]):
         raise unanswered or unknown_group(group)
 
     async def _address_of(self, queue: MessageQueue) -> str:
-        """The address of the broker of an existing queue. For other queues, brokers answer as for an empty one.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: the topic has no such queue.
-        """
+        """The address of the broker of an existing queue. For other queues, brokers answer as for an empty one. Raises
+        TopicNotExist (there is no such topic), ConfigurationError (the topic has no such queue)."""
         table = self._routes.table
         known = table.route(queue.topic)
         if known is not None and queue.queue_id < queue_count(known, queue.broker_name):
@@ -351,11 +345,8 @@ def _listed(names: Iterable[str] | Mapping[str, object]) -> str:
 
 
 async def all_pages(page: Callable[[int, str], Awaitable[tuple[dict[str, V], str, int]]]) -> dict[str, V]:
-    """All rows of a table that is requested in pages, by name, sorted.
-
-    Args:
-        page: ``(number of the first row, version of the table)`` -> rows, current version of the table, number of rows (0: only these).
-    """
+    """All rows of a table that is requested in pages, by name, sorted. ``page``: ``(number of the first row, version of the
+    table)`` -> rows, current version of the table, number of rows (0: only these)."""
     found: dict[str, V] = {}
     state = ""
     while True:

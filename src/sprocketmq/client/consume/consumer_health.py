@@ -43,13 +43,8 @@ def health_of(
     consume_timeout_ms: int,
     warnings: Iterable[str] = (),
 ) -> ConsumerHealth:
-    """What is wrong with a consumer that runs.
-
-    Args:
-        queues: those that it owns.
-        paused: pulling is paused on purpose.
-        consume_timeout_ms: how long a listener call may run; 0 is for ever.
-    """
+    """What is wrong with a consumer that runs. ``queues``: those that it owns. ``paused``: pulling is paused on purpose.
+    ``consume_timeout_ms``: how long a listener call may run; 0 is for ever."""
     problems = []
     silent = [] if paused else [queue for queue in queues if queue.is_pull_expired(now_ms)]
     if silent:

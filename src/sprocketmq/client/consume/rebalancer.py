@@ -143,10 +143,8 @@ class Rebalancer:
             await self._run(effects, _QUEUES_AT_ONCE)
 
     def seek(self, queue: MessageQueue, offset: int) -> bool:
-        """Read a queue of this member from ``offset`` on; progress does not change. False: the queue is not read now.
-
-        This does not take the lock of a round, because it does not await anything, and a queue that a round adds or drops is not read now.
-        """
+        """Read a queue of this member from ``offset`` on; progress does not change. False: the queue is not read now. This does not
+        take the lock of a round, because it does not await anything, and a queue that a round adds or drops is not read now."""
         if self.table.get(queue) is None:
             return False
         self.table.drop(queue, DropReason.SEEK)

@@ -52,11 +52,8 @@ _LONGEST_FAILURE: Final = 1_000
 
 
 async def running_info_of(running: RunningConsumer, *, with_stacks: bool = False) -> bodies.ConsumerRunningInfo:
-    """The report of this member. Progress that is not in memory is read from the offset store, as in Java.
-
-    Args:
-        with_stacks: add the stack of each thread and task.
-    """
+    """The report of this member. Progress that is not in memory is read from the offset store, as in Java. ``with_stacks``: add the
+    stack of each thread and task."""
     member, now_ms = running.member, running.member.clock.now_ms()
     mq_table: dict[Any, bodies.ProcessQueueInfo] = {}
     for queue, process_queue in running.rebalancer.held().items():  # also dropped ones whose listener still runs

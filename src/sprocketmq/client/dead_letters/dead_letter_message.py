@@ -97,12 +97,9 @@ class ReplayReport:
 
 
 def replay_copy(letter: MessageExt, topic: str, replay_id: str | None = None) -> Message:
-    """The message to send to ``topic`` so that a listener gets what was first sent.
-
-    Args:
-        replay_id: the same in each try of one replay; REPLAY_ID, by which who drops repeats knows a new life from a repeat: the message id
-            and the number of tries are those of the first one. Left out where the properties of the first one have no room for it.
-    """
+    """The message to send to ``topic`` so that a listener gets what was first sent. ``replay_id``: the same in each try of one
+    replay; REPLAY_ID, by which who drops repeats knows a new life from a repeat: the message id and the number of tries are
+    those of the first one. Left out where the properties of the first one have no room for it."""
     copy = Message(topic, letter.body, flag=letter.flag)
     copy.properties.update(
         {name: value for name, value in letter.properties.items() if name not in _NOT_REPLAYED and value}

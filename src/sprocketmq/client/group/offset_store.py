@@ -121,11 +121,8 @@ class LocalFileOffsetStore:
         self.progress = ConsumeProgress()
 
     async def load(self) -> None:
-        """Fill the table from the file, or its backup.
-
-        Raises:
-            ConfigurationError: both are there and neither can be read: guessing would repeat or skip everything.
-        """
+        """Fill the table from the file, or its backup. Raises ConfigurationError (both are there and neither can be read: guessing
+        would repeat or skip everything)."""
         failure: Exception | None = None
         for path in (self.path, self._backup):
             if not path.exists():

@@ -118,13 +118,9 @@ def _fitting(reason: str, properties: dict[str, str]) -> str:
 
 
 class SendBack:
-    """The send-back of one group.
-
-    Args:
-        send_inner: sends through the instance's inner producer.
-        max_reconsume_times: effective limit, sent along: the broker dead-letters at it.
-        retry_policy: chooses the delay where the listener does not; None leaves it to the broker's schedule.
-    """
+    """The send-back of one group. ``send_inner``: sends through the instance's inner producer. ``max_reconsume_times``: effective
+    limit, sent along: the broker dead-letters at it. ``retry_policy``: chooses the delay where the listener does not; None
+    leaves it to the broker's schedule."""
 
     def __init__(
         self,
@@ -143,12 +139,8 @@ class SendBack:
         self.dead_letters = Counter[str]()
 
     async def __call__(self, message: MessageExt, delay_level: int, reason: str = "") -> bool:
-        """Send ``message`` back; whether a retry copy or dead letter is stored.
-
-        Args:
-            delay_level: 0 the group's policy or the broker chooses, 1..18 this level, -1 the dead-letter topic.
-            reason: kept with a dead letter.
-        """
+        """Send ``message`` back; whether a retry copy or dead letter is stored. ``delay_level``: 0 the group's policy or the broker
+        chooses, 1..18 this level, -1 the dead-letter topic. ``reason``: kept with a dead letter."""
         is_last = delay_level < 0 or message.reconsume_times >= self._max_reconsume_times
         stored = await self._send_back(message, delay_level, reason)
         if stored and is_last:

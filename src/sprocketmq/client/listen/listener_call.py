@@ -253,10 +253,7 @@ def _raise_returned(answer: object) -> None:
 
 def is_async_listener(listener: Callable[..., Any]) -> bool:
     """Whether calling it gives something to await: ``async def``, a partial of one, or an object with ``async def __call__``.
-
-    Raises:
-        ConfigurationError: it cannot be called, or is a generator, whose body a call does not run.
-    """
+    Raises ConfigurationError (it cannot be called, or is a generator, whose body a call does not run)."""
     if not callable(listener):
         raise ConfigurationError(f"the listener is {listener!r}, a function is allowed")
     if isinstance(listener, OneAtATime):

@@ -26,12 +26,8 @@ log = logging.getLogger("sprocketmq.client")
 
 
 class ListenerService(ABC, Generic[T]):
-    """Feeds one listener. Belongs to the loop; only ``_call``, ``_call_async`` and what they call run in workers. ``T`` is an item of the
-    pool.
-
-    Args:
-        stream: the iteration that gets the messages; None for a listener.
-    """
+    """Feeds one listener. Belongs to the loop; only ``_call``, ``_call_async`` and what they call run in workers. ``T`` is an item
+    of the pool. ``stream``: the iteration that gets the messages; None for a listener."""
 
     orderly: ClassVar[bool]
 

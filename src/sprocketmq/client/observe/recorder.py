@@ -48,16 +48,9 @@ _OWNER_ONLY: Final = 0o600  # only the user who runs the consumer may read keys 
 
 
 class Recorder:
-    """The record of one consumer, from its start to its end. ``tape`` makes its machines.
-
-    Args:
-        path: FILE; its directory must exist.
-        max_bytes: record_max_bytes.
-        about: goes into the header (group, client id, subscriptions).
-
-    Raises:
-        ConfigurationError: FILE cannot be made, or another consumer of this process writes it.
-    """
+    """The record of one consumer, from its start to its end. ``tape`` makes its machines. ``path``: FILE; its directory must exist.
+    ``max_bytes``: record_max_bytes. ``about``: goes into the header (group, client id, subscriptions). Raises ConfigurationError
+    (FILE cannot be made, or another consumer of this process writes it)."""
 
     _in_use: ClassVar[weakref.WeakValueDictionary[Path, Recorder]] = weakref.WeakValueDictionary()
 
@@ -249,12 +242,8 @@ class RecordedSendBack(SendBack):
 
 
 def record_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
-    """All lines of a record, FILE.1 first if it is the part before FILE, a torn last line left out.
-
-    Raises:
-        ConfigurationError: there is no such file.
-        ProtocolError: a line that is not the last one cannot be read.
-    """
+    """All lines of a record, FILE.1 first if it is the part before FILE, a torn last line left out. Raises ConfigurationError
+    (there is no such file), ProtocolError (a line that is not the last one cannot be read)."""
     newest = user_path(path)
     older = newest.with_name(newest.name + ".1")
     try:

@@ -91,13 +91,9 @@ class _Send(NamedTuple):
 
 
 class _SendBatch(Batch):
-    """Messages that travel together, as columns: a value of each for each message. ``join`` of the accumulator fills the first four.
-
-    Attributes:
-        unique_keys, bodies, properties, futures: as of ``_Send``.
-        messages: for hooks; empty without them.
-        flags, ends_s: by the number of the message in the batch; most have none.
-    """
+    """Messages that travel together, as columns: a value of each for each message. ``join`` of the accumulator fills the first
+    four. ``unique_keys``, ``bodies``, ``properties``, ``futures``: as of ``_Send``. ``messages``: for hooks; empty without them.
+    ``flags``, ``ends_s``: by the number of the message in the batch; most have none."""
 
     __slots__ = ("bodies", "ends_s", "flags", "futures", "messages", "properties", "unique_keys")
 
@@ -141,11 +137,7 @@ class _SendBatch(Batch):
 
 
 class BatchAccumulator:
-    """The batches of one producer. Belongs to its loop.
-
-    Args:
-        spawn: starts a task that ends with the client instance.
-    """
+    """The batches of one producer. Belongs to its loop. ``spawn``: starts a task that ends with the client instance."""
 
     def __init__(
         self,
@@ -196,17 +188,9 @@ class BatchAccumulator:
     def join(self, message: Message, future: ResultFuture) -> ResultFuture | None: ...
 
     def join(self, message: Message, future: ResultFuture | None = None) -> ResultFuture | None:
-        """Add ``message`` to the open batch if it is like the others there.
-
-        Args:
-            future: gets the result; default one of the producer's loop, on which the caller runs then.
-
-        Returns:
-            The future; None: nothing was done, use ``takes`` and ``add``.
-
-        Raises:
-            RuntimeError: the caller needs a future, and runs in another loop or in none.
-        """
+        """Add ``message`` to the open batch if it is like the others there. ``future``: gets the result; default one of the
+        producer's loop, on which the caller runs then. Returns the future; None: nothing was done, use ``takes`` and ``add``.
+        Raises RuntimeError (the caller needs a future, and runs in another loop or in none)."""
         if type(message) is not Message:
             return None
         if future is None and get_ident() != self._thread_id:
@@ -253,11 +237,7 @@ class BatchAccumulator:
         sharding_key: str | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Add ``message``; ``future`` gets its result.
-
-        Raises:
-            ConfigurationError: as ``send``; the future is not touched.
-        """
+        """Add ``message``; ``future`` gets its result. Raises ConfigurationError: as ``send``; the future is not touched."""
         sender = self._sender
         topic = self._topics.get(message.topic)
         if (

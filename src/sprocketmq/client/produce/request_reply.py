@@ -58,11 +58,8 @@ def reply_topic(cluster: str) -> str:
 def reply_message(
     request: Message, body: bytes, properties: Mapping[str, str] | None = None
 ) -> tuple[Message, dict[str, str]]:
-    """The reply to ``request``, and the properties that address it.
-
-    Raises:
-        ConfigurationError: ``request`` did not come from ``request``.
-    """
+    """The reply to ``request``, and the properties that address it. Raises ConfigurationError (``request`` did not come from
+    ``request``)."""
     if not isinstance(request, Message):
         raise ConfigurationError(
             f"request is {type(request).__name__}, the message of a producer's request() is allowed"

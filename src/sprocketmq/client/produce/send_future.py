@@ -96,15 +96,9 @@ class SendFuture(concurrent.futures.Future[SendResult]):
         self._waiting: _Waiting | None = None
 
     def result(self, timeout: float | None = None) -> SendResult:
-        """The SendResult, or what ``send`` raises.
-
-        Args:
-            timeout: how long to wait for it, seconds; default as long as it takes.
-
-        Raises:
-            TimeoutError: it did not come in time.
-            CancelledError: the future was cancelled before the message was taken into a batch.
-        """
+        """The SendResult, or what ``send`` raises. ``timeout``: how long to wait for it, seconds; default as long as it takes.
+        Raises TimeoutError (it did not come in time), CancelledError (the future was cancelled before the message was taken into
+        a batch)."""
         stored = self._result
         if stored is not None and self._exception is None:
             return stored
@@ -124,11 +118,7 @@ class SendFuture(concurrent.futures.Future[SendResult]):
 
 
 def begin_all(futures: Iterable[SendFuture]) -> set[SendFuture]:
-    """Take the messages of ``futures``: from here on these cannot be cancelled.
-
-    Returns:
-        Those that were cancelled before.
-    """
+    """Take the messages of ``futures``: from here on these cannot be cancelled. Returns those that were cancelled before."""
     with _guard.lock:
         looked_at = []
         for future in futures:
@@ -140,12 +130,8 @@ def begin_all(futures: Iterable[SendFuture]) -> set[SendFuture]:
 
 
 def finish_all(futures: Sequence[ResultFuture], results: Iterable[SendResult]) -> None:
-    """Give each future its result; those that have ended meanwhile keep their outcome.
-
-    Args:
-        futures: those of asyncio and SendFutures that have begun.
-        results: one for each of them.
-    """
+    """Give each future its result; those that have ended meanwhile keep their outcome. ``futures``: those of asyncio and
+    SendFutures that have begun. ``results``: one for each of them."""
     pairs: Iterable[tuple[ResultFuture, SendResult]] = zip(futures, results)  # noqa: B905 - as many as there are futures
     if SendFuture in set(map(type, futures)):
         looked_at: list[tuple[ResultFuture, SendResult]] = []

@@ -31,11 +31,8 @@ class SendPermits:
         return self._count, self._bytes
 
     async def take(self, size_bytes: int, timeout_ms: int) -> None:
-        """Wait for a permit for a body of ``size_bytes``; call ``give_back`` when the send has ended or failed.
-
-        Raises:
-            TooMuchRequest: it did not come within ``timeout_ms``.
-        """
+        """Wait for a permit for a body of ``size_bytes``; call ``give_back`` when the send has ended or failed. Raises
+        TooMuchRequest (it did not come within ``timeout_ms``)."""
         if not self._waiting and self._fits(size_bytes):
             self._count += 1
             self._bytes += size_bytes

@@ -92,12 +92,9 @@ def decode_pull(
     namespace: str | None = None,
     unreadable: list[tuple[MessageExt, Exception]] | None = None,
 ) -> list[MessageExt]:
-    """The messages of a pull as a listener sees them: exact tag check, limits of the queue noted, a retry's own topic restored, and the
-    topic's name without ``namespace``; ``unreadable`` gets those that cannot be opened.
-
-    Raises:
-        ProtocolError, ConfigurationError: as ``wire.records.record.decode_records``.
-    """
+    """The messages of a pull as a listener sees them: exact tag check, limits of the queue noted, a retry's own topic restored, and
+    the topic's name without ``namespace``; ``unreadable`` gets those that cannot be opened. Raises ProtocolError,
+    ConfigurationError (as ``wire.records.record.decode_records``)."""
     limits = f"{props.MIN_OFFSET}\x01{result.min_offset}\x02{props.MAX_OFFSET}\x01{result.max_offset}\x02".encode()
     messages = decode_records(
         result.body, queue.broker_name, queue_id=queue.queue_id, more_properties=limits, unreadable=unreadable

@@ -454,11 +454,8 @@ class QueueReader:
         return (replica, True) if master is None else (master, False)
 
     async def _route(self, queue: MessageQueue) -> TopicRouteData | None:
-        """The route; None while the broker of ``queue`` is not registered, as during a restart.
-
-        Raises:
-            TopicNotExist: the broker is there and does not have the topic.
-        """
+        """The route; None while the broker of ``queue`` is not registered, as during a restart. Raises TopicNotExist (the broker is
+        there and does not have the topic)."""
         assert self._api is not None
         route = await self._api.route(queue.topic)
         if route is not None:

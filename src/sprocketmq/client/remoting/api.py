@@ -102,11 +102,9 @@ class RemotingApi:
         return await answer_body(requests.name_servers.GET_BROKER_CLUSTER_INFO, answer)
 
     async def broker_addresses(self, broker_name: str) -> dict[int, str]:
-        """The addresses of a broker by the numbers of its replicas; empty if it is not registered now.
-
-        A proxy does not serve GET_BROKER_CLUSTER_INFO. But each broker has a topic of its own name (TopicConfigManager), and a proxy tells
-        the route of that.
-        """
+        """The addresses of a broker by the numbers of its replicas; empty if it is not registered now. A proxy does not serve
+        GET_BROKER_CLUSTER_INFO. But each broker has a topic of its own name (TopicConfigManager), and a proxy tells the route of
+        that."""
         try:
             known = (await self.cluster_info()).broker_addr_table.get(broker_name)
         except RequestNotServed:
@@ -255,9 +253,7 @@ class RemotingApi:
         self, address: str, group: str, queue: MessageQueue, *, zero_if_young: bool = True
     ) -> int | None:
         """QUERY_CONSUMER_OFFSET; None only for code 22, every other failure raises: it must not look like "no offset".
-
-        ``zero_if_young`` False asks a 5.x broker not to answer 0 for a young topic when nothing is committed.
-        """
+        ``zero_if_young`` False asks a 5.x broker not to answer 0 for a young topic when nothing is committed."""
         asked = requests.offsets.QUERY_CONSUMER_OFFSET
         zero = None if zero_if_young else False
         command = about_queue(asked, queue, consumer_group=group, set_zero_if_not_found=zero)

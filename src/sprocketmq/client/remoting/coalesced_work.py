@@ -13,12 +13,8 @@ from sprocketmq.net.process.clock import Clock, Timer
 
 
 class CoalescedWork:
-    """One kind of work of one owner. Belongs to its loop.
-
-    Args:
-        work: one run; what it raises is logged by ``spawn``, and the next run comes when it is asked for.
-        spawn: starts a task that ends with the client instance.
-    """
+    """One kind of work of one owner. Belongs to its loop. ``work``: one run; what it raises is logged by ``spawn``, and the next
+    run comes when it is asked for. ``spawn``: starts a task that ends with the client instance."""
 
     def __init__(
         self,

@@ -12,10 +12,8 @@ T = TypeVar("T")
 
 
 async def all_ended(work: Iterable[Awaitable[T]]) -> list[T]:
-    """Wait until all of ``work`` has ended. Return the results in order, or raise the first exception in this order.
-
-    A cancellation cancels all of it, and waits until it has ended.
-    """
+    """Wait until all of ``work`` has ended. Return the results in order, or raise the first exception in this order. A cancellation
+    cancels all of it, and waits until it has ended."""
     ends = [asyncio.ensure_future(one) for one in work]
     await asyncio.gather(*ends, return_exceptions=True)
     return [end.result() for end in ends]  # a result may be an exception, too

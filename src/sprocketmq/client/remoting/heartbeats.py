@@ -42,13 +42,8 @@ class _BrokerHeartbeats(msgspec.Struct):
 
 
 class Heartbeats:
-    """The heartbeats of one client instance. Belongs to its loop.
-
-    Args:
-        targets: returns the addresses of the brokers that must get heartbeats now.
-        data: returns the data of a heartbeat.
-        spawn: starts a task that ends with the instance.
-    """
+    """The heartbeats of one client instance. Belongs to its loop. ``targets``: returns the addresses of the brokers that must get
+    heartbeats now. ``data``: returns the data of a heartbeat. ``spawn``: starts a task that ends with the instance."""
 
     def __init__(
         self,

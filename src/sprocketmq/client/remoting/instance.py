@@ -112,11 +112,8 @@ class ClientInstance:
 
     @classmethod
     def acquire(cls, options: ClientOptions, client_id: str) -> ClientInstance:
-        """The instance of ``client_id`` at this cluster, started by its first user.
-
-        Raises:
-            ConfigurationError: there is one that differs in what its members share, or that runs on another loop.
-        """
+        """The instance of ``client_id`` at this cluster, started by its first user. Raises ConfigurationError (there is one that
+        differs in what its members share, or that runs on another loop)."""
         instance = cls._running_instance(client_id, address_set(options))
         if instance is None:
             made = cls(client_id, options)
@@ -224,14 +221,9 @@ class ClientInstance:
     # -- members ---------------------------------------------------------------------------------------------------------------
 
     def sender(self, settings: SendSettings, options: ClientOptions | None = None) -> Sender:
-        """A sender for a producer group; it is part of the heartbeat from its first topic on.
-
-        Args:
-            options: the producer's own, which decide on namespace, VIP channel and delay levels; the instance itself sends without them.
-
-        Raises:
-            ConfigurationError: the instance has a producer of that group already.
-        """
+        """A sender for a producer group; it is part of the heartbeat from its first topic on. ``options``: the producer's own,
+        which decide on namespace, VIP channel and delay levels; the instance itself sends without them. Raises
+        ConfigurationError (the instance has a producer of that group already)."""
         if settings.group in self._senders:
             raise ConfigurationError(
                 f"instance {self.client_id} has a producer of group {settings.group!r} already; use that one, or another instance_name"

@@ -84,12 +84,8 @@ class OutgoingMessage(msgspec.Struct):
 
 
 class MessageWriter:
-    """Makes the send requests of one producer group.
-
-    Args:
-        namespace, unit_mode, max_delay_level: as of Sender.
-        added: fields that the connections add to each request.
-    """
+    """Makes the send requests of one producer group. ``namespace``, ``unit_mode``, ``max_delay_level``: as of Sender. ``added``:
+    fields that the connections add to each request."""
 
     def __init__(
         self,
@@ -110,11 +106,8 @@ class MessageWriter:
         self._templates: dict[int, dict[MessageQueue, SendTemplate]] = {_SINGLE: {}, _BATCH: {}, _REPLYING: {}}
 
     def checked_topic(self, message: Message) -> str:
-        """What brokers call the topic of ``message``.
-
-        Raises:
-            ConfigurationError: it cannot be sent. A topic is checked in full once.
-        """
+        """What brokers call the topic of ``message``. Raises ConfigurationError: it cannot be sent. A topic is checked in full
+        once."""
         topic = self._topics.get(message.topic) if isinstance(message, Message) and type(message.topic) is str else None
         if (
             topic is None
@@ -208,12 +201,8 @@ class MessageWriter:
     def batch_of(
         self, topic: str, messages: Sequence[Message], wait_store_msg_ok: bool, ids: Sequence[str], body: bytes
     ) -> OutgoingMessage:
-        """A batch of messages whose elements are encoded.
-
-        Args:
-            topic: as brokers know it.
-            messages: at least the first one; all if there are hooks, which are shown them.
-        """
+        """A batch of messages whose elements are encoded. ``topic``: as brokers know it. ``messages``: at least the first one; all
+        if there are hooks, which are shown them."""
         text = self.text_of_send("" if wait_store_msg_ok else _DO_NOT_WAIT, None)
         return OutgoingMessage(topic, messages, text, ",".join(ids), _BATCH, body)
 
@@ -226,10 +215,7 @@ class MessageWriter:
         self, outgoing: OutgoingMessage, target: MessageQueue, credentials: Credentials | None
     ) -> SendTemplate | None:
         """The template for ``frame``. None for a retry topic: its headers differ in more fields than a template has.
-
-        Args:
-            credentials: those that sign the request; None: it is not signed.
-        """
+        ``credentials``: those that sign the request; None: it is not signed."""
         known = self._templates[outgoing.code]
         template = known.get(target)
         if template is not None and template.credentials is credentials:
@@ -292,11 +278,8 @@ class MessageWriter:
 def _delay(
     delay_level: int, delay_ms: int | None, deliver_time_ms: int | datetime | None, max_delay_level: int
 ) -> tuple[str, str]:
-    """The one property that delays a message, name and value.
-
-    Raises:
-        ConfigurationError: more than one is given (a broker would take the level and drop the others), or a value is out of range.
-    """
+    """The one property that delays a message, name and value. Raises ConfigurationError: more than one is given (a broker would
+    take the level and drop the others), or a value is out of range."""
     if (delay_level != 0) + (delay_ms is not None) + (deliver_time_ms is not None) > 1:
         raise ConfigurationError(
             "more than one of delay_level, delay_ms and deliver_time_ms is given, at most one is allowed"
@@ -310,10 +293,7 @@ def _delay(
 
 def _check_level(level: object, highest: int) -> str:
     """A delay level as text. A broker silently replaces a higher level by its highest one (Java: CommitLog.handleScheduleMessage).
-
-    Raises:
-        ConfigurationError: the level is no number from 0 to ``highest``.
-    """
+    Raises ConfigurationError (the level is no number from 0 to ``highest``)."""
     level = plain_int(level)
     if type(level) is int:
         if 0 <= level <= highest:

@@ -35,12 +35,8 @@ _MOST_REDIRECTS: Final = 5
 
 
 class NameServers:
-    """Sends requests to the chosen name server, changes it when it does not answer. Belongs to one loop.
-
-    Args:
-        addresses: the result of ``parse_addresses``.
-        from_environment: the list came from NAMESRV_ADDR, which is looked at again by ``reread``.
-    """
+    """Sends requests to the chosen name server, changes it when it does not answer. Belongs to one loop. ``addresses``: the result
+    of ``parse_addresses``. ``from_environment``: the list came from NAMESRV_ADDR, which is looked at again by ``reread``."""
 
     def __init__(self, pool: ConnectionPool, addresses: list[str], *, from_environment: bool = False) -> None:
         self._pool = pool
@@ -102,12 +98,9 @@ class NameServers:
             self.replace(found)
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
-        """Send a request to the chosen name server, and after a failure to each other one once; ``timeout_ms`` is divided evenly among
-        them.
-
-        Raises:
-            NetworkError, RequestTimeout: of the last one tried, when none answered; NetworkError when no list could be had so far.
-        """
+        """Send a request to the chosen name server, and after a failure to each other one once; ``timeout_ms`` is divided evenly
+        among them. Raises NetworkError, RequestTimeout: of the last one tried, when none answered; NetworkError when no list
+        could be had so far."""
         now_s = asyncio.get_running_loop().time
         end_s = now_s() + timeout_ms / 1000
         if not self._addresses:
@@ -157,11 +150,8 @@ def _shown(url: str | None) -> str:
 
 
 def _first_line(url: str, redirects: int = _MOST_REDIRECTS) -> str:
-    """What the page says, as Java reads it (DefaultTopAddressing.clearNewLine).
-
-    Raises:
-        OSError, ValueError: no answer, or none with status 200.
-    """
+    """What the page says, as Java reads it (DefaultTopAddressing.clearNewLine). Raises OSError, ValueError (no answer, or none with
+    status 200)."""
     # Imported here because few programs use an address server.
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
     from urllib.parse import unquote, urljoin, urlsplit

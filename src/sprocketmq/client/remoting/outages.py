@@ -35,13 +35,9 @@ class _Failure(msgspec.Struct):
 
 
 class Outages:
-    """The servers that one client instance has lost. Belongs to its loop.
-
-    Args:
-        who: whose servers they are, for the log: the groups of the instance.
-        name_of: the name of the broker at an address, "" for a name server.
-        spawn: starts a task that ends with the instance.
-    """
+    """The servers that one client instance has lost. Belongs to its loop. ``who``: whose servers they are, for the log: the groups
+    of the instance. ``name_of``: the name of the broker at an address, "" for a name server. ``spawn``: starts a task that ends
+    with the instance."""
 
     def __init__(
         self,

@@ -36,11 +36,8 @@ def left_until(end_s: float) -> int:
 
 
 class QueueChoice:
-    """The queues that one producer group sends to. Belongs to one instance and its loop.
-
-    Attributes:
-        turns: the round robin of each topic, by the name that brokers know.
-    """
+    """The queues that one producer group sends to. Belongs to one instance and its loop. ``turns``: the round robin of each topic,
+    by the name that brokers know."""
 
     def __init__(
         self, api: RemotingApi, routes: Routes, clock: Clock, settings: SendSettings, namespace: str | None
@@ -84,12 +81,9 @@ class QueueChoice:
         sharding_key: str | None,
         end_s: float | None,
     ) -> MessageQueue | None:
-        """The queue that the caller chose by ``queue``, ``selector`` or ``sharding_key``; None when any queue will do.
-
-        Args:
-            topic: the message's, as brokers know it.
-            end_s: until when the name server may be asked, on the loop's clock; None where the topic's queues are known.
-        """
+        """The queue that the caller chose by ``queue``, ``selector`` or ``sharding_key``; None when any queue will do. ``topic``:
+        the message's, as brokers know it. ``end_s``: until when the name server may be asked, on the loop's clock; None where
+        the topic's queues are known."""
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigurationError(
                 "more than one of queue, selector and sharding_key is given, at most one is allowed"

@@ -69,13 +69,10 @@ class Routes:
     ) -> list[MessageQueue]:
         """Queues to send to, asking the name server when none are known.
 
-        Args:
-            default_topic: whose route stands in for a topic that does not exist yet, with at most ``queue_nums`` queues of a broker.
-            timeout_ms: how long this caller waits; default as long as a request may take.
-
-        Raises:
-            TopicNotExist: neither the topic nor a stand-in for topics that do not exist yet has a route.
-            NetworkError, RequestTimeout, RemoteError: the name server could not be asked.
+        ``default_topic``: whose route stands in for a topic that does not exist yet, with at most ``queue_nums`` queues of a
+        broker. ``timeout_ms``: how long this caller waits; default as long as a request may take. Raises TopicNotExist (neither the
+        topic nor a stand-in for topics that do not exist yet has a route), NetworkError, RequestTimeout, RemoteError (the name
+        server could not be asked).
         """
         queues = self.table.publish_queues(topic)
         if queues and not self.awaited:

@@ -334,14 +334,10 @@ class Sender:
         pending: PendingSend | None = None,
         end_s: float | None = None,
     ) -> SendResult:
-        """Send, in up to ``1 + retries`` tries. Each try goes to another broker than the one before, if there is one. The timeout covers
-        everything: route queries, connecting, writing and waiting for answers.
-
-        Args:
-            first: the queue of the first try, if it was chosen already.
-            pending: the first try, if it has begun already.
-            end_s: end of the timeout on the loop's clock, if it began before this call.
-        """
+        """Send, in up to ``1 + retries`` tries. Each try goes to another broker than the one before, if there is one. The timeout
+        covers everything: route queries, connecting, writing and waiting for answers. ``first``: the queue of the first try, if
+        it was chosen already. ``pending``: the first try, if it has begun already. ``end_s``: end of the timeout on the loop's
+        clock, if it began before this call."""
         settings = self.settings
         if end_s is None:
             end_s = self._end_s(timeout_ms, None if pending is None else pending.started_s)

@@ -18,12 +18,8 @@ _LOW_DIGITS: Final = [f"{number:02X}" for number in range(_BLOCK)]
 
 
 class UniqueKeys:
-    """Makes unique keys. One per client instance; a forked child makes keys of its own (``net.process.fork`` calls it, so that no key
-    needs a system call).
-
-    Args:
-        client_ip: address of this machine.
-    """
+    """Makes unique keys. One per client instance; a forked child makes keys of its own (``net.process.fork`` calls it, so that no
+    key needs a system call). ``client_ip``: address of this machine."""
 
     def __init__(self, client_ip: str) -> None:
         import ipaddress  # imported with the first client

@@ -32,16 +32,9 @@ _Look = tuple[int, int, int, int]
 
 
 class KeyFile:
-    """The keys in a file. It has the secret key alone, or lines ``accessKey:``, ``secretKey:`` and ``securityToken:`` as
-    Apache's conf/tools.yml.
-
-    Args:
-        option: how the user calls the file, for error sentences.
-        access_key, security_token: count before what the file says.
-
-    Raises:
-        ConfigurationError: it cannot be read here, or holds something else.
-    """
+    """The keys in a file. It has the secret key alone, or lines ``accessKey:``, ``secretKey:`` and ``securityToken:`` as Apache's
+    conf/tools.yml. ``option``: how the user calls the file, for error sentences. ``access_key``, ``security_token``: count
+    before what the file says. Raises ConfigurationError (it cannot be read here, or holds something else)."""
 
     def __init__(
         self,

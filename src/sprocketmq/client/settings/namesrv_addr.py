@@ -10,11 +10,8 @@ from sprocketmq.net.pool import split_address
 
 
 def parse_addresses(namesrv_addr: str) -> list[str]:
-    """``a:9876;b:9876`` as a list (blanks and a leading ``http://`` are forgiven, as in Java); of an address server's URL it is that URL.
-
-    Raises:
-        ConfigurationError: nothing is left, or an address is not host:port.
-    """
+    """``a:9876;b:9876`` as a list (blanks and a leading ``http://`` are forgiven, as in Java); of an address server's URL it is
+    that URL. Raises ConfigurationError (nothing is left, or an address is not host:port)."""
     if not isinstance(namesrv_addr, str):
         raise ConfigurationError(
             f"namesrv_addr is {namesrv_addr!r}, text such as '127.0.0.1:9876' or 'a:9876;b:9876' is allowed"
@@ -47,11 +44,8 @@ def is_address_server(namesrv_addr: str) -> bool:
 
 
 def resolve_namesrv_addr(namesrv_addr: str | None) -> str:
-    """What the caller gave, else the environment variable NAMESRV_ADDR; the list with ``;`` between addresses.
-
-    Raises:
-        ConfigurationError: neither is set, or it cannot be read.
-    """
+    """What the caller gave, else the environment variable NAMESRV_ADDR; the list with ``;`` between addresses. Raises
+    ConfigurationError (neither is set, or it cannot be read)."""
     given = namesrv_addr if namesrv_addr is not None else os.environ.get("NAMESRV_ADDR")
     if not given:
         raise ConfigurationError(

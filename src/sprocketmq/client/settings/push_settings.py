@@ -37,11 +37,8 @@ _STRATEGY = "group, client_id, queues, client_ids"
 
 
 def consume_timestamp_ms(text: str) -> int:
-    """Java's consumeTimestamp, ``yyyyMMddHHmmss`` in local time, as milliseconds since 1970.
-
-    Raises:
-        ConfigurationError: another form.
-    """
+    """Java's consumeTimestamp, ``yyyyMMddHHmmss`` in local time, as milliseconds since 1970. Raises ConfigurationError (another
+    form)."""
     try:
         return int(datetime.strptime(text, "%Y%m%d%H%M%S").astimezone().timestamp() * 1000)
     except (TypeError, ValueError, OverflowError) as error:  # the last hours of the year 9999

@@ -43,11 +43,8 @@ def address_set(options: ClientOptions) -> frozenset[str]:
 
 
 def check_shared(client_id: str, has: ClientOptions, asked: ClientOptions) -> None:
-    """Whether a client with the options ``asked`` may be a member of the instance made with ``has``.
-
-    Raises:
-        ConfigurationError: a shared option differs.
-    """
+    """Whether a client with the options ``asked`` may be a member of the instance made with ``has``. Raises ConfigurationError (a
+    shared option differs)."""
     for name in ClientOptions.__struct_fields__:
         if name not in SHARED:
             continue

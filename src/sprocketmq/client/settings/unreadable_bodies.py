@@ -33,11 +33,8 @@ _ENDS = {UnreadableBody.SKIP: "it is skipped", UnreadableBody.DELIVER: "it is pa
 
 
 class UnreadableBodies:
-    """The unreadable bodies of one queue: the user's choice, and what was logged.
-
-    Args:
-        choice: None stops if a library is missing, because installing it helps, and delivers bodies that no library can decode.
-    """
+    """The unreadable bodies of one queue: the user's choice, and what was logged. ``choice``: None stops if a library is missing,
+    because installing it helps, and delivers bodies that no library can decode."""
 
     def __init__(self, choice: UnreadableBody | None, group: str, queue: MessageQueue) -> None:
         self._choice, self._group, self._queue = choice, group, queue
@@ -51,15 +48,9 @@ class UnreadableBodies:
         next_offset: int,
         now_ms: int,
     ) -> tuple[list[MessageExt], int]:
-        """The messages that are passed on, and the offset of the next pull.
-
-        Args:
-            found: those that cannot be decoded, and why.
-            messages: what the filter left of the answer to a pull from ``offset``, which ends before ``next_offset``.
-
-        Raises:
-            ConfigurationError, ProtocolError: the queue is to stop, and what comes next is such a message.
-        """
+        """The messages that are passed on, and the offset of the next pull. ``found``: those that cannot be decoded, and why.
+        ``messages``: what the filter left of the answer to a pull from ``offset``, which ends before ``next_offset``. Raises
+        ConfigurationError, ProtocolError (the queue is to stop, and what comes next is such a message)."""
         left = set(map(id, messages))
         for message, error in found:
             if id(message) not in left:

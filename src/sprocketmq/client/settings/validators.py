@@ -47,11 +47,8 @@ _RESERVED_GROUPS: Final = frozenset({"DEFAULT_PRODUCER", "DEFAULT_CONSUMER"})
 
 
 def check_topic(topic: str, what: str = "topic") -> str:
-    """The topic; ``what`` is what the sentence calls it.
-
-    Raises:
-        ConfigurationError: not text, empty, too long, or with other characters.
-    """
+    """The topic; ``what`` is what the sentence calls it. Raises ConfigurationError (not text, empty, too long, or with other
+    characters)."""
     if not isinstance(topic, str) or not topic:
         raise ConfigurationError(f"{what} is {topic!r}, a name of 1 to {_MAX_TOPIC} characters is needed")
     limit = _MAX_RETRY_TOPIC if topic.startswith(("%RETRY%", "%DLQ%")) else _MAX_TOPIC
@@ -73,11 +70,8 @@ def check_sendable_topic(topic: str) -> str:
 
 
 def check_group(group: str, what: str = "group") -> str:
-    """The group.
-
-    Raises:
-        ConfigurationError: not text, blank, too long, with other characters, or one of Java's reserved default names.
-    """
+    """The group. Raises ConfigurationError (not text, blank, too long, with other characters, or one of Java's reserved default
+    names)."""
     if not isinstance(group, str) or not group.strip():
         raise ConfigurationError(f"{what} is {group!r}, a name of 1 to {_MAX_GROUP} characters is needed")
     if len(group) > _MAX_GROUP:
@@ -94,11 +88,8 @@ def check_group(group: str, what: str = "group") -> str:
 
 
 def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Message:
-    """The message itself.
-
-    Raises:
-        ConfigurationError: not a Message, a bad or reserved topic, an empty body, or one over the limit (checked before compression).
-    """
+    """The message itself. Raises ConfigurationError: not a Message, a bad or reserved topic, an empty body, or one over the limit
+    (checked before compression)."""
     if not isinstance(message, Message):
         raise ConfigurationError(f"message is {type(message).__name__}, a sprocketmq.Message is needed")
     message.topic = check_sendable_topic(message.topic)
@@ -119,11 +110,8 @@ def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Mes
 
 
 def check_batch(messages: Sequence[Message], max_body_bytes: int = MAX_BODY_BYTES) -> Sequence[Message]:
-    """A batch obeys the rules of MessageBatch.generateFromList: one topic, one wait flag, no delay, no retry topic.
-
-    Raises:
-        ConfigurationError: the list is empty or breaks one of these rules.
-    """
+    """A batch obeys the rules of MessageBatch.generateFromList: one topic, one wait flag, no delay, no retry topic. Raises
+    ConfigurationError (the list is empty or breaks one of these rules)."""
     given: object = messages
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
         raise ConfigurationError(f"messages is {type(messages).__name__}, a list of sprocketmq.Message is needed")
@@ -154,16 +142,9 @@ def check_range(name: str, value: int, low: int, high: int) -> int:
 
 
 def check_time_ms(name: str, value: int | datetime, *, or_zero: bool = False) -> int:
-    """A time as milliseconds since 1970.
-
-    Args:
-        name: what the sentence calls it.
-        value: milliseconds, or a datetime with a time zone: one without would mean another time on another machine.
-        or_zero: 0 is allowed, too, and means from the beginning.
-
-    Raises:
-        ConfigurationError: no time, one without a time zone, or one before 2001, which are seconds.
-    """
+    """A time as milliseconds since 1970. ``name``: what the sentence calls it. ``value``: milliseconds, or a datetime with a time
+    zone: one without would mean another time on another machine. ``or_zero``: 0 is allowed, too, and means from the beginning.
+    Raises ConfigurationError (no time, one without a time zone, or one before 2001, which are seconds)."""
     if isinstance(value, datetime) and value == value:  # pandas.NaT is a datetime, and no time
         if value.utcoffset() is None:
             raise ConfigurationError(
@@ -197,11 +178,8 @@ def check_text(name: str, value: str) -> str:
 
 
 def check_queue(queue: MessageQueue, name: str = "queue") -> MessageQueue:
-    """The queue; MessageQueue takes anything, for speed.
-
-    Raises:
-        ConfigurationError: it is no MessageQueue, or a part of it is none.
-    """
+    """The queue; MessageQueue takes anything, for speed. Raises ConfigurationError (it is no MessageQueue, or a part of it is
+    none)."""
     if (
         not isinstance(queue, MessageQueue)
         or not isinstance(queue.topic, str)
@@ -218,15 +196,9 @@ def check_queue(queue: MessageQueue, name: str = "queue") -> MessageQueue:
 
 
 def check_settings(settings: Struct, own: frozenset[str] = frozenset()) -> None:
-    """The fields of ``settings`` that are a bool, an int or text have such a value, and a plain one from now on; the settings check the
-    ranges themselves.
-
-    Args:
-        own: fields that the settings check in their own words.
-
-    Raises:
-        ConfigurationError: another type.
-    """
+    """The fields of ``settings`` that are a bool, an int or text have such a value, and a plain one from now on; the settings
+    check the ranges themselves. ``own``: fields that the settings check in their own words. Raises ConfigurationError
+    (another type)."""
     annotations = type(settings).__annotations__
     for name in settings.__struct_fields__:
         kind = annotations[name].removesuffix(" | None")

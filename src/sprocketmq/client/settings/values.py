@@ -135,11 +135,8 @@ def check_value_functions(name: str, functions: object, parameter: str) -> None:
 
 
 def serialized(functions: Serializers | None, topic: str, value: object, whose: str) -> bytes:
-    """The body for ``value``.
-
-    Raises:
-        ConfigurationError: there is no serializer for the topic, it failed, or it returned something else than bytes.
-    """
+    """The body for ``value``. Raises ConfigurationError (there is no serializer for the topic, it failed, or it returned something
+    else than bytes)."""
     serialize = functions.get(topic) if isinstance(functions, Mapping) else functions
     if serialize is None:
         where = f" for topic {topic!r}" if functions is not None else ""

@@ -45,24 +45,15 @@ class Cluster:
         return self._options.get("namesrv_addr") or "NAMESRV_ADDR"
 
     async def ask(self, what: str, call: Awaitable[T], *, limits: float = 1) -> Known[T]:
-        """The result, or why there is none.
-
-        Args:
-            what: what is requested, as the beginning of a sentence.
-            limits: the timeout as a multiple of ``limit_ms``, for calls that send several requests in sequence.
-        """
+        """The result, or why there is none. ``what``: what is requested, as the beginning of a sentence. ``limits``: the timeout as
+        a multiple of ``limit_ms``, for calls that send several requests in sequence."""
         return await asked(what, call, self._limit_s * limits + _MARGIN_S)
 
     async def ask_each(
         self, what: str, brokers: Iterable[str], call: Callable[[str], Awaitable[T]], *, limits: float = 1
     ) -> tuple[dict[str, T], list[str]]:
-        """The results of these brokers, requested concurrently, and a sentence for each missing one.
-
-        Args:
-            what: what is requested, such as "its queues".
-            brokers: their names.
-            call: sends the request to one of them.
-        """
+        """The results of these brokers, requested concurrently, and a sentence for each missing one. ``what``: what is requested,
+        such as "its queues". ``brokers``: their names. ``call``: sends the request to one of them."""
         names = list(brokers)
         answers = await asyncio.gather(
             *(self.ask(f"{what} at {_server(name)}", call(name), limits=limits) for name in names)

@@ -246,11 +246,8 @@ async def _letter_at(parts: ConsoleParts, topic: str, place: str) -> DeadLetterM
 
 
 def _edit(letter: DeadLetterMessage, form: FormData, parts: ConsoleParts) -> bool:
-    """Replace the letter's body with the text of the form; return whether it changed (law 4).
-
-    Raises:
-        ConfigurationError: this body cannot be edited here.
-    """
+    """Replace the letter's body with the text of the form; return whether it changed (law 4). Raises ConfigurationError (this body
+    cannot be edited here)."""
     submitted = form.get("body")
     if not isinstance(submitted, str):
         return False

@@ -107,11 +107,7 @@ async def fields_of(request: Request) -> FormData:
 
 
 async def form_of(request: Request) -> FormData:
-    """The fields of a form with the form key of this session.
-
-    Raises:
-        Refused: the form key is wrong.
-    """
+    """The fields of a form with the form key of this session. Raises Refused (the form key is wrong)."""
     form = await fields_of(request)
     key = form.get(FORM_KEY)
     if not isinstance(key, str) or not Sessions.form_is_of(request.state.session, key):
@@ -122,11 +118,8 @@ async def form_of(request: Request) -> FormData:
 
 
 async def change_of(request: Request) -> FormData:
-    """Like ``form_of``, for changes of the cluster.
-
-    Raises:
-        Refused: the console is read-only, or for the reasons of ``form_of``.
-    """
+    """Like ``form_of``, for changes of the cluster. Raises Refused (the console is read-only, or for the reasons of
+    ``form_of``)."""
     form = await form_of(request)
     if not parts_of(request).settings.allow_changes:
         raise Refused(

@@ -48,11 +48,8 @@ class Audit:
                 ) from error
 
     def begins(self, action: str, session: int, peer: str, **facts: Any) -> int:
-        """Write the line of a change that is about to be made; return the number for ``ended``.
-
-        Raises:
-            StoreNotWritable: it could not be written; the change must not be made.
-        """
+        """Write the line of a change that is about to be made; return the number for ``ended``. Raises StoreNotWritable: it could
+        not be written; the change must not be made."""
         self._count += 1
         self._write(
             stage="begins",

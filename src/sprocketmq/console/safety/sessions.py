@@ -49,15 +49,8 @@ class Session:
 
 
 class Sessions:
-    """All sessions of one console.
-
-    Args:
-        token: opens the console; None: a new one is made.
-        now_s: a monotonic clock.
-
-    Raises:
-        ConfigurationError: the token is too short.
-    """
+    """All sessions of one console. ``token``: opens the console; None: a new one is made. ``now_s``: a monotonic clock. Raises
+    ConfigurationError (the token is too short)."""
 
     def __init__(self, token: str | None, now_s: Callable[[], float]) -> None:
         if token is not None and len(token) < _LEAST_TOKEN:

@@ -48,11 +48,7 @@ class ShownBody:
 
 
 def shown_body(body: bytes, form: str | None, mask: Mask) -> ShownBody:
-    """A body in a form.
-
-    Args:
-        form: one of FORMS; None: JSON for objects and lists, otherwise text if possible, otherwise hex.
-    """
+    """A body in a form. ``form``: one of FORMS; None: JSON for objects and lists, otherwise text if possible, otherwise hex."""
     masked = mask.body(body)
     hidden = masked != body
     why_not = ""

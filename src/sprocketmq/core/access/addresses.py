@@ -41,14 +41,8 @@ def address_parts(host: str) -> tuple[int, ...] | None:
 
 
 class AddressPattern:
-    """One entry of a white list.
-
-    Args:
-        text: see the docstring of the module.
-
-    Raises:
-        ConfigurationError: ``text`` has none of these forms.
-    """
+    """One entry of a white list. ``text``: see the docstring of the module. Raises ConfigurationError (``text`` has none of these
+    forms)."""
 
     def __init__(self, text: str) -> None:
         self.text = text = text.strip()
@@ -77,11 +71,7 @@ class AddressPattern:
 
 
 def address_patterns(text: str, key: str) -> list[AddressPattern]:
-    """The patterns in a setting, joined by ``;``.
-
-    Raises:
-        ConfigurationError: a pattern is invalid; the error names the setting.
-    """
+    """The patterns in a setting, joined by ``;``. Raises ConfigurationError: a pattern is invalid; the error names the setting."""
     try:
         return [AddressPattern(one) for one in text.split(";") if one.strip()]
     except ConfigurationError as error:

@@ -59,13 +59,8 @@ PARKING_TOPICS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Place:
-    """The data of a broker for decisions about requests.
-
-    Args:
-        cluster_name: of the broker.
-        topic_at: the topic of the message whose record is at a commit log offset; None if no record begins there, empty if
-            that is not certain.
-    """
+    """The data of a broker for decisions about requests. ``cluster_name``: of the broker. ``topic_at``: the topic of the message
+    whose record is at a commit log offset; None if no record begins there, empty if that is not certain."""
 
     cluster_name: str
     topic_at: Callable[[int], str | None]

@@ -45,11 +45,8 @@ def parse_permission(text: str | None) -> int:
 
 
 def check_permissions(entries: Iterable[str]) -> None:
-    """Read the ``name=permission`` entries that an administrator sends.
-
-    Raises:
-        ConfigurationError: an entry is not of that form, or its permission is unknown.
-    """
+    """Read the ``name=permission`` entries that an administrator sends. Raises ConfigurationError (an entry is not of that form, or
+    its permission is unknown)."""
     for entry in entries:
         name, equals, permission = entry.partition("=")
         if not equals or not name.strip() or permission.strip() not in _PERMISSIONS:
@@ -75,11 +72,8 @@ class PlainAccount:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> PlainAccount:
-        """Read the account in one mapping of the file's ``accounts``.
-
-        Raises:
-            ConfigurationError: a key is missing or too short, or a value is malformed.
-        """
+        """Read the account in one mapping of the file's ``accounts``. Raises ConfigurationError (a key is missing or too short, or
+        a value is malformed)."""
         access_key, secret_key = _text(entry.get("accessKey")), _text(entry.get("secretKey"))
         if len(access_key) < _MIN_KEY_LENGTH or len(secret_key) < _MIN_KEY_LENGTH:
             raise ConfigurationError(
@@ -125,14 +119,9 @@ class PlainAccount:
 
 
 class PlainAcl:
-    """The present accounts and white lists of all files; created again when a file changes.
-
-    Args:
-        files: file name to its content as read from YAML. An access key in two files counts in the first.
-
-    Raises:
-        ConfigurationError: a file has a mistake; the error names the file.
-    """
+    """The present accounts and white lists of all files; created again when a file changes. ``files``: file name to its content as
+    read from YAML. An access key in two files counts in the first. Raises ConfigurationError: a file has a mistake; the error
+    names the file."""
 
     def __init__(self, files: Mapping[str, Mapping[str, Any]]) -> None:
         self.accounts: dict[str, PlainAccount] = {}
@@ -166,14 +155,13 @@ class PlainAcl:
     ) -> str | None:
         """Why this request may not be served; None if it may.
 
+        Raises ProtocolError (the needs cannot be determined).
+
         Args:
             host: the peer's address without port.
             asked: the sender according to the request.
             needs: the needs of ``command``; called only if they count.
             needs_key: requests with equal keys have equal needs; with None the decision is not cached.
-
-        Raises:
-            ProtocolError: the needs cannot be determined.
         """
         for pattern in self.white_addresses:
             if pattern.matches(host):

@@ -32,11 +32,7 @@ class AccountChange:
 
 
 def with_account(content: Content, change: AccountChange, now_ms: int) -> dict[str, Any]:
-    """The file with the account created or changed.
-
-    Raises:
-        ConfigurationError: the account would not be a valid one.
-    """
+    """The file with the account created or changed. Raises ConfigurationError (the account would not be a valid one)."""
     check_permissions(change.topic_perms or ())
     check_permissions(change.group_perms or ())
     accounts = [dict(entry) for entry in content.get("accounts") or ()]

@@ -37,11 +37,7 @@ _EVERYTHING: Final = 3  # the pattern "*", whatever the kind
 
 
 def named(table: dict[str, str], text: str | None, what: str) -> str:
-    """``text`` in the spelling of the table.
-
-    Raises:
-        ConfigurationError: it is not in the table.
-    """
+    """``text`` in the spelling of the table. Raises ConfigurationError (it is not in the table)."""
     found = table.get((text or "").strip().lower())
     if found is None:
         raise ConfigurationError(f"{what} is {text!r}, {', '.join(table.values())} are allowed")
@@ -57,11 +53,7 @@ class Resource(Struct, frozen=True):
 
     @classmethod
     def parse(cls, key: str | None) -> Resource:
-        """From ``Topic:orders``, ``Topic:orders*``, ``Topic:*`` or ``*``.
-
-        Raises:
-            ConfigurationError: none of these.
-        """
+        """From ``Topic:orders``, ``Topic:orders*``, ``Topic:*`` or ``*``. Raises ConfigurationError (none of these)."""
         text = (key or "").strip()
         if text == "*":
             return cls("", "", _EVERYTHING)
@@ -111,11 +103,7 @@ class PolicyEntry(Struct, frozen=True):
     def of(
         cls, resource: str | None, actions: Sequence[str] | None, source_ips: Sequence[str] | None, decision: str | None
     ) -> PolicyEntry:
-        """Make a checked entry in Apache's spelling.
-
-        Raises:
-            ConfigurationError: a value is not allowed; the error names it.
-        """
+        """Make a checked entry in Apache's spelling. Raises ConfigurationError: a value is not allowed; the error names it."""
         if not actions:
             raise ConfigurationError(
                 f"the entry of {resource} has no actions, one or more of {', '.join(ACTIONS.values())} are allowed"

@@ -22,11 +22,8 @@ from sprocketmq.wire.requests.declaration import Peer
 
 
 def needs_of(command: Command, place: Place) -> Iterable[Need]:
-    """The needs of ``command``, one by one, in the order in which they are checked.
-
-    Raises:
-        ProtocolError: they cannot be determined; also while iterating.
-    """
+    """The needs of ``command``, one by one, in the order in which they are checked. Raises ProtocolError: they cannot be
+    determined; also while iterating."""
     reader = _readers().get(command.code)
     if reader is None:
         raise ProtocolError(f"request code {command.code} has no stated need")
@@ -34,10 +31,8 @@ def needs_of(command: Command, place: Place) -> Iterable[Need]:
 
 
 def needs_key(command: Command) -> Hashable | None:
-    """The code and names of a frequent request with a typed header, if its needs depend on nothing else; otherwise None.
-
-    Two requests with the same key have the same needs.
-    """
+    """The code and names of a frequent request with a typed header, if its needs depend on nothing else; otherwise None. Two
+    requests with the same key have the same needs."""
     header, code = command.typed_header, command.code
     if header is None:
         return None

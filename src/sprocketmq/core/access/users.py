@@ -51,11 +51,7 @@ class User:
 
 
 def subject_name(subject: str | None) -> str:
-    """The user of a subject ``User:name``.
-
-    Raises:
-        ConfigurationError: it is not of this form.
-    """
+    """The user of a subject ``User:name``. Raises ConfigurationError (it is not of this form)."""
     text = (subject or "").strip()
     if text[: len(_SUBJECT)].lower() != _SUBJECT.lower() or not text[len(_SUBJECT) :].strip():
         raise ConfigurationError(f"the subject is {subject!r}, User:name is allowed")
@@ -96,10 +92,8 @@ class UserTable:
     ) -> str | None:
         """Why this user may not do all that ``command`` needs from ``host``; None if it may. ``needs`` is called only if it counts.
 
-        ``needs_key``: requests with equal keys have equal needs; with None each need is checked.
-
-        Raises:
-            ProtocolError: the needs cannot be determined.
+        ``needs_key``: requests with equal keys have equal needs; with None each need is checked. Raises ProtocolError (the needs
+        cannot be determined).
         """
         user = self._users.get(username)
         if user is None:
@@ -170,11 +164,8 @@ class UserTable:
     # -- policies ----------------------------------------------------------------------------------------------------------------
 
     def update_acl(self, username: str, policies: Sequence[PolicyInfo]) -> None:
-        """Add entries to a user's policies, replacing those of the same resource (creating and updating are the same, as in Apache).
-
-        Raises:
-            ConfigurationError: no such user, no policies, or a value is not allowed.
-        """
+        """Add entries to a user's policies, replacing those of the same resource (creating and updating are the same, as in
+        Apache). Raises ConfigurationError (no such user, no policies, or a value is not allowed)."""
         if username not in self._users:
             raise ConfigurationError(f"user {username} does not exist; create it first")
         if not policies or not all(policy.entries for policy in policies):
@@ -192,11 +183,8 @@ class UserTable:
         self._allowed.clear()
 
     def delete_acl(self, username: str, policy_type: str | None, resource: str | None) -> None:
-        """Remove one entry, or all policies if no resource is given.
-
-        Raises:
-            ConfigurationError: no such user or policies, or a value is not allowed.
-        """
+        """Remove one entry, or all policies if no resource is given. Raises ConfigurationError (no such user or policies, or a
+        value is not allowed)."""
         acl = self._known_acl(username)
         if resource:
             acl.delete(named(POLICY_TYPES, policy_type or "Custom", "the policy type"), Resource.parse(resource))

@@ -114,12 +114,8 @@ class NamesrvTable:
         zone: str | None = None,
     ) -> TopicRegistration | RegistrationResult | None:
         """Begin the registration of a broker; :meth:`add_topics` and :meth:`finish_registration` follow. None: refused (law 7).
-
-        ``acting_master`` is None for a broker before 5.0, else whether it wants acting masters.
-
-        Raises:
-            ConfigurationError: law 8.
-        """
+        ``acting_master`` is None for a broker before 5.0, else whether it wants acting masters. Raises ConfigurationError (law
+        8)."""
         known = self._live.get(address)
         self.check_capacity(broker_name, address, topic_count)
         if known is not None and known.broker_name != broker_name:

@@ -43,16 +43,8 @@ class ConsumeProgress:
         self._frozen: set[MessageQueue] = set()
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = True) -> bool:
-        """Records ``offset`` as the next to consume.
-
-        Args:
-            queue: which queue.
-            offset: next offset, not the last consumed one.
-            increase_only: False for orderly commits, corrections and resets.
-
-        Returns:
-            Whether the table holds ``offset`` now.
-        """
+        """Records ``offset`` as the next to consume. ``queue``: which queue. ``offset``: next offset, not the last consumed one.
+        ``increase_only``: False for orderly commits, corrections and resets. Returns whether the table holds ``offset`` now."""
         if queue in self._frozen:
             return False
         current = self._offsets.get(queue)

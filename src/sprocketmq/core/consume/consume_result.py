@@ -31,10 +31,8 @@ class ConsumeConcurrentlyStatus(Enum):
 
 
 def read_status(returned: object) -> tuple[ConsumeConcurrentlyStatus, bool]:
-    """The status of whatever a listener returned, and whether it was one of the allowed values.
-
-    None is allowed and means RECONSUME_LATER; anything else that is no status is a mistake to be reported once, and means the same.
-    """
+    """The status of whatever a listener returned, and whether it was one of the allowed values. None is allowed and means
+    RECONSUME_LATER; anything else that is no status is a mistake to be reported once, and means the same."""
     if isinstance(returned, ConsumeConcurrentlyStatus):
         return returned, True
     return ConsumeConcurrentlyStatus.RECONSUME_LATER, returned is None
@@ -42,11 +40,8 @@ def read_status(returned: object) -> tuple[ConsumeConcurrentlyStatus, bool]:
 
 def read_answer(returned: object, context: Any) -> tuple[ConsumeConcurrentlyStatus, str | None]:
     """The status of a listener call, and what was wrong with its answer as the rest of a sentence ("returned 3, ... is allowed").
-
-    Args:
-        returned: what the listener returned.
-        context: a ConsumeConcurrentlyContext as the listener left it; nonsense in it is replaced (law 4).
-    """
+    ``returned``: what the listener returned. ``context``: a ConsumeConcurrentlyContext as the listener left it; nonsense in it
+    is replaced (law 4)."""
     if returned is _SUCCESS and context.ack_index is ALL_ACKED:
         return _SUCCESS, None
     status, complaint = read_status(returned)[0], None

@@ -94,11 +94,8 @@ class ConsumeTimeout(Generic[K]):
             raise ValueError("only an expired delivery can have been sent back")
 
     def send_back_failed(self, key: K, now_ms: int) -> Settlement:
-        """No retry copy was stored.
-
-        Returns:
-            SETTLE when the listener's result came meanwhile (it counts now), else WAIT (the message expires again in 5 s).
-        """
+        """No retry copy was stored. Returns SETTLE when the listener's result came meanwhile (it counts now), else WAIT (the
+        message expires again in 5 s)."""
         finished = self._expired.pop(key, None)
         if finished is None:
             raise ValueError("only an expired delivery can have failed to be sent back")

@@ -64,12 +64,9 @@ def read_orderly_status(returned: object) -> tuple[ConsumeOrderlyStatus, bool]:
 
 
 def read_orderly_answer(returned: object, context: Any) -> tuple[ConsumeOrderlyStatus, str | None]:
-    """The status of a listener call, and what was wrong with its answer as the rest of a sentence.
-
-    Args:
-        returned: what the listener returned.
-        context: a ConsumeOrderlyContext as the listener left it; a pause that is no number is replaced by the consumer's setting.
-    """
+    """The status of a listener call, and what was wrong with its answer as the rest of a sentence. ``returned``: what the listener
+    returned. ``context``: a ConsumeOrderlyContext as the listener left it; a pause that is no number is replaced by the
+    consumer's setting."""
     status, complaint = read_orderly_status(returned)[0], None
     if status is not returned:
         complaint = f"returned {returned!r}, a ConsumeOrderlyStatus is allowed"
@@ -199,9 +196,7 @@ class OrderlyTurn:
         dead_letter: bool = False,
     ) -> list[OrderlyEffect]:
         """The listener's answer. Without Suspended or DeadLetterNeeded among the effects the turn goes on with ``next``.
-
-        ``dead_letter``: a batch that is to be suspended counts as over its limit.
-        """
+        ``dead_letter``: a batch that is to be suspended counts as over its limit."""
         queue = self.process_queue
         if status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT:
             limit = -1 if dead_letter else self.max_reconsume_times
@@ -214,17 +209,13 @@ class OrderlyTurn:
         return self._committed(queue.commit())
 
     def ended_before(self, offset: int | None) -> list[OrderlyEffect]:
-        """The calls for what lies before ``offset`` (None: for all that was handed out) ended with SUCCESS, and a later one may run still.
-
-        The driver hands out several batches at a time; Java settles after each call (processConsumeResult).
-        """
+        """The calls for what lies before ``offset`` (None: for all that was handed out) ended with SUCCESS, and a later one may run
+        still. The driver hands out several batches at a time; Java settles after each call (processConsumeResult)."""
         return self._committed(self.process_queue.commit(offset))
 
     def dead_lettered(self, sent: Sequence[MessageExt], failed: Sequence[MessageExt]) -> list[OrderlyEffect]:
-        """Outcome of DeadLetterNeeded: ``sent`` are stored and settled, ``failed`` are not and block the queue (law 4).
-
-        Messages that are in flight without auto_commit stay uncommitted: progress stays below them.
-        """
+        """Outcome of DeadLetterNeeded: ``sent`` are stored and settled, ``failed`` are not and block the queue (law 4). Messages
+        that are in flight without auto_commit stay uncommitted: progress stays below them."""
         queue = self.process_queue
         effects = self._committed(queue.done(sent)) if sent else []
         for message in failed:

@@ -46,11 +46,8 @@ class _Reading:
 
 
 class PolledQueues:
-    """The queues of one pull consumer between pull and commit. Not thread-safe: one owner.
-
-    Args:
-        max_waiting: messages waiting for a poll, over all queues, above which pulling stops.
-    """
+    """The queues of one pull consumer between pull and commit. Not thread-safe: one owner. ``max_waiting``: messages waiting for a
+    poll, over all queues, above which pulling stops."""
 
     def __init__(self, max_waiting: int = 10_000) -> None:
         self.max_waiting = max_waiting

@@ -165,12 +165,8 @@ class ProcessQueue:
         return batch
 
     def done(self, messages: Iterable[MessageExt]) -> int | None:
-        """Messages are settled (consumed, or sent back): forgets them.
-
-        Returns:
-            The commit offset, or None when the queue was dropped (law 6) or none of the messages was in flight (they were settled
-            before, by the consume timeout).
-        """
+        """Messages are settled (consumed, or sent back): forgets them. Returns the commit offset, or None when the queue was
+        dropped (law 6) or none of the messages was in flight (they were settled before, by the consume timeout)."""
         cached, in_flight, size, known = self._cached, self._in_flight, 0, False
         for message in messages:
             offset = message.queue_offset

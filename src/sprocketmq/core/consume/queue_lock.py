@@ -44,12 +44,8 @@ class _Lock(Struct):
 
 
 class QueueLockTable:
-    """The broker's locks, held by client ids, per group and queue.
-
-    Args:
-        max_live_ms: a lock is free again when it was not renewed for longer than this.
-        max_locks: how many there may be; a request may name queues that do not exist.
-    """
+    """The broker's locks, held by client ids, per group and queue. ``max_live_ms``: a lock is free again when it was not renewed
+    for longer than this. ``max_locks``: how many there may be; a request may name queues that do not exist."""
 
     def __init__(self, max_live_ms: int = BROKER_LOCK_MAX_LIVE_MS, max_locks: int = 100_000) -> None:
         self.max_live_ms, self.max_locks = max_live_ms, max_locks
@@ -105,10 +101,8 @@ class QueueLockTable:
         return None if lock is None or self._is_expired(lock, now_ms) else lock.client_id
 
     def holds_any(self, group: str, now_ms: int) -> bool:
-        """Whether any queue of the group is locked now, that is, whether the group consumes in order.
-
-        A send to ``%RETRY%group`` goes to the dead letter topic then (Java: isLockAllExpired in handleRetryAndDLQ).
-        """
+        """Whether any queue of the group is locked now, that is, whether the group consumes in order. A send to ``%RETRY%group``
+        goes to the dead letter topic then (Java: isLockAllExpired in handleRetryAndDLQ)."""
         return any(not self._is_expired(lock, now_ms) for lock in self._groups.get(group, {}).values())
 
     def sweep(self, now_ms: int) -> int:

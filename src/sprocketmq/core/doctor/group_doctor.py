@@ -92,11 +92,8 @@ class GroupDiagnosis(Struct, frozen=True):
 
 
 def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
-    """The first verdict that fits.
-
-    Args:
-        stuck_after_ms: milliseconds after which a listener that finishes no message counts as stuck.
-    """
+    """The first verdict that fits. ``stuck_after_ms``: milliseconds after which a listener that finishes no message counts as
+    stuck."""
     found = next((one for check in _CHECKS if (one := check(look, stuck_after_ms)) is not None), None) or _unknown(look)
     silent: dict[str, list[str]] = {}
     for member in look.members:

@@ -80,11 +80,8 @@ class _Entry(msgspec.Struct):
 
 
 class RebalanceTable:
-    """The process queues of one consumer and their lives. Not thread-safe: one owner.
-
-    Args:
-        new_process_queue: makes the process queue of a queue, at a time; another one where decisions are recorded.
-    """
+    """The process queues of one consumer and their lives. Not thread-safe: one owner. ``new_process_queue``: makes the process
+    queue of a queue, at a time; another one where decisions are recorded."""
 
     def __init__(
         self,

@@ -48,11 +48,8 @@ def _ordered(queue_datas: Iterable[QueueData]) -> list[QueueData]:
 
 
 def checked_route(topic: str, route: TopicRouteData) -> TopicRouteData:
-    """``route``, as it came from a name server.
-
-    Raises:
-        ProtocolError: it names more queues than a broker, or all brokers together, may have.
-    """
+    """``route``, as it came from a name server. Raises ProtocolError (it names more queues than a broker, or all brokers together,
+    may have)."""
     reading = writing = 0
     for data in route.queue_datas:
         for number in (data.read_queue_nums, data.write_queue_nums):
@@ -71,10 +68,8 @@ def checked_route(topic: str, route: TopicRouteData) -> TopicRouteData:
 
 
 def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
-    """The queues to send to, in Java's order. Java: topicRouteData2TopicPublishInfo.
-
-    ``order_topic_conf`` ("broker-a:4;broker-b:4") replaces them for a topic with fixed order.
-    """
+    """The queues to send to, in Java's order. Java: topicRouteData2TopicPublishInfo. ``order_topic_conf`` ("broker-a:4;broker-b:4")
+    replaces them for a topic with fixed order."""
     if route.order_topic_conf:
         queues: list[MessageQueue] = []
         for part in route.order_topic_conf.split(";"):
@@ -201,13 +196,8 @@ class RouteTable:
     def broker_address(
         self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = False
     ) -> BrokerAddress | None:
-        """Where to read. Java: findBrokerAddressInSubscribe.
-
-        Args:
-            broker_name: whose queue.
-            broker_id: wanted copy; if that is a missing slave, the next id is tried, then any.
-            only_this: no substitute.
-        """
+        """Where to read. Java: findBrokerAddressInSubscribe. ``broker_name``: whose queue. ``broker_id``: wanted copy; if that is a
+        missing slave, the next id is tried, then any. ``only_this``: no substitute."""
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None

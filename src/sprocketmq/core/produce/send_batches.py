@@ -88,15 +88,9 @@ class SendBatches(Generic[B]):
         self.ready: list[B] = []
 
     def add(self, destination: Hashable, kind: Hashable, size_bytes: int, now_ms: float, *, ordered: bool) -> B:
-        """Count one more message of ``size_bytes`` behind those to its destination.
-
-        Args:
-            ordered: the same for all messages to a destination.
-
-        Returns:
-            Its batch. Put the message into it before taking from ``ready``; ``join`` asks it for room for the next one of this
-            destination and kind.
-        """
+        """Count one more message of ``size_bytes`` behind those to its destination. ``ordered``: the same for all messages to a
+        destination. Returns its batch. Put the message into it before taking from ``ready``; ``join`` asks it for room for the
+        next one of this destination and kind."""
         unsent = self._unsent.get(destination)
         if unsent is None:
             unsent = self._unsent[destination] = deque()
@@ -113,10 +107,7 @@ class SendBatches(Generic[B]):
 
     def join(self, batch: B, size_bytes: int) -> bool:
         """Count one more message of ``size_bytes`` in ``batch``, whose destination and kind are its own; the caller puts it there.
-
-        Returns:
-            False when the batch is closed, or would grow too large and is closed now: ``add`` begins the next one.
-        """
+        Returns False when the batch is closed, or would grow too large and is closed now: ``add`` begins the next one."""
         if batch.is_closed:
             return False
         count, whole_bytes = batch.count + 1, batch.size_bytes + size_bytes

@@ -31,21 +31,16 @@ _PENALTIES_MS = ((15_000, 30_000), (5_000, 10_000), (3_000, 6_000), (1_800, 5_00
 
 
 def queue_of_sharding_key(sharding_key: str, queues: Sequence[MessageQueue]) -> MessageQueue:
-    """The queue of a sharding key: Java hash of the text, remainder by the number of queues, sign dropped.
-
-    ``queues`` must be in publish order (as RouteTable gives them) and not be empty.
-    """
+    """The queue of a sharding key: Java hash of the text, remainder by the number of queues, sign dropped. ``queues`` must be in
+    publish order (as RouteTable gives them) and not be empty."""
     value = java_hash(sharding_key)
     # Java's % keeps the sign of the dividend, and SelectMessageQueueByHash then takes abs.
     return queues[abs(value) % len(queues)]
 
 
 class QueueRoundRobin:
-    """The turn of one producer on one topic.
-
-    Args:
-        start: where to begin; random, so that producers started together do not all begin at queue 0 (chosen by the driver).
-    """
+    """The turn of one producer on one topic. ``start``: where to begin; random, so that producers started together do not all begin
+    at queue 0 (chosen by the driver)."""
 
     __slots__ = ("_index",)
 

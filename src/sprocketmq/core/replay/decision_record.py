@@ -124,12 +124,8 @@ def state_of(machine: object, kind: type[Any]) -> dict[str, Any]:
 
 
 class Codec:
-    """Values to JSON and back, for one record.
-
-    Args:
-        name_of: the name of a machine, None for what is none.
-        machine_named: the machine of a name.
-    """
+    """Values to JSON and back, for one record. ``name_of``: the name of a machine, None for what is none. ``machine_named``: the
+    machine of a name."""
 
     def __init__(
         self, name_of: Callable[[object], str | None], machine_named: Callable[[str], object] | None = None
@@ -203,11 +199,7 @@ class Codec:
     # -- from JSON -------------------------------------------------------------------------------------------------------------
 
     def decode(self, value: Any) -> Any:
-        """The value of some JSON.
-
-        Raises:
-            ProtocolError: this version knows no such value.
-        """
+        """The value of some JSON. Raises ProtocolError (this version knows no such value)."""
         if isinstance(value, list):
             return [self.decode(item) for item in value]
         if not isinstance(value, dict):
@@ -277,11 +269,8 @@ _CONTAINERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def read_lines(chunks: Iterable[bytes]) -> Iterator[Line]:
-    """The lines of a record, as they come from a file opened for bytes.
-
-    Raises:
-        ProtocolError: a line in the middle is no JSON object (law 4).
-    """
+    """The lines of a record, as they come from a file opened for bytes. Raises ProtocolError: a line in the middle is no JSON
+    object (law 4)."""
     broken: int | None = None
     for number, chunk in enumerate(chunks, 1):
         if broken is not None:

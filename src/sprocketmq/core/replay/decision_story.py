@@ -42,8 +42,7 @@ _LATE_MS: Final = 1_000
 class Story:
     """The story of one consumer, made of the steps of its record.
 
-    Args:
-        about: whether all events of a delivery are kept.
+    ``about``: whether all events of a delivery are kept.
 
     Attributes:
         deliveries: by the number of their message.

@@ -40,12 +40,9 @@ M = TypeVar("M")
 
 
 class Tape:
-    """Makes the machines of one consumer, and writes down what they do.
-
-    Args:
-        write: takes one line (without ``at``, which the caller adds: core has no clock).
-        between: called after each outermost call: all machines are at rest, ``state`` may be asked for.
-    """
+    """Makes the machines of one consumer, and writes down what they do. ``write``: takes one line (without ``at``, which the caller
+    adds: core has no clock). ``between``: called after each outermost call: all machines are at rest, ``state`` may be asked
+    for."""
 
     def __init__(self, write: Callable[[Line], None], between: Callable[[], None]) -> None:
         self._write, self._between = write, between

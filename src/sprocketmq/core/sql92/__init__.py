@@ -21,15 +21,9 @@ __all__ = ["MAX_DEPTH", "MAX_LENGTH", "MAX_WORDS", "Predicate", "compile_sql92"]
 
 
 def compile_sql92(text: str, *, text_operators: bool = True) -> Predicate:
-    """The predicate of an expression.
-
-    Args:
-        text: such as ``"distance > 1000 AND carrier IN ('UA', 'DL')"``.
-        text_operators: whether CONTAINS, STARTSWITH and ENDSWITH are operators (5.x) or names of properties (4.9).
-
-    Raises:
-        ConfigurationError: it is no expression, or a longer or deeper one than allowed.
-    """
+    """The predicate of an expression. ``text``: such as ``"distance > 1000 AND carrier IN ('UA', 'DL')"``. ``text_operators``:
+    whether CONTAINS, STARTSWITH and ENDSWITH are operators (5.x) or names of properties (4.9). Raises ConfigurationError (it is
+    no expression, or a longer or deeper one than allowed)."""
     from sprocketmq.core.sql92.compiler import compile_expression
     from sprocketmq.core.sql92.parser import parse
 

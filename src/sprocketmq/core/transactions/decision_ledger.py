@@ -106,13 +106,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class QuerySummary:
-    """A record that lists the queries in the ledger, so that no reader needs the whole ledger to find out that it has nothing about a new
-    query.
-
-    Args:
-        queries: all queries that have a record before ``read_to``, and possibly others.
-        read_to: an offset.
-    """
+    """A record that lists the queries in the ledger, so that no reader needs the whole ledger to find out that it has nothing about
+    a new query. ``queries``: all queries that have a record before ``read_to``, and possibly others. ``read_to``: an offset."""
 
     queries: frozenset[str]
     read_to: int
@@ -376,16 +371,15 @@ def commit_step(
 ) -> AppendDecision | EndAttempts | RowCountMismatch | OtherTopics | BatchStatus:
     """What the writer of ``batch`` does next, when all of its tasks are done.
 
+    Returns AppendDecision; or EndAttempts; or OtherTopics, with which this is another write; or RowCountMismatch, with which
+    nothing may be ended unless the user agrees; or the status UNREAD or SUPERSEDED, with which nothing may be appended (law 5).
+
     Args:
         ledger: read to its end after everything that the writer itself has stored.
         attempts: those of its tasks that sent something.
         lost: half messages of these attempts whose sends were not answered.
         rows: the rows of all tasks, whether they were sent or not.
         topics: to which they go; None if that need not be the same for all writes of the batch.
-
-    Returns:
-        AppendDecision; or EndAttempts; or OtherTopics, with which this is another write; or RowCountMismatch, with which nothing may be
-        ended unless the user agrees; or the status UNREAD or SUPERSEDED, with which nothing may be appended (law 5).
     """
     batch_status = ledger.batch_status(query, batch)
     if batch_status is BatchStatus.OPEN:
@@ -402,12 +396,9 @@ def commit_step(
 
 
 def can_end_directly(age_ms: int, direct_end_window_ms: int) -> bool:
-    """Whether the driver may commit a half message of this age without a check-back for a copy of it being under way.
-
-    Args:
-        age_ms: since before the half message was sent.
-        direct_end_window_ms: the age up to which no check-back can come, see :func:`direct_end_window_ms`.
-    """
+    """Whether the driver may commit a half message of this age without a check-back for a copy of it being under way. ``age_ms``:
+    since before the half message was sent. ``direct_end_window_ms``: the age up to which no check-back can come, see
+    :func:`direct_end_window_ms`."""
     return age_ms <= direct_end_window_ms - _MARGIN_MS
 
 

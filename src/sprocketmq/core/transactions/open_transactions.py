@@ -68,13 +68,8 @@ def local_transaction_state(answer: object) -> tuple[LocalTransactionState, bool
 
 
 class HalfPlace(msgspec.Struct, frozen=True):
-    """Where a half message, or a copy of it, lies.
-
-    Args:
-        broker: which broker has it (the store host it writes into ids).
-        queue_offset: in the queue of half messages (tranStateTableOffset).
-        commit_log_offset: in the commit log.
-    """
+    """Where a half message, or a copy of it, lies. ``broker``: which broker has it (the store host it writes into ids).
+    ``queue_offset``: in the queue of half messages (tranStateTableOffset). ``commit_log_offset``: in the commit log."""
 
     broker: str
     queue_offset: int
@@ -115,11 +110,8 @@ class OpenTransactions:
             known.place, known.runs_here, known.has_ended = place, True, False
 
     def finished(self, transaction: str, state: LocalTransactionState) -> HalfPlace | None:
-        """The end of the local transaction.
-
-        Returns:
-            The place that the end must name; None when a check has ended the transaction already.
-        """
+        """The end of the local transaction. Returns the place that the end must name; None when a check has ended the transaction
+        already."""
         known = self._open[transaction]
         known.runs_here = False
         return self._place_to_end(transaction, known, state)
@@ -140,11 +132,8 @@ class OpenTransactions:
         return True
 
     def checked(self, transaction: str, state: LocalTransactionState) -> tuple[HalfPlace | None, LocalTransactionState]:
-        """The result of a check.
-
-        Returns:
-            The place that the end must name, None when the local transaction has ended meanwhile; and the state to send (law 4).
-        """
+        """The result of a check. Returns the place that the end must name, None when the local transaction has ended meanwhile; and
+        the state to send (law 4)."""
         known = self._open[transaction]
         known.is_checked = False
         self._checks -= 1

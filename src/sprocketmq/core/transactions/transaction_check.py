@@ -51,13 +51,9 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckRules:
-    """Times of the check-back, by their names in BrokerConfig.
-
-    Attributes:
-        timeout_ms: ``transactionTimeOut``, before which nobody is asked.
-        check_max: ``transactionCheckMax``, after so many checks a half is discarded.
-        reserved_ms: ``fileReservedTime``; a half older than that is discarded.
-    """
+    """Times of the check-back, by their names in BrokerConfig. ``timeout_ms``: ``transactionTimeOut``, before which nobody is
+    asked. ``check_max``: ``transactionCheckMax``, after so many checks a half is discarded. ``reserved_ms``:
+    ``fileReservedTime``; a half older than that is discarded."""
 
     timeout_ms: int
     check_max: int
@@ -129,12 +125,8 @@ class TransactionId(bytes):
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What an END means.
-
-    Attributes:
-        offset: the half that an op must mark now; None when the mark is there.
-        before: how the transaction had ended already; None when this is its first end.
-    """
+    """What an END means. ``offset``: the half that an op must mark now; None when the mark is there. ``before``: how the
+    transaction had ended already; None when this is its first end."""
 
     offset: int | None
     before: Outcome | None
@@ -142,11 +134,8 @@ class Settlement:
 
 class TransactionTable:
     """What is known beyond the two queues: which halves from ``half_progress`` on are settled, and where copies are.
-
-    Args:
-        half_progress, op_progress: where the last run stopped.
-        remembered: how many ended transactions are remembered, for ENDs that come twice.
-    """
+    ``half_progress``, ``op_progress``: where the last run stopped. ``remembered``: how many ended transactions are remembered,
+    for ENDs that come twice."""
 
     def __init__(self, half_progress: int, op_progress: int, *, remembered: int = 10_000) -> None:
         self.half_progress = half_progress

@@ -49,12 +49,8 @@ class Holder(Protocol):
 
 
 class QueuedBytes:
-    """The counter. It belongs to one loop.
-
-    Args:
-        limit_bytes: of all connections together, both directions.
-        high_water_bytes: limit of unsent bytes for one peer, above which its requests wait (writeBufferHighWaterMark).
-    """
+    """The counter. It belongs to one loop. ``limit_bytes``: of all connections together, both directions. ``high_water_bytes``:
+    limit of unsent bytes for one peer, above which its requests wait (writeBufferHighWaterMark)."""
 
     def __init__(self, limit_bytes: int = _LIMIT_BYTES, high_water_bytes: int = HIGH_WATER_BYTES) -> None:
         self.high_water_bytes = high_water_bytes

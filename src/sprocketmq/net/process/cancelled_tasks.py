@@ -18,10 +18,8 @@ RESTART_MS: Final = 1_000
 def restart_if_cancelled(
     task: asyncio.Task[Any], clock: Clock, is_over: Callable[[], bool], again: Callable[[], object], what: str
 ) -> None:
-    """Call ``again`` a second after ``task`` was cancelled, unless ``is_over()``, because then its owner did it.
-
-    Not at once: ``asyncio.run`` cancels all tasks before it closes its loop, and a task that begins then would be destroyed.
-    """
+    """Call ``again`` a second after ``task`` was cancelled, unless ``is_over()``, because then its owner did it. Not at once:
+    ``asyncio.run`` cancels all tasks before it closes its loop, and a task that begins then would be destroyed."""
 
     def go_on() -> None:
         if not is_over():

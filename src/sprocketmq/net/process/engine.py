@@ -97,11 +97,7 @@ _shared_guard: Final = fork.LockAcrossForks(threading.Lock)
 
 class Engine:
     """A running event loop on a daemon thread. Create, ``run``/``submit`` coroutines from any other thread, ``close`` at the end.
-
-    Raises:
-        ConfigurationError: gevent or eventlet has replaced threads.
-        ClosedError: the interpreter is ending.
-    """
+    Raises ConfigurationError (gevent or eventlet has replaced threads), ClosedError (the interpreter is ending)."""
 
     _shared: ClassVar[dict[int, Engine]] = {}
 
@@ -175,13 +171,9 @@ class Engine:
     ) -> T:
         """Run ``coroutine`` on the engine and wait for its result; an interrupt (Ctrl-C) cancels it there.
 
-        Args:
-            unreceived: called on the engine with a result that the caller did not get because of an interrupt or timeout at the same time;
-                it is called before the next coroutine of this caller runs.
-
-        Raises:
-            ClosedError: the engine is closed, or the interpreter is ending.
-            RuntimeError: called on the engine's own thread, where waiting would never end.
+        ``unreceived``: called on the engine with a result that the caller did not get because of an interrupt or timeout at the
+        same time; it is called before the next coroutine of this caller runs. Raises ClosedError (the engine is closed, or the
+        interpreter is ending), RuntimeError (called on the engine's own thread, where waiting would never end).
         """
         if self.on_engine_thread:
             coroutine.close()

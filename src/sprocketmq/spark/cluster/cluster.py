@@ -135,11 +135,8 @@ class Cluster:
     # -- routes ----------------------------------------------------------------------------------------------------------------
 
     def topics_matching(self, pattern: str) -> tuple[str, ...]:
-        """Topics whose whole name matches ``pattern``, without system topics, sorted.
-
-        Raises:
-            ConfigurationError: behind a proxy, which lists no topics.
-        """
+        """Topics whose whole name matches ``pattern``, without system topics, sorted. Raises ConfigurationError (behind a proxy,
+        which lists no topics)."""
         matcher = re.compile(pattern)
         try:
             names = self.run(self.api.topic_list)
@@ -154,15 +151,9 @@ class Cluster:
         return tuple(sorted(matching))
 
     def queues(self, topics: Iterable[str], *, missing_ok: bool = False) -> list[MessageQueue]:
-        """The readable queues of ``topics``.
-
-        Args:
-            missing_ok: a topic without a route has no queues, as while its broker restarts.
-
-        Raises:
-            TopicNotExist: the name server has no route for a topic. A retry or dead-letter topic counts as empty then, because a broker
-                creates it with its first message.
-        """
+        """The readable queues of ``topics``. ``missing_ok``: a topic without a route has no queues, as while its broker restarts.
+        Raises TopicNotExist: the name server has no route for a topic. A retry or dead-letter topic counts as empty then,
+        because a broker creates it with its first message."""
         names = list(topics)
         routes = self.run(lambda: self.gather(self.route(name) for name in names))
         found: list[MessageQueue] = []
@@ -242,10 +233,8 @@ class Cluster:
     async def broker_address(self, broker_name: str, topic: str | None = None) -> str:
         """The address of a broker's master. The route of ``topic`` saves a request if the broker is in it.
 
-        Only masters are used. A slave may lag behind and would give wrong offsets.
-
-        Raises:
-            NetworkError: the name server (or the proxy) does not know the broker, or it has no master.
+        Only masters are used. A slave may lag behind and would give wrong offsets. Raises NetworkError: the name server (or the
+        proxy) does not know the broker, or it has no master.
         """
         known = None if topic is None else await self.route(topic)
         now_s = time.monotonic()
@@ -270,11 +259,8 @@ class Cluster:
         return self.engine.run(self.retrying(ask, max_retry_ms))
 
     async def retrying(self, ask: Callable[[], Awaitable[T]], max_retry_ms: int | None = None) -> T:
-        """Call ``ask`` until it succeeds, as long as its failures are transient, and return its result.
-
-        Args:
-            max_retry_ms: the longest time to retry, if that is less than ``retry_timeout_ms``.
-        """
+        """Call ``ask`` until it succeeds, as long as its failures are transient, and return its result. ``max_retry_ms``: the
+        longest time to retry, if that is less than ``retry_timeout_ms``."""
         max_retry_ms = self.retry_timeout_ms if max_retry_ms is None else min(max_retry_ms, self.retry_timeout_ms)
         began_s = time.monotonic()
         deadline_s = began_s + max_retry_ms / 1000

@@ -48,10 +48,7 @@ _CONSUME_TYPE: Final = "CONSUME_ACTIVELY"
 
 class Membership:
     """One member of a consumer group. ``start`` sends the first heartbeat before it returns, then one every 30 seconds.
-
-    Args:
-        committed: committed offsets for the running info; the mapping may change later.
-    """
+    ``committed``: committed offsets for the running info; the mapping may change later."""
 
     def __init__(self, cluster: Cluster, options: ReadOptions, committed: Mapping[MessageQueue, int]) -> None:
         self._cluster, self._options, self._committed = cluster, options, committed

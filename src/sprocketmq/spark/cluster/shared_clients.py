@@ -44,12 +44,8 @@ class Surplus(NamedTuple, Generic[K, C]):
 
 
 class SharedClients(Generic[K, C]):
-    """Clients by key. Thread-safe.
-
-    Args:
-        most: how many unused clients are kept.
-        drops: whether ``get`` drops the surplus. If not, the owner calls ``surplus`` and ``drop``.
-    """
+    """Clients by key. Thread-safe. ``most``: how many unused clients are kept. ``drops``: whether ``get`` drops the surplus. If
+    not, the owner calls ``surplus`` and ``drop``."""
 
     def __init__(self, most: int = _MOST_KEPT, drops: bool = True) -> None:
         self._most, self._drops = most, drops
@@ -72,11 +68,8 @@ class SharedClients(Generic[K, C]):
 
     def get(self, key: K, make: Callable[[C | None], C], fits: Callable[[C], bool] = lambda client: True) -> C:
         """The client of ``key``; it is made if there is none or if it does not fit. Other callers for the key wait meanwhile.
-
-        Args:
-            make: makes the client. It is called with the client that does not fit, which ``get`` does not return any more.
-            fits: whether a client can be used.
-        """
+        ``make``: makes the client. It is called with the client that does not fit, which ``get`` does not return any more.
+        ``fits``: whether a client can be used."""
         while True:
             with self._lock:
                 client = self._alive.get(key)
@@ -155,10 +148,8 @@ class SharedClients(Generic[K, C]):
 
 
 def close_when_dropped(owner: object, engine: Engine, close: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-    """Run ``close()`` on ``engine`` when ``owner`` is garbage collected. ``close`` must not refer to ``owner``.
-
-    The finalizer does not wait for ``close``: it may run on any thread, also on the engine's own.
-    """
+    """Run ``close()`` on ``engine`` when ``owner`` is garbage collected. ``close`` must not refer to ``owner``. The finalizer does
+    not wait for ``close``: it may run on any thread, also on the engine's own."""
     finalizer = weakref.finalize(owner, _close, engine, close)
     finalizer.atexit = False
 

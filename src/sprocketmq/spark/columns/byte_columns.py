@@ -39,11 +39,8 @@ def binary(offsets: Any, data: Any, validity: Any = None) -> Array:
 
 
 def text(array: Array, validity: Any = None) -> Array:
-    """A ``binary`` column that is known to be UTF-8 as strings, nothing copied.
-
-    Args:
-        validity: of ``validity_of``, for a column that has no nulls yet.
-    """
+    """A ``binary`` column that is known to be UTF-8 as strings, nothing copied. ``validity``: of ``validity_of``, for a column that
+    has no nulls yet."""
     own, *others = array.buffers()
     return pa.Array.from_buffers(pa.string(), len(array), [validity or own, *others], offset=array.offset)
 
@@ -79,10 +76,8 @@ def gathered(data: Any, starts: Any, size: int) -> Any:
 
 
 def places_of(content: Any, byte: int) -> Any:
-    """Where one byte is found.
-
-    NumPy looks at each item for whether it is zero, so groups of four bytes are looked through. Most have the byte once.
-    """
+    """Where one byte is found. NumPy looks at each item for whether it is zero, so groups of four bytes are looked through. Most
+    have the byte once."""
     size = len(content)
     is_it = np.zeros(-(-size // _GROUP_BYTES) * _GROUP_BYTES, bool)
     np.equal(content, byte, out=is_it[:size])
@@ -110,11 +105,8 @@ def _blocks(data: Any, size: int) -> Any:
 
 
 def slices(data: Any, starts: Any, sizes: Any, heads: Any = None) -> Array:
-    """``binary`` array of slices of ``data``, which must reach ``SPARE_BYTES`` beyond the last start.
-
-    Args:
-        heads: the first bytes of each slice, and what follows it if it is shorter, if they are gathered already.
-    """
+    """``binary`` array of slices of ``data``, which must reach ``SPARE_BYTES`` beyond the last start. ``heads``: the first bytes of
+    each slice, and what follows it if it is shorter, if they are gathered already."""
     count = len(starts)
     if count and sizes[0] > 0 and (sizes == sizes[0]).all():
         block = gathered(data, starts, int(sizes[0]))
@@ -155,12 +147,9 @@ def _short_slices(data: Any, starts: Any, sizes: Any, offsets: Any, heads: Any) 
 
 
 def laid_out(count: int, parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Blocks of bytes, each row of which belongs to one of ``count`` rows, in the order of rows: offsets, and the bytes.
-
-    Args:
-        parts: the numbers of the rows, and a table of as many rows, of which each lies in one piece; rows without bytes are in none. None
-            is all rows.
-    """
+    """Blocks of bytes, each row of which belongs to one of ``count`` rows, in the order of rows: offsets, and the bytes. ``parts``:
+    the numbers of the rows, and a table of as many rows, of which each lies in one piece; rows without bytes are in none. None
+    is all rows."""
     if len(parts) == 1 and parts[0][0] is None:
         block = parts[0][1]
         laid = np.ascontiguousarray(_rows_of(block)).view(np.uint8) if block.size else np.empty(0, np.uint8)

@@ -42,13 +42,9 @@ _ORIGIN_NAMES: Final = (props.RETRY_TOPIC, props.DLQ_ORIGIN_TOPIC)
 
 
 class BatchDecoder:
-    """Decodes pull bodies into batches of one schema.
-
-    Args:
-        schema: the exact Arrow schema that Spark expects (``to_arrow_schema(schema, "UTC")``); names out of ``source_columns.COLUMNS``.
-        tags: keep only messages with one of these tags (brokers compare hash codes, so others slip through); empty keeps all.
-            Retry topics are not filtered, as in Java.
-    """
+    """Decodes pull bodies into batches of one schema. ``schema``: the exact Arrow schema that Spark expects
+    (``to_arrow_schema(schema, "UTC")``); names out of ``source_columns.COLUMNS``. ``tags``: keep only messages with one of these
+    tags (brokers compare hash codes, so others slip through); empty keeps all. Retry topics are not filtered, as in Java."""
 
     def __init__(self, schema: pa.Schema, tags: frozenset[str] = frozenset()) -> None:
         self.schema = schema
@@ -56,10 +52,7 @@ class BatchDecoder:
 
     def decode(self, bodies: Sequence[PullBody]) -> Iterator[pa.RecordBatch]:
         """The wanted messages of all bodies, in order: in one batch, or in several when compressed bodies grow too large for one.
-
-        Raises:
-            ProtocolError: the bytes are not records; nothing of the first batch is to be used.
-        """
+        Raises ProtocolError: the bytes are not records; nothing of the first batch is to be used."""
         for records in opened(located(bodies), self._looks_at_bodies):
             rows = _Rows(records)
             columns = [_BUILDERS[field.name](rows, field) for field in self.schema]

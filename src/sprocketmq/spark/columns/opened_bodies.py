@@ -32,12 +32,9 @@ _LEAST_BYTES: Final = batch_element_size(0, 0)
 
 
 def opened(records: Records, with_bodies: bool) -> Iterator[Records]:
-    """All wanted messages in order, as many at a time as open to no more than ``_MOST_BYTES``. A body that is broken stays as it is, with
-    the bit of sysFlag that says so, and WARNING counts them (``wire.records.record.decode_records`` does the same).
-
-    Args:
-        with_bodies: whether anybody looks at bodies or sysFlag; otherwise only batches in one record are opened.
-    """
+    """All wanted messages in order, as many at a time as open to no more than ``_MOST_BYTES``. A body that is broken stays as it
+    is, with the bit of sysFlag that says so, and WARNING counts them (``wire.records.record.decode_records`` does the same).
+    ``with_bodies``: whether anybody looks at bodies or sysFlag; otherwise only batches in one record are opened."""
     records = records.wanted(or_wrapped=True)
     sys_flags = records.head["sys_flag"]
     closed = COMPRESSED if with_bodies else COMPRESSED | WRAPPED

@@ -130,10 +130,8 @@ def _layout(template: Any, size: int) -> _Layout:
 
 
 def _like_the_first(texts: Any, fixed: Any) -> Any:
-    """Which texts have the first one's shape (law 1); None when all of them have.
-
-    Equal to it in every byte outside of values, separators among them, and with as many separators: so no value holds another one.
-    """
+    """Which texts have the first one's shape (law 1); None when all of them have. Equal to it in every byte outside of values,
+    separators among them, and with as many separators: so no value holds another one."""
     words = texts.view(np.uint64)
     differing = words ^ words[0]
     differing &= fixed.view(np.uint64)

@@ -21,12 +21,8 @@ _CHECKED_TEXTS: Final = 256
 
 
 class Texts(NamedTuple):
-    """Where the texts are.
-
-    Attributes:
-        sizes: with the last separator, which is to be written behind those that lack it.
-        is_cut: some lack it.
-    """
+    """Where the texts are. ``sizes``: with the last separator, which is to be written behind those that lack it. ``is_cut``: some
+    lack it."""
 
     data: Any
     starts: Any

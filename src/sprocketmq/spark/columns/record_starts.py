@@ -38,14 +38,9 @@ _SMALL_RECORD: Final = 800
 
 
 def record_starts(data: Any, bodies: Sequence[PullBody]) -> tuple[Any, Any]:
-    """Return where each record starts, and how many records each body contains.
-
-    Args:
-        data: all bodies one after the other as an array of bytes, with some more bytes at the end.
-
-    Raises:
-        ProtocolError: the bytes are not records; the message names the queue of the body.
-    """
+    """Return where each record starts, and how many records each body contains. ``data``: all bodies one after the other as an
+    array of bytes, with some more bytes at the end. Raises ProtocolError: the bytes are not records; the message names the queue
+    of the body."""
     ends = np.cumsum([len(entry.body) for entry in bodies], dtype=np.int64)
     begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends
     filled = ends > begins

@@ -42,13 +42,9 @@ HOST_BITS: Final = {"born_host": flags.BORNHOST_V6, "store_host": flags.STOREHOS
 
 
 class Records:
-    """Records of one batch, or the messages that they hold. Bodies and properties are (start, size) in ``data``.
-
-    Attributes:
-        head: the fixed fields; a host is a number here, if it is an IPv4 one.
-        hosts_v6: the hosts of all records by name, address and port as they are stored, if one of that name is an IPv6 one.
-        which: the number of the pull body.
-    """
+    """Records of one batch, or the messages that they hold. Bodies and properties are (start, size) in ``data``. ``head``: the
+    fixed fields; a host is a number here, if it is an IPv4 one. ``hosts_v6``: the hosts of all records by name, address and port
+    as they are stored, if one of that name is an IPv6 one. ``which``: the number of the pull body."""
 
     __slots__ = (
         "bodies",
@@ -135,11 +131,8 @@ class Records:
         return own
 
     def wanted(self, or_wrapped: bool = False) -> Records:
-        """Those whose offsets are in the range that was asked for.
-
-        Args:
-            or_wrapped: keep batches in one record, too, whose messages have offsets of their own.
-        """
+        """Those whose offsets are in the range that was asked for. ``or_wrapped``: keep batches in one record, too, whose messages
+        have offsets of their own."""
         offsets, sys_flags = self.head["queue_offset"], self.head["sys_flag"]
         first = np.array([entry.start for entry in self.bodies], np.int64)[self.which]
         upto = np.array([entry.end for entry in self.bodies], np.int64)[self.which]
@@ -150,11 +143,7 @@ class Records:
 
 
 def located(bodies: Sequence[PullBody]) -> Records:
-    """All records of ``bodies``, in order.
-
-    Raises:
-        ProtocolError: the bytes are not records.
-    """
+    """All records of ``bodies``, in order. Raises ProtocolError (the bytes are not records)."""
     raw = b"".join([*(entry.body for entry in bodies), SPARE])
     data = np.frombuffer(raw, np.uint8)
     starts, counts = record_starts(data, bodies)

@@ -24,13 +24,8 @@ _ALIKE: Final = 8
 
 
 class Chains(NamedTuple):
-    """The result of a walk.
-
-    Attributes:
-        starts: where each item begins, chain after chain.
-        counts: how many items each chain has.
-        reached: where the walk of each chain ended: at the end of the chain, or at an item that does not fit.
-    """
+    """The result of a walk. ``starts``: where each item begins, chain after chain. ``counts``: how many items each chain has.
+    ``reached``: where the walk of each chain ended: at the end of the chain, or at an item that does not fit."""
 
     starts: Any
     counts: Any
@@ -43,12 +38,8 @@ def sizes_in(data: Any) -> Any:
 
 
 def followed(data: Any, begins: Any, ends: Any, least_bytes: int) -> Chains:
-    """Walk from each of ``begins`` to its end.
-
-    Args:
-        data: the bytes of all chains, with some more after the last end.
-        least_bytes: an item that is smaller does not fit.
-    """
+    """Walk from each of ``begins`` to its end. ``data``: the bytes of all chains, with some more after the last end.
+    ``least_bytes``: an item that is smaller does not fit."""
     sizes = sizes_in(data)
     reached = begins.copy()
     live = np.flatnonzero(begins < ends)

@@ -87,16 +87,9 @@ ANONYMOUS: Final = Access()
 
 
 def access_from(text: Callable[[str], str | None], flag: Callable[[str], bool]) -> Access:
-    """The access settings of some options.
-
-    Args:
-        text: option name -> value or None.
-        flag: option name -> value.
-
-    Raises:
-        ConfigurationError: one key is given without the other, or TLS settings without ``tls``. The key file is not opened: with Spark
-            Connect this may be another machine than those of the query.
-    """
+    """The access settings of some options. ``text``: option name -> value or None. ``flag``: option name -> value. Raises
+    ConfigurationError: one key is given without the other, or TLS settings without ``tls``. The key file is not opened: with
+    Spark Connect this may be another machine than those of the query."""
     given = {name: (text(name) or "").strip() for name in _NAMES}
     if given["secretKeyFile"]:
         if given["secretKey"]:

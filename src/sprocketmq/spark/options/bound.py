@@ -49,11 +49,8 @@ class Bound:
 
 
 def bounds_of(given: GivenOptions, streaming: bool) -> tuple[Bound, Bound]:
-    """Where a read starts and where it ends. A stream has no end: its second bound is ``latest``.
-
-    Raises:
-        ConfigurationError: two starts or two ends, an end for a stream, an end before the start, offsets of a topic that is not read.
-    """
+    """Where a read starts and where it ends. A stream has no end: its second bound is ``latest``. Raises ConfigurationError (two
+    starts or two ends, an end for a stream, an end before the start, offsets of a topic that is not read)."""
     starts = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
     ends = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
     if streaming:

@@ -20,11 +20,8 @@ _TOPIC_OPTIONS: Final = ("topic", "topics", "topicsPattern", "deadLettersOf")
 
 
 def topics_to_read(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
-    """The named topics, or none and the value of ``topicsPattern``.
-
-    Raises:
-        ConfigurationError: no topic is given, two options name topics, or a name is not a valid topic.
-    """
+    """The named topics, or none and the value of ``topicsPattern``. Raises ConfigurationError (no topic is given, two options name
+    topics, or a name is not a valid topic)."""
     named = [name for name in _TOPIC_OPTIONS if given.has(name)]
     if len(named) > 1:
         raise ConfigurationError(f"{' and '.join(named)} are both given; keep one of {', '.join(_TOPIC_OPTIONS)}")

@@ -25,14 +25,9 @@ _PATTERN: Final = "/"
 
 @dataclass(frozen=True)
 class NewQueueStart:
-    """The rule for queues of brokers that were not seen when the query began.
-
-    Attributes:
-        rule: ``latest`` (the first message stored at or after ``ms``) or ``group`` (the group's committed offset; ``ms`` if there is none
-            and the fallback is latest).
-        of: topics separated by commas, or a pattern between slashes.
-        seen: the brokers that were there when the query began, sorted.
-    """
+    """The rule for queues of brokers that were not seen when the query began. ``rule``: ``latest`` (the first message stored at or
+    after ``ms``) or ``group`` (the group's committed offset; ``ms`` if there is none and the fallback is latest). ``of``: topics
+    separated by commas, or a pattern between slashes. ``seen``: the brokers that were there when the query began, sorted."""
 
     rule: Literal["latest", "group"]
     ms: int

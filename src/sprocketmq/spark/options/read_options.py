@@ -79,11 +79,8 @@ class ReadOptions:
 
 
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    """Options of a batch or streaming read.
-
-    Raises:
-        ConfigurationError: an unknown name, an invalid value, or a combination that is not allowed.
-    """
+    """Options of a batch or streaming read. Raises ConfigurationError (an unknown name, an invalid value, or a combination that is
+    not allowed)."""
     given = GivenOptions(options)
     given.refuse_other_side("read")
     if not streaming and (idle := [name for name in STREAM_ONLY if given.has(name)]):

@@ -66,11 +66,8 @@ class SinkOptions:
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
-    """Options of a batch or streaming write.
-
-    Raises:
-        ConfigurationError: an unknown name, an invalid value, or a combination that is not allowed.
-    """
+    """Options of a batch or streaming write. Raises ConfigurationError (an unknown name, an invalid value, or a combination that is
+    not allowed)."""
     given = GivenOptions(options)
     given.refuse_other_side("write")
     mode = given.choice("mode")

@@ -122,12 +122,9 @@ class BrokerPoller:
         self._filter_checked = check_sql92(self._options, self.cluster, queues)
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
-        """What the brokers hold now. With ``brokerUnavailable=wait`` the queues of an unreachable broker are left out.
-
-        Raises:
-            NetworkError, RequestTimeout, RemoteError: a broker is unreachable and ``brokerUnavailable`` is fail.
-            ConfigurationError: a broker of ``retiredBrokers`` is registered.
-        """
+        """What the brokers hold now. With ``brokerUnavailable=wait`` the queues of an unreachable broker are left out. Raises
+        NetworkError, RequestTimeout, RemoteError (a broker is unreachable and ``brokerUnavailable`` is fail), ConfigurationError
+        (a broker of ``retiredBrokers`` is registered)."""
         waits = self._options.broker_unavailable == "wait"
         self.is_answered = False
         try:
@@ -231,14 +228,10 @@ def is_read(options: ReadOptions, topic: str) -> bool:
 def check_sql92(options: ReadOptions, cluster: Cluster, queues: Iterable[MessageQueue]) -> bool:
     """Ask the brokers whether they accept the expression of ``sql92``.
 
-    Apache's broker filters nothing if it cannot parse the expression of a pull (ExpressionMessageFilter without a compiled expression
-    matches everything). It reports the error only for CHECK_CLIENT_CONFIG.
-
-    Returns:
-        Whether a broker answered. The first answer decides; brokers that are unreachable cannot be read now either.
-
-    Raises:
-        ConfigurationError: the broker refuses the expression.
+    Apache's broker filters nothing if it cannot parse the expression of a pull (ExpressionMessageFilter without a compiled
+    expression matches everything). It reports the error only for CHECK_CLIENT_CONFIG. Returns whether a broker answered. The first
+    answer decides; brokers that are unreachable cannot be read now either. Raises ConfigurationError (the broker refuses the
+    expression).
     """
     if options.expression_type != "SQL92":
         return True

@@ -62,11 +62,8 @@ async def query_committed(cluster: Cluster, group: str, queues: Sequence[Message
 def commit_offsets(
     cluster: Cluster, group: str, offsets: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, RocketMQError]:
-    """Commit ``offsets`` (next to read) for ``group``. One request for each queue, without retries: the stream must not wait for it.
-
-    Returns:
-        The queues whose commit failed, with the error.
-    """
+    """Commit ``offsets`` (next to read) for ``group``. One request for each queue, without retries: the stream must not wait for
+    it. Returns the queues whose commit failed, with the error."""
 
     async def one(queue: MessageQueue, offset: int) -> RocketMQError | None:
         try:
@@ -82,12 +79,9 @@ def commit_offsets(
 class GroupProgress:
     """Commits the progress of a stream.
 
-    A queue whose broker cannot be reached does not delay the others. It is skipped for a while, because the broker may be gone for good
-    while the checkpoint still has its queues. A commit that is refused is repeated with the next call, because the group may be created
-    meanwhile, and skipped after that.
-
-    Attributes:
-        offsets: what was committed.
+    A queue whose broker cannot be reached does not delay the others. It is skipped for a while, because the broker may be gone for
+    good while the checkpoint still has its queues. A commit that is refused is repeated with the next call, because the group may
+    be created meanwhile, and skipped after that. ``offsets``: what was committed.
     """
 
     def __init__(self, group: str) -> None:

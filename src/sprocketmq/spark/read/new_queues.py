@@ -55,12 +55,9 @@ class NewQueues:
     def starts(
         self, cluster: Cluster, position: StreamOffset, bounds: Mapping[MessageQueue, QueueBounds]
     ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, BrokerFailure]]:
-        """Where the queues of ``bounds`` begin that are not in ``position``, and the queues whose broker did not answer, with the error.
-        Queues that are in neither begin at their smallest offset.
-
-        Raises:
-            ConfigurationError: the group has no committed offset there, and ``groupOffsetsFallback`` is error.
-        """
+        """Where the queues of ``bounds`` begin that are not in ``position``, and the queues whose broker did not answer, with the
+        error. Queues that are in neither begin at their smallest offset. Raises ConfigurationError (the group has no committed
+        offset there, and ``groupOffsetsFallback`` is error)."""
         for queue in [queue for queue in self._starts if queue not in bounds or queue in position.queues]:
             del self._starts[queue]  # its broker is unreachable again, or the queue has a position now
         new = {

@@ -35,11 +35,8 @@ def task_count(
     max_partitions: int | None = None,
     max_records_per_partition: int | None = None,
 ) -> int:
-    """The number of tasks that read ``total`` messages.
-
-    The default is one for each 250,000 messages, and up to four of 100,000. ``minPartitions`` and ``maxRecordsPerPartition`` raise it;
-    ``maxPartitions`` is the upper limit.
-    """
+    """The number of tasks that read ``total`` messages. The default is one for each 250,000 messages, and up to four of 100,000.
+    ``minPartitions`` and ``maxRecordsPerPartition`` raise it; ``maxPartitions`` is the upper limit."""
     count = max(-(-total // RECORDS_PER_TASK), min(-(-total // _RECORDS_PER_FIRST_TASK), _FIRST_TASKS))
     if max_records_per_partition is not None:
         count = max(count, -(-total // max_records_per_partition))

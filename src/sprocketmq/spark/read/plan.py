@@ -65,11 +65,9 @@ def resolve_start(
 ) -> dict[MessageQueue, int]:
     """The first offset of every queue that exists now.
 
-    A retry topic starts at the group's committed offset, otherwise at its smallest one, whatever ``bound`` says.
-
-    Raises:
-        ConfigurationError: no message is that young (``strategy`` error), a queue has no committed offset (``fallback`` error), or a queue
-            is named that does not exist.
+    A retry topic starts at the group's committed offset, otherwise at its smallest one, whatever ``bound`` says. Raises
+    ConfigurationError: no message is that young (``strategy`` error), a queue has no committed offset (``fallback`` error), or a
+    queue is named that does not exist.
     """
     _all_exist(bound, facts)
     start = {}
@@ -110,11 +108,8 @@ def _start_of(
 
 
 def resolve_end(bound: Bound, facts: BrokerOffsets) -> dict[MessageQueue, int]:
-    """The end (exclusive) of every queue in a batch read, at most what the broker holds.
-
-    Raises:
-        ConfigurationError: a queue is named that does not exist.
-    """
+    """The end (exclusive) of every queue in a batch read, at most what the broker holds. Raises ConfigurationError (a queue is
+    named that does not exist)."""
     _all_exist(bound, facts)
     end = {}
     for queue, bounds in facts.bounds.items():
@@ -130,11 +125,7 @@ def resolve_end(bound: Bound, facts: BrokerOffsets) -> dict[MessageQueue, int]:
 def resolve_batch(
     start: Offsets, end: Offsets, bounds: Mapping[MessageQueue, QueueBounds]
 ) -> tuple[list[QueueRange], list[Loss]]:
-    """The ranges of a batch read, and the losses that they leave out.
-
-    Raises:
-        ConfigurationError: a start is after its end.
-    """
+    """The ranges of a batch read, and the losses that they leave out. Raises ConfigurationError (a start is after its end)."""
     ranges, losses = [], []
     for queue in sorted(start):
         first, upto, held = start[queue], end[queue], bounds[queue]

@@ -47,12 +47,9 @@ def question_count(cluster: Cluster, queues: Iterable[MessageQueue]) -> int:
 def queue_bounds(
     cluster: Cluster, queues: Sequence[MessageQueue], *, partial: bool = False
 ) -> dict[MessageQueue, QueueBounds]:
-    """The offsets that the brokers hold of each queue, in queue order. An error names the first broker that failed.
-
-    Args:
-        partial: leave out the queues of a broker that is unreachable or does not know the topic, so that the restart of one broker does not
-            delay the others. It still raises if no broker answers at all.
-    """
+    """The offsets that the brokers hold of each queue, in queue order. An error names the first broker that failed. ``partial``:
+    leave out the queues of a broker that is unreachable or does not know the topic, so that the restart of one broker does not
+    delay the others. It still raises if no broker answers at all."""
     wanted: dict[tuple[str, str], set[MessageQueue]] = {}
     for queue in queues:
         wanted.setdefault((queue.topic, queue.broker_name), set()).add(queue)
@@ -112,11 +109,8 @@ def warn_of_hidden(queues: Mapping[MessageQueue, QueueBounds]) -> None:
 
 
 def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) -> dict[MessageQueue, Reason]:
-    """Which of ``queues`` no longer exist, by their own master. A master that is unreachable has lost none.
-
-    Args:
-        group: whose name is in pulls.
-    """
+    """Which of ``queues`` no longer exist, by their own master. A master that is unreachable has lost none. ``group``: whose name
+    is in pulls."""
     asked = list(queues)
     pairs = sorted({(queue.topic, queue.broker_name) for queue in asked})
 

@@ -82,12 +82,8 @@ class BatchReader(DataSourceReader):
 
 
 def source_queues(options: ReadOptions, cluster: Cluster, topics: Sequence[str]) -> list[MessageQueue]:
-    """The queues of ``topics`` when a read begins.
-
-    Raises:
-        TopicNotExist: a topic does not exist.
-        GroupNotExist: the topics are those of retries or dead letters, they have no queues, and no broker knows their group.
-    """
+    """The queues of ``topics`` when a read begins. Raises TopicNotExist (a topic does not exist), GroupNotExist (the topics are
+    those of retries or dead letters, they have no queues, and no broker knows their group)."""
     queues = cluster.queues(topics)
     for topic in topics if not queues else ():
         if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
@@ -119,11 +115,7 @@ def fetch_offsets(
 
 
 def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
-    """Raise DataLoss, or log exactly what is missing.
-
-    Raises:
-        DataLoss: there are losses and ``failOnDataLoss`` is true.
-    """
+    """Raise DataLoss, or log exactly what is missing. Raises DataLoss (there are losses and ``failOnDataLoss`` is true)."""
     if not losses:
         return
     text = "; ".join(map(str, losses))
@@ -163,11 +155,9 @@ def read_partition(options: ReadOptions, schema: StructType, partition: InputPar
 def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[QueueRange]) -> Iterator[pa.RecordBatch]:
     """The messages of ``ranges`` as batches of exactly the Arrow schema that Spark expects. Runs in a task.
 
-    A retry topic is read without the filter, as by Java consumers: its messages have passed it before.
-
-    Raises:
-        DataLoss: a range is (partly) deleted and ``failOnDataLoss`` is true.
-        NetworkError, RequestTimeout, RemoteError: a broker cannot be read; Spark runs the task again.
+    A retry topic is read without the filter, as by Java consumers: its messages have passed it before. Raises DataLoss: a range is
+    (partly) deleted and ``failOnDataLoss`` is true. NetworkError, RequestTimeout, RemoteError: a broker cannot be read; Spark runs
+    the task again.
     """
     prepare_task_process()
     decoder = BatchDecoder(_arrow_schema(schema), options.tags)

@@ -392,11 +392,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._sizes.learn(queue, look.messages, look.total_bytes)
 
     def _sample_backlog(self, step: BatchPlan, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-        """Find the lag in time: when the first message of each queue was stored that this batch does not read; and the last one, if the
-        broker did not say so.
-
-        No request is sent if everything is read.
-        """
+        """Find the lag in time: when the first message of each queue was stored that this batch does not read; and the last one, if
+        the broker did not say so. No request is sent if everything is read."""
         ends, poller, group = step.end.queues, self._poller, self._options.group
         left = sorted(
             (queue for queue in ends if ends[queue] < poller.latest_offsets.get(queue, 0)),

@@ -47,14 +47,10 @@ _SHOWN: Final = 5
 
 
 class BadRowSender:
-    """Sends back one group's rows, for one batch. ``send_back`` may be called many times; law 1 holds over all calls. ``retried`` and
-    ``dead_lettered`` count the messages.
-
-    Args:
-        group: the consumer group that retries.
-        max_reconsume: for the brokers; after so many tries they make a dead letter.
-        retry_timeout_ms: how long a request is retried while its broker does not answer.
-    """
+    """Sends back one group's rows, for one batch. ``send_back`` may be called many times; law 1 holds over all calls. ``retried``
+    and ``dead_lettered`` count the messages. ``group``: the consumer group that retries. ``max_reconsume``: for the brokers;
+    after so many tries they make a dead letter. ``retry_timeout_ms``: how long a request is retried while its broker does not
+    answer."""
 
     def __init__(
         self,
@@ -104,14 +100,9 @@ class BadRowSender:
             )
 
     def send_back(self, rows: Iterable[BadRow]) -> list[tuple[BadRow, RemoteError]]:
-        """Send ``rows`` back; all of them are stored when this returns.
-
-        Returns:
-            The rows whose stored records are gone and that lack the content of a copy, with the broker's answer.
-
-        Raises:
-            NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some rows may be stored.
-        """
+        """Send ``rows`` back; all of them are stored when this returns. Returns the rows whose stored records are gone and that
+        lack the content of a copy, with the broker's answer. Raises NetworkError, RequestTimeout, SystemBusy: a broker did not
+        answer within ``retry_timeout_ms``; some rows may be stored."""
         rest, left = iter(rows), []
         while chunk := list(islice(rest, _CHUNK)):
             left += self._chunk(chunk)
@@ -145,11 +136,7 @@ class BadRowSender:
         )
 
     def send_copies(self, rows: Iterable[BadRow]) -> None:
-        """Send rows that have content as copies.
-
-        Raises:
-            RemoteError, ConfigurationError: a copy is refused.
-        """
+        """Send rows that have content as copies. Raises RemoteError, ConfigurationError (a copy is refused)."""
         for row, problem in self._send_copies(rows):
             if isinstance(problem, Exception):
                 raise problem

@@ -52,13 +52,9 @@ _TRY_MS: Final = 10_000
 def send_with_content(
     bad: DataFrame, refused: Sequence[tuple[BadRow, RemoteError]], send: Callable[[Iterable[BadRow]], None]
 ) -> None:
-    """Call ``send`` with the ``refused`` rows and their bodies, which are fetched from ``bad`` now. This is rare: a stream that is days
-    behind.
-
-    Raises:
-        ConfigurationError: the rows lack columns of a copy, or are not found when fetched again.
-        RocketMQError: the broker refuses the copy, too.
-    """
+    """Call ``send`` with the ``refused`` rows and their bodies, which are fetched from ``bad`` now. This is rare: a stream that is
+    days behind. Raises ConfigurationError (the rows lack columns of a copy, or are not found when fetched again), RocketMQError
+    (the broker refuses the copy, too)."""
     missing = [name for name in COPY_COLUMNS if name not in bad.columns]
     if missing:
         row, error = refused[0]
@@ -122,11 +118,8 @@ def send_copies(
     That broker would have made the copy. It creates %RETRY%group with the first message for it, also if it creates no other topics
     automatically. So no route is needed; a group that never had a member has none.
 
-    Returns:
-        The rows whose copies were refused, here or by the broker, or are not stored with SEND_OK. All others are stored.
-
-    Raises:
-        NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some copies may be stored.
+    Returns the rows whose copies were refused, here or by the broker, or are not stored with SEND_OK. All others are stored. Raises
+    NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some copies may be stored.
     """
     cluster = Cluster.at(namesrv_addr, retry_timeout_ms, access)
     settings = SendSettings(group=group + "_RETRY")

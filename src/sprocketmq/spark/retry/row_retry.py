@@ -164,14 +164,9 @@ SendBackSettings = tuple[str, str, Access, int, int]
 
 
 class RowRetry:
-    """Made by :func:`foreach_batch`.
-
-    Attributes:
-        retried, dead_lettered, dropped: count rows since it was made.
-        source_options: options for the query's source, which then reads what is sent back: those given, the name server, the group, and
-            includeRetry.
-        check_source: as given.
-    """
+    """Made by :func:`foreach_batch`. ``retried``, ``dead_lettered``, ``dropped``: count rows since it was made. ``source_options``:
+    options for the query's source, which then reads what is sent back: those given, the name server, the group, and
+    includeRetry. ``check_source``: as given."""
 
     def __init__(
         self,
@@ -229,12 +224,8 @@ class RowRetry:
             return None
 
     def _bad_rows(self, judged: DataFrame) -> FetchedRows:
-        """The bad rows of the batch, checked: each can be sent back.
-
-        Raises:
-            ConfigurationError: a row lacks a value, or has one that is not allowed.
-            NetworkError, RequestTimeout: the broker of a row is not registered.
-        """
+        """The bad rows of the batch, checked: each can be sent back. Raises ConfigurationError (a row lacks a value, or has one
+        that is not allowed), NetworkError, RequestTimeout (the broker of a row is not registered)."""
         _, namesrv_addr, access, _, retry_timeout_ms = self._settings
         bad = FetchedRows(self._columns_to_fetch(judged.where(self._is_bad(judged))))
         try:

@@ -36,11 +36,8 @@ VERDICT_TYPES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def check_verdict(judged: DataFrame) -> None:
-    """Check what a function given to ``foreach_batch`` returned.
-
-    Raises:
-        ConfigurationError: it is not a DataFrame, it has no verdict or two, or a column of the verdict has another type.
-    """
+    """Check what a function given to ``foreach_batch`` returned. Raises ConfigurationError (it is not a DataFrame, it has no
+    verdict or two, or a column of the verdict has another type)."""
     if not hasattr(judged, "dtypes"):
         raise ConfigurationError(
             f"the function given to foreach_batch returned {type(judged).__name__}; return the rows with a column action or failed, "
@@ -57,14 +54,9 @@ def check_verdict(judged: DataFrame) -> None:
 
 
 def check_source_types(judged: DataFrame, with_content: bool) -> None:
-    """Check the types of the source's columns that send-back uses, as far as they were kept.
-
-    Args:
-        with_content: whether bad rows are sent as a whole. A body that was cast to a string still has its bytes.
-
-    Raises:
-        ConfigurationError: one is not what the source made.
-    """
+    """Check the types of the source's columns that send-back uses, as far as they were kept. ``with_content``: whether bad rows are
+    sent as a whole. A body that was cast to a string still has its bytes. Raises ConfigurationError (one is not what the source
+    made)."""
     types = dict(judged.dtypes)
     for name in (*_REQUEST, *(COPY_COLUMNS if with_content else ())):
         allowed = (

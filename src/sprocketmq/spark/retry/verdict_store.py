@@ -62,15 +62,9 @@ _READ: Final = {"datetimeRebaseMode": "CORRECTED", "ignoreCorruptFiles": "false"
 
 
 class VerdictStore:
-    """The verdicts of batch ``batch_id``, to which ``rows`` belong.
-
-    Args:
-        name: the name of this verdict function among those of the query.
-        checkpoint_location: of the query. None asks Spark, which knows it in classic sessions only.
-
-    Raises:
-        ConfigurationError: the checkpoint is unknown or another query's, or two functions have the same name.
-    """
+    """The verdicts of batch ``batch_id``, to which ``rows`` belong. ``name``: the name of this verdict function among those of the
+    query. ``checkpoint_location``: of the query. None asks Spark, which knows it in classic sessions only. Raises
+    ConfigurationError (the checkpoint is unknown or another query's, or two functions have the same name)."""
 
     # Path -> the query run and batch whose verdicts this process stored there last.
     _last: ClassVar[dict[str, tuple[str, int]]] = {}
@@ -139,11 +133,8 @@ class VerdictStore:
 
     def save(self, judged: DataFrame) -> DataFrame:
         """Compute the verdicts once, write them, and return the rows that were written. They count once ``complete`` is called.
-
-        Raises:
-            ConfigurationError: a verdict has an invalid value, or the checkpoint is not on storage that all processes share. A corrected
-                function is asked again.
-        """
+        Raises ConfigurationError: a verdict has an invalid value, or the checkpoint is not on storage that all processes share.
+        A corrected function is asked again."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 

@@ -47,11 +47,8 @@ _NEEDED: Final = ("messageId", "reconsumeTimes", "body", "properties")
 
 
 def check_write_name(options: SinkOptions, streaming: bool) -> None:
-    """Refuse, before a task runs, a write whose rows could not be distinguished from those of another write.
-
-    Raises:
-        ConfigurationError: an idempotent batch write has no name, or a stream has one of its own.
-    """
+    """Refuse, before a task runs, a write whose rows could not be distinguished from those of another write. Raises
+    ConfigurationError (an idempotent batch write has no name, or a stream has one of its own)."""
     if streaming and options.txn_app_id is not None:
         raise ConfigurationError(
             "txnAppId and txnVersion are given for a stream, whose batches are named by its checkpoint; leave them out, or give them to a "
@@ -66,11 +63,7 @@ def check_write_name(options: SinkOptions, streaming: bool) -> None:
 
 
 def task_id_of(options: SinkOptions, context: TaskContext | None) -> TaskId:
-    """The query, batch and partition of the rows of this task.
-
-    Raises:
-        ConfigurationError: Spark does not name the query.
-    """
+    """The query, batch and partition of the rows of this task. Raises ConfigurationError (Spark does not name the query)."""
     partition = context.partitionId() if context is not None else 0
     if options.txn_app_id is not None:
         return options.txn_app_id, str(options.txn_version), partition
@@ -127,15 +120,9 @@ def each_write_once(rows: DataFrame, within: str | None = None) -> DataFrame:
 
 
 def first_of_each(rows: DataFrame, columns: Sequence[str], within: str | None) -> DataFrame:
-    """The rows of a stream, without those that have the same values of ``columns`` as an earlier one.
-
-    Args:
-        within: how long values are remembered, 3 hours by default. None if ``rows`` has a watermark: Spark allows one in a query, and its
-            delay is how long, at least.
-
-    Raises:
-        ConfigurationError: ``within`` is given, and ``rows`` has a watermark.
-    """
+    """The rows of a stream, without those that have the same values of ``columns`` as an earlier one. ``within``: how long values
+    are remembered, 3 hours by default. None if ``rows`` has a watermark: Spark allows one in a query, and its delay is how long,
+    at least. Raises ConfigurationError (``within`` is given, and ``rows`` has a watermark)."""
     from pyspark.sql import functions as f
 
     delays = {field.name: field.metadata[_DELAY_MS] for field in rows.schema if _DELAY_MS in (field.metadata or {})}

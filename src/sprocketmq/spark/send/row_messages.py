@@ -106,11 +106,8 @@ class OutgoingRow:
 
 
 def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
-    """Check the columns of a write before a task runs.
-
-    Raises:
-        ConfigurationError: a column is missing, unknown or of another type.
-    """
+    """Check the columns of a write before a task runs. Raises ConfigurationError (a column is missing, unknown or of another
+    type)."""
     known = _KNOWN[mode]
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name in _REQUIRED[mode]:
@@ -152,11 +149,9 @@ def replayed_rows(
 ) -> Iterator[OutgoingRow]:
     """Dead letters (rows of ``deadLettersOf``) as they were first sent: with their tags, keys, user properties and message id.
 
-    The body is that of the row, so it may be corrected. Without ``topic`` each goes to the topic it came from, by its sharding key if it
-    had one. ``replay_id`` is the same for all rows of one replay, however often a task runs.
-
-    Raises:
-        ConfigurationError: a row does not say where it came from, or has no body.
+    The body is that of the row, so it may be corrected. Without ``topic`` each goes to the topic it came from, by its sharding key
+    if it had one. ``replay_id`` is the same for all rows of one replay, however often a task runs. Raises ConfigurationError (a row
+    does not say where it came from, or has no body).
     """
     topics = columns.get("topic") or [None] * len(columns["body"])
     for body, row_topic, pairs in zip(columns["body"], topics, columns["properties"], strict=True):
@@ -183,17 +178,10 @@ def outgoing_rows(
     max_bytes: int = MAX_BODY_BYTES,
     max_delay_level: int = MOST_DELAY_LEVELS,
 ) -> Iterator[OutgoingRow]:
-    """The rows of one record batch, given as columns of Python values.
-
-    Args:
-        refuse: called with each row that cannot be a message, as columns, and the error; by default the first error is raised.
-        max_bytes: the longest body.
-        max_delay_level: the highest delayLevel.
-
-    Raises:
-        ConfigurationError: a row has no topic or body, an invalid topic, too long a body, no such delay, or a value that no message may
-            hold.
-    """
+    """The rows of one record batch, given as columns of Python values. ``refuse``: called with each row that cannot be a message,
+    as columns, and the error; by default the first error is raised. ``max_bytes``: the longest body. ``max_delay_level``: the
+    highest delayLevel. Raises ConfigurationError: a row has no topic or body, an invalid topic, too long a body, no such delay,
+    or a value that no message may hold."""
     count = len(columns["body"])
     nothing: Sequence[Any] = [None] * count
 

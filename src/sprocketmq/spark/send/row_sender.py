@@ -47,12 +47,7 @@ AsMessages = Callable[[Mapping[str, Sequence[Any]], "str | None"], Iterator[Outg
 
 
 class RowSender:
-    """Sends the rows of one task. ``sent`` counts the rows that are stored.
-
-    Args:
-        options: of the sink.
-        producer: started.
-    """
+    """Sends the rows of one task. ``sent`` counts the rows that are stored. ``options``: of the sink. ``producer``: started."""
 
     def __init__(self, options: SinkOptions, producer: AsyncProducer) -> None:
         prepare_task_process()

@@ -31,13 +31,7 @@ _POLL_S: Final = 0.05
 
 
 class DecisionTopic:
-    """Reads the decisions of one ledger topic.
-
-    Args:
-        api: to the brokers.
-        topic: its name.
-        group: the group whose name is in the requests.
-    """
+    """Reads the decisions of one ledger topic. ``group``: the group whose name is in the requests."""
 
     def __init__(self, api: RemotingApi, topic: str, group: str) -> None:
         self._api, self.topic, self._group = api, topic, group
@@ -50,15 +44,9 @@ class DecisionTopic:
         self._read_at_s = 0.0
 
     async def queue(self, *, create: bool = False) -> MessageQueue:
-        """The one queue that holds the decisions.
-
-        Args:
-            create: create the topic if the name server does not know it; only when nothing can have been decided yet.
-
-        Raises:
-            NetworkError: the name server does not know the topic (now), and ``create`` is false; or its broker is unreachable.
-            ConfigurationError: decisions are on more than one broker.
-        """
+        """The one queue that holds the decisions. ``create``: create the topic if the name server does not know it; only when
+        nothing can have been decided yet. Raises NetworkError: the name server does not know the topic (now), and ``create`` is
+        false; or its broker is unreachable. ConfigurationError: decisions are on more than one broker."""
         place = await find_ledger(self._api, self.topic, create=create)
         if self._broker_name not in (None, place.queue.broker_name):
             self._ledger = None  # it was merged into another ledger, where the same records have other offsets

@@ -45,15 +45,9 @@ async def end_half_messages(
     state: LocalTransactionState,
     direct_end_window_ms: int | None,
 ) -> list[HalfMessage]:
-    """Tell the broker at ``address`` how the half messages of ``positions`` end.
-
-    Args:
-        direct_end_window_ms: of that broker, see core.transactions.decision_ledger; None for half messages of any age (a repeated rollback
-            does no harm).
-
-    Returns:
-        The half messages that are left to the broker's check-back.
-    """
+    """Tell the broker at ``address`` how the half messages of ``positions`` end. ``direct_end_window_ms``: of that broker, see
+    core.transactions.decision_ledger; None for half messages of any age (a repeated rollback does no harm). Returns the half
+    messages that are left to the broker's check-back."""
     header = EndTransactionRequestHeader(
         producer_group=group,
         tran_state_table_offset=0,

@@ -119,12 +119,9 @@ class HalfSender(RowSender):
         ]
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Send all rows and wait until their half messages are stored. If it raises, those that are stored are in ``half_positions``, too.
-
-        Raises:
-            ConfigurationError: a row cannot be a message, or cannot be sent in a transaction.
-            NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
-        """
+        """Send all rows and wait until their half messages are stored. If it raises, those that are stored are in
+        ``half_positions``, too. Raises ConfigurationError (a row cannot be a message, or cannot be sent in a transaction),
+        NetworkError, RequestTimeout, RemoteError (not stored within ``retryTimeoutMs``)."""
         rows = self._messages_of(batch, partial(outgoing_rows, max_bytes=self._options.max_message_bytes))
         self._engine.run(self._send_all(rows))
         self.sent += len(rows)
@@ -156,11 +153,8 @@ class HalfSender(RowSender):
     async def store(
         self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, begun: PendingHalf | None, sent_ms: int
     ) -> tuple[Destination, HalfMessage]:
-        """Send a row until it is stored, after its first try did not store it or did not begin.
-
-        Raises:
-            NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
-        """
+        """Send a row until it is stored, after its first try did not store it or did not begin. Raises NetworkError,
+        RequestTimeout, RemoteError (not stored within ``retryTimeoutMs``)."""
         message = row.message
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
         pause_s = FIRST_PAUSE_S

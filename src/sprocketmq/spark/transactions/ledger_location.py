@@ -49,15 +49,9 @@ class LedgerLocation:
 
 
 async def find_ledger(api: RemotingApi, topic: str, *, create: bool) -> LedgerLocation:
-    """The location of the ledger ``topic``.
-
-    Args:
-        create: create it if there is none, and add placeholders to the other brokers; only when nothing can have been decided yet.
-
-    Raises:
-        NetworkError: its broker is unreachable; or there is no ledger, and ``create`` is false.
-        ConfigurationError: decisions are on more than one broker.
-    """
+    """The location of the ledger ``topic``. ``create``: create it if there is none, and add placeholders to the other brokers; only
+    when nothing can have been decided yet. Raises NetworkError: its broker is unreachable; or there is no ledger, and ``create``
+    is false. ConfigurationError: decisions are on more than one broker."""
     route = await api.route(topic)
     permissions = {} if route is None else {data.broker_name: data.perm for data in route.queue_datas}
     if not permissions and not create:
@@ -168,10 +162,8 @@ async def _add_placeholder(api: RemotingApi, topic: str, name: str, address: str
 
 
 async def _make_placeholder(api: RemotingApi, topic: str, name: str, address: str) -> bool:
-    """Make the topic at a broker a placeholder, if it is empty (law 2); return whether it is.
-
-    If the caller dies in between, the topic can still be read, and is checked again by the next caller.
-    """
+    """Make the topic at a broker a placeholder, if it is empty (law 2); return whether it is. If the caller dies in between, the
+    topic can still be read, and is checked again by the next caller."""
     await set_permission(api, address, topic, PERM_READ)
     await asyncio.sleep(_POLL_S)  # a broker dispatches a stored message to the consume queue a moment later
     if await api.max_offset(address, MessageQueue(topic, name, 0)):

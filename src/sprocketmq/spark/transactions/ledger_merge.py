@@ -42,15 +42,9 @@ class MergeResult:
 
 
 async def merge_ledger(responder: Responder, topic: str, into: str, leave: Collection[str] = ()) -> MergeResult:
-    """Copy the decisions of other brokers to the broker ``into``.
-
-    Args:
-        leave: queries whose decisions at other brokers are left out, where both decided the same batches.
-
-    Raises:
-        ConfigurationError: ``into`` has no ledger; or both decided a batch (law 1).
-        NetworkError, RequestTimeout, RemoteError: a broker is unreachable, or refuses.
-    """
+    """Copy the decisions of other brokers to the broker ``into``. ``leave``: queries whose decisions at other brokers are left out,
+    where both decided the same batches. Raises ConfigurationError: ``into`` has no ledger; or both decided a batch (law 1).
+    NetworkError, RequestTimeout, RemoteError: a broker is unreachable, or refuses."""
     api = responder.cluster.api
     route = await api.route(topic)
     brokers = ledger_brokers({} if route is None else {data.broker_name: data.perm for data in route.queue_datas})
@@ -101,11 +95,8 @@ class MergedDecisions:
         }
 
     def add_missing(self, other: DecisionLedger, name: str, leave: Collection[str]) -> list[Decision]:
-        """The decisions of the broker ``name`` that are missing (law 1).
-
-        Raises:
-            ConfigurationError: the broker decided a batch differently.
-        """
+        """The decisions of the broker ``name`` that are missing (law 1). Raises ConfigurationError (the broker decided a batch
+        differently)."""
         found = []
         for query, chain in other.decided().items():
             if query in leave:

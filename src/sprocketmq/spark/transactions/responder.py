@@ -66,13 +66,12 @@ def half_name(attempt: str, sequence: str, tried: str | None) -> str:
 def refuse_behind_proxy(cluster: Cluster, max_retry_ms: int | None = None) -> None:
     """Refuse a transactional write behind a proxy, before anything is sent.
 
-    A proxy answers SUCCESS to END_TRANSACTION, and passes it on only for a half message that a broker is checking, because it takes no note
-    of one that comes over remoting (SendMessageActivity, TransactionActivity, TransactionDataManager). So a row would appear with a check,
-    half a minute late. And at the next check nobody could find out whether it is there already (``visible_rows``).
+    A proxy answers SUCCESS to END_TRANSACTION, and passes it on only for a half message that a broker is checking, because it takes
+    no note of one that comes over remoting (SendMessageActivity, TransactionActivity, TransactionDataManager). So a row would
+    appear with a check, half a minute late. And at the next check nobody could find out whether it is there already
+    (``visible_rows``).
 
-    Raises:
-        ConfigurationError: it is a proxy.
-        NetworkError, RequestTimeout, RemoteError: no name server answers.
+    Raises ConfigurationError (it is a proxy), NetworkError, RequestTimeout, RemoteError (no name server answers).
     """
     try:
         cluster.run(cluster.api.cluster_info, max_retry_ms)
@@ -86,12 +85,8 @@ def refuse_behind_proxy(cluster: Cluster, max_retry_ms: int | None = None) -> No
 
 class Responder:
     """This process's member of the producer group: sends half messages, and answers check-backs from the ledger. Use :meth:`at`.
-
-    Attributes:
-        answers: counts the answers.
-        unsettled: the brokers where a driver waited in vain until decided rows were visible (``settling``), and since when rows may be
-            missing there, milliseconds since 1970.
-    """
+    ``answers``: counts the answers. ``unsettled``: the brokers where a driver waited in vain until decided rows were visible
+    (``settling``), and since when rows may be missing there, milliseconds since 1970."""
 
     shared: ClassVar[SharedClients[tuple[object, ...], Responder]] = SharedClients(drops=False)
 
@@ -226,10 +221,7 @@ class Responder:
 
     async def lifetime(self, address: str) -> HalfLifetime:
         """How long the broker at ``address`` keeps half messages that are not ended. Apache's defaults if this account may not ask.
-
-        Raises:
-            NetworkError, RequestTimeout: it does not answer now.
-        """
+        Raises NetworkError, RequestTimeout (it does not answer now)."""
         return HalfLifetime.of(await self._settings(address))
 
     async def _settings(self, address: str) -> dict[str, str]:

@@ -56,12 +56,8 @@ _EARLIER_MS: Final = 3_600_000
 
 
 class UncheckedHalfMessages(NamedTuple):
-    """Half messages that are left to a broker's check-back.
-
-    Attributes:
-        end: an offset of the broker's half queue; the half messages are before it.
-        since_ms: when the oldest of them was sent; 0 if unknown.
-    """
+    """Half messages that are left to a broker's check-back. ``end``: an offset of the broker's half queue; the half messages are
+    before it. ``since_ms``: when the oldest of them was sent; 0 if unknown."""
 
     end: int
     since_ms: int = 0
@@ -76,15 +72,9 @@ class _OpenRow:
 
 
 class Settling:
-    """Waits for the half messages of a responder's group on some brokers.
-
-    Args:
-        responder: answers check-backs meanwhile.
-        left: what is left at each broker, by its half queue.
-
-    Attributes:
-        resumed: how many half messages were put back that a broker had given up.
-    """
+    """Waits for the half messages of a responder's group on some brokers. ``responder``: answers check-backs meanwhile.
+    ``left``: what is left at each broker, by its half queue. ``resumed``: how many half messages were put back that a broker
+    had given up."""
 
     def __init__(self, responder: Responder, left: Mapping[MessageQueue, UncheckedHalfMessages]) -> None:
         self._unsettled = responder.unsettled
@@ -95,11 +85,7 @@ class Settling:
         return sum(broker.resumed for broker in self._brokers)
 
     async def wait(self, timeout_ms: int) -> list[str]:
-        """Wait until all are settled.
-
-        Returns:
-            The brokers that are not settled when ``timeout_ms`` is over.
-        """
+        """Wait until all are settled. Returns the brokers that are not settled when ``timeout_ms`` is over."""
         deadline_s = time.monotonic() + timeout_ms / 1000
         waiting = self._brokers
         while True:

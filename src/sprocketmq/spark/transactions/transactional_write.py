@@ -86,12 +86,8 @@ class TransactionalTaskResult(WriterCommitMessage):
 
 
 class TransactionalWrite:
-    """A transactional write, in a task or in the driver. Picklable.
-
-    Args:
-        options: of the sink; ``group`` and ``ledger_topic`` are given.
-        streaming: whether Spark numbers the batches of this write.
-    """
+    """A transactional write, in a task or in the driver. Picklable. ``options``: of the sink; ``group`` and ``ledger_topic`` are
+    given. ``streaming``: whether Spark numbers the batches of this write."""
 
     def __init__(self, options: SinkOptions, streaming: bool) -> None:
         self._options = options
@@ -176,12 +172,8 @@ class TransactionalWrite:
     # -- driver ----------------------------------------------------------------------------------------------------------------
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], what: str) -> None:
-        """Decide the batch and make its rows visible.
-
-        Raises:
-            NetworkError, RequestTimeout, RemoteError: the ledger cannot be written or read; Spark runs the batch again.
-            ConfigurationError: the batch must not be written; the message says why.
-        """
+        """Decide the batch and make its rows visible. Raises NetworkError, RequestTimeout, RemoteError: the ledger cannot be
+        written or read; Spark runs the batch again. ConfigurationError: the batch must not be written; the message says why."""
         tasks = [message for message in messages if isinstance(message, TransactionalTaskResult)]
         if not tasks:
             return

@@ -47,11 +47,8 @@ class VisibleRows:
         self._entered: dict[str, tuple[int, float]] = {}
 
     async def has(self, half: MessageExt) -> bool | None:
-        """Whether the row of ``half``, as in a check-back, is visible; None if unknown.
-
-        Raises:
-            NetworkError, RequestTimeout, RemoteError: the broker does not answer now; it will check again.
-        """
+        """Whether the row of ``half``, as in a check-back, is visible; None if unknown. Raises NetworkError, RequestTimeout,
+        RemoteError: the broker does not answer now; it will check again."""
         broker_name = half.broker_name
         queue = MessageQueue(HALF_TOPIC, broker_name, 0)
         address = await self._cluster.address(queue) if broker_name else half.store_host
@@ -59,11 +56,8 @@ class VisibleRows:
         return await self.is_visible(address, half.topic, half.message_id, half.born_timestamp_ms)
 
     async def is_visible(self, address: str, topic: str, key: str, born_ms: int) -> bool | None:
-        """Whether the index of the broker at ``address`` has a row with that unique key; None if unknown.
-
-        Raises:
-            NetworkError, RequestTimeout, RemoteError: the broker does not answer now.
-        """
+        """Whether the index of the broker at ``address`` has a row with that unique key; None if unknown. Raises NetworkError,
+        RequestTimeout, RemoteError (the broker does not answer now)."""
         return await self._asked(address, topic, key, max(0, born_ms - _EARLIER_MS))
 
     async def can_tell(self, address: str, topic: str) -> bool:

@@ -65,13 +65,8 @@ class _StartedProducer:
 
 class MessageSender(RowSender):
     """Sends the rows of one task. Tasks of one process share their producers: Spark uses its workers again for later batches.
-
-    Args:
-        options: of the sink.
-        task_id: (query id, batch id, partition) for the marks of each message, by which a reader recognizes a repetition; None for no
-            marks.
-        replay_id: of a replay of dead letters (mode replay).
-    """
+    ``options``: of the sink. ``task_id``: (query id, batch id, partition) for the marks of each message, by which a reader
+    recognizes a repetition; None for no marks. ``replay_id``: of a replay of dead letters (mode replay)."""
 
     producers: ClassVar[SharedClients[tuple[object, ...], _StartedProducer]] = SharedClients()
 
@@ -94,12 +89,8 @@ class MessageSender(RowSender):
         self._max_column_body_bytes = min(_BATCH_BYTES // 2, options.max_message_bytes, options.compress_from_bytes - 1)
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Send all rows and wait until they are stored.
-
-        Raises:
-            ConfigurationError: a row cannot be a message.
-            NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
-        """
+        """Send all rows and wait until they are stored. Raises ConfigurationError (a row cannot be a message), NetworkError,
+        RequestTimeout, RemoteError (not stored within ``retryTimeoutMs``)."""
         if (elements := self._elements(batch)) is not None:
             self._engine.run(self._send_elements(elements))
             self.sent += batch.num_rows

@@ -44,11 +44,7 @@ _TOPIC_CHARACTERS: Final = 255
 
 class RefusedRows:
     """The refused rows of one task. Called with each row; ``send_dead_letters`` is called when the rows of a batch are sent.
-
-    Args:
-        options: of the sink.
-        task_id: of this task, if its rows have ids.
-    """
+    ``options``: of the sink. ``task_id``: of this task, if its rows have ids."""
 
     def __init__(self, options: SinkOptions, task_id: TaskId | None = None) -> None:
         self._options, self._task_id = options, task_id

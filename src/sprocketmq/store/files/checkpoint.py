@@ -123,11 +123,8 @@ class Checkpoint:
         return max(0, min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _SAFETY_MS)
 
     def load(self) -> None:
-        """Read the file. If it is missing or short, nothing is known.
-
-        Raises:
-            StoreCorrupt: something is there that cannot be read.
-        """
+        """Read the file. If it is missing or short, nothing is known. Raises StoreCorrupt (something is there that cannot be
+        read)."""
         if self.path is None or not os.path.exists(self.path):
             return
         try:
@@ -158,11 +155,8 @@ class Checkpoint:
         self.is_ours = _STAMP.read(raw) == (self.physic_msg_timestamp, self.logics_msg_timestamp)
 
     def save(self) -> None:
-        """Write and sync, in place: the length never changes and each value is valid on its own.
-
-        Raises:
-            StoreNotWritable: the disk reported an error.
-        """
+        """Write and sync, in place: the length never changes and each value is valid on its own. Raises StoreNotWritable (the disk
+        reported an error)."""
         if self.path is None:
             return
         try:
@@ -206,13 +200,8 @@ class Checkpoint:
         self.durable_offset = self.index_mark = self.queue_totals = self.log_begin = self.sum_of_queue_begins = None
 
     def raise_index_timestamp(self, store_timestamp_ms: int) -> None:
-        """Raise the third timestamp before an index file gets an entry of a record that was stored then (law 3).
-
-        Nothing is synced, because law 3 is about kills.
-
-        Raises:
-            StoreNotWritable: the disk reported an error.
-        """
+        """Raise the third timestamp before an index file gets an entry of a record that was stored then (law 3). Nothing is synced,
+        because law 3 is about kills. Raises StoreNotWritable (the disk reported an error)."""
         if store_timestamp_ms <= self.index_msg_timestamp or self.path is None:
             return
         try:

@@ -39,11 +39,8 @@ _can_populate = sys.platform.startswith("linux")
 
 
 def write_all(fd: int, data: bytes | bytearray | memoryview, at: int) -> None:
-    """Write all of ``data`` at a position. If the disk becomes full, a part is written before the error.
-
-    Raises:
-        OSError: as for ``os.write``.
-    """
+    """Write all of ``data`` at a position. If the disk becomes full, a part is written before the error. Raises OSError (as for
+    ``os.write``)."""
     os.lseek(fd, at, os.SEEK_SET)
     left = memoryview(data)
     while left:
@@ -51,14 +48,9 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, at: int) -> None:
 
 
 def write_zeros(path: str, begin: int, end: int, piece_bytes: int) -> int:
-    """Write zeros between two positions of an existing file. Returns where they end; before ``end`` if the disk had space only for a part.
-
-    Args:
-        piece_bytes: at most so many with one write, MOST_PIECE_BYTES at the most. With any change the disk gets the whole piece.
-
-    Raises:
-        OSError: there was no space at all, or the file is gone.
-    """
+    """Write zeros between two positions of an existing file. Returns where they end; before ``end`` if the disk had space only for
+    a part. ``piece_bytes``: at most so many with one write, MOST_PIECE_BYTES at the most. With any change the disk gets the
+    whole piece. Raises OSError (there was no space at all, or the file is gone)."""
     fd = os.open(path, os.O_RDWR | _BINARY)
     at = begin
     try:
@@ -74,11 +66,8 @@ def write_zeros(path: str, begin: int, end: int, piece_bytes: int) -> int:
 
 
 def allow_writes(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
-    """Make sure that the pages of a mapped file between two positions can be written. Their content stays as it is.
-
-    Raises:
-        OSError: there is no space for them.
-    """
+    """Make sure that the pages of a mapped file between two positions can be written. Their content stays as it is. Raises OSError
+    (there is no space for them)."""
     begin -= begin % PAGE_BYTES
     if end <= begin:
         return

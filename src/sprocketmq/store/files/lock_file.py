@@ -49,12 +49,7 @@ class LockFile:
         self.was_ours = False  # no Java broker has held it since ours did; known after ``acquire``
 
     def acquire(self) -> None:
-        """Take the lock.
-
-        Raises:
-            StoreLocked: another broker holds it.
-            StoreNotWritable: the lock file cannot be made.
-        """
+        """Take the lock. Raises StoreLocked (another broker holds it), StoreNotWritable (the lock file cannot be made)."""
         with _held_lock:
             if self._path in _held:
                 raise self._locked()

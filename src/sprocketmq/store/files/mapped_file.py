@@ -59,11 +59,8 @@ def not_writable(path: str, error: OSError) -> StoreNotWritable:
 
 
 def create_sparse(path: str, size_bytes: int) -> None:
-    """Create a file, or extend one, to its full length without taking disk space for it.
-
-    Raises:
-        StoreNotWritable: no space or no permission.
-    """
+    """Create a file, or extend one, to its full length without taking disk space for it. Raises StoreNotWritable (no space or no
+    permission)."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644)
         try:
@@ -107,11 +104,7 @@ def sync_directory(path: str) -> None:
 
 def make_directories(path: str) -> None:
     """Create a folder and those above it, and sync each name. POSIX promises no order: a synced file in a folder whose own name was
-    never synced may be gone after a power cut.
-
-    Raises:
-        OSError: as ``os.makedirs``.
-    """
+    never synced may be gone after a power cut. Raises OSError (as ``os.makedirs``)."""
     missing, folder = [], os.path.abspath(path)
     while not os.path.isdir(folder) and folder != os.path.dirname(folder):
         missing.append(folder)
@@ -177,19 +170,13 @@ class StoreFile:
         return self.readable
 
     def ensure_space(self, at: int, end: int) -> None:
-        """Reserve the space between the positions ``at`` and ``end``. Everything at and behind ``at`` may be overwritten with zeros.
-
-        Raises:
-            StoreNotWritable: the disk is full.
-        """
+        """Reserve the space between the positions ``at`` and ``end``. Everything at and behind ``at`` may be overwritten with
+        zeros. Raises StoreNotWritable (the disk is full)."""
         raise NotImplementedError
 
     def overwrite(self, at: int, content: bytes) -> None:
-        """Overwrite existing bytes, before ``room`` or in an old file that may be sparse.
-
-        Raises:
-            StoreNotWritable: the disk is full.
-        """
+        """Overwrite existing bytes, before ``room`` or in an old file that may be sparse. Raises StoreNotWritable (the disk is
+        full)."""
         self.view[at : at + len(content)] = content
 
     def zero_from(self, at: int) -> None:
@@ -361,11 +348,8 @@ class MappedFile(StoreFile):
             raise not_writable(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
     def take_room(self, begin: int, end: int) -> None:
-        """Move ``room`` from ``begin`` to ``end``, after zeros were written between them.
-
-        Raises:
-            StoreNotWritable: the pages have no space nevertheless (``disk_space`` explains this).
-        """
+        """Move ``room`` from ``begin`` to ``end``, after zeros were written between them. Raises StoreNotWritable: the pages have
+        no space nevertheless (``disk_space`` explains this)."""
         try:
             allow_writes_at_ends(self._mapping(), self.path, begin, end)
         except OSError as error:

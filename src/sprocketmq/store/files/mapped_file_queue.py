@@ -60,11 +60,8 @@ class MappedFileQueue:
     def load(self) -> None:
         """Find the existing files.
 
-        A file that is missing, has another length or is none is in ``faults``; what stands in ``files`` for it reads as zeros. Nothing is
-        changed until ``repair``.
-
-        Raises:
-            StoreCorrupt: no file has the expected length, or the names do not fit it.
+        A file that is missing, has another length or is none is in ``faults``; what stands in ``files`` for it reads as zeros.
+        Nothing is changed until ``repair``. Raises StoreCorrupt (no file has the expected length, or the names do not fit it).
         """
         if self.directory is None or not os.path.isdir(self.directory):
             return
@@ -90,11 +87,8 @@ class MappedFileQueue:
             self.files.append(part if length is not None and 0 <= length < size else MemoryFile(path, start, size))
 
     def load_whole(self) -> None:
-        """``load``, and ``repair`` of a last file that is short.
-
-        Raises:
-            StoreCorrupt: another file is missing or damaged, or as for ``load``.
-        """
+        """``load``, and ``repair`` of a last file that is short. Raises StoreCorrupt (another file is missing or damaged, or as for
+        ``load``)."""
         self.load()
         for start, what in self.faults.items():
             if start != self.files[-1].start or not isinstance(self.files[-1], MappedFile):
@@ -117,11 +111,8 @@ class MappedFileQueue:
                 )
 
     def repair(self) -> None:
-        """Give files that are missing or short their full length, with zeros. A crash leaves the last one so.
-
-        Raises:
-            StoreNotWritable: no space, no permission, or something else has the name.
-        """
+        """Give files that are missing or short their full length, with zeros. A crash leaves the last one so. Raises
+        StoreNotWritable (no space, no permission, or something else has the name)."""
         for start in self.faults:
             file = self.file_at(start)
             assert file is not None
@@ -144,11 +135,8 @@ class MappedFileQueue:
         return self.files[index] if 0 <= index < len(self.files) else None
 
     def create_file(self, start: int) -> StoreFile:
-        """Add the file that begins at ``start``: the next one, or the first of all.
-
-        Raises:
-            StoreNotWritable: no space or no permission.
-        """
+        """Add the file that begins at ``start``: the next one, or the first of all. Raises StoreNotWritable (no space or no
+        permission)."""
         name = f"{start:020d}"
         file: StoreFile
         if self.directory is None:

@@ -58,16 +58,9 @@ def _identity(file: int | str) -> bytes:
 
 
 class MappedProgress:
-    """Numbers at a place of a file.
-
-    Args:
-        path: the file, created with the first save; with None nothing is stored.
-        at: place in its first 4096 bytes, a multiple of 8.
-
-    Attributes:
-        count: how many numbers were saved; each of them can be changed alone.
-        differs: the two copies of a loaded number were different.
-    """
+    """Numbers at a place of a file. ``path``: the file, created with the first save; with None nothing is stored. ``at``: place in
+    its first 4096 bytes, a multiple of 8. ``count``: how many numbers were saved; each of them can be changed alone.
+    ``differs``: the two copies of a loaded number were different."""
 
     def __init__(self, path: str | None, at: int = 0) -> None:
         self.path = path if boot_mark() is not None else None
@@ -98,11 +91,8 @@ class MappedProgress:
         return tuple(map(min, once, again))
 
     def save(self, numbers: Sequence[int]) -> None:
-        """Write all numbers to the page cache, so that they survive a kill.
-
-        Raises:
-            StoreNotWritable: the disk reported an error.
-        """
+        """Write all numbers to the page cache, so that they survive a kill. Raises StoreNotWritable (the disk reported an
+        error)."""
         if self.path is None:
             return
         if self._map is None:

@@ -21,11 +21,8 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 def map_file(fd: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
-    """Map the first ``size_bytes`` of an open file, shared with other mappings of it; ``fd`` may be closed afterwards.
-
-    Raises:
-        OSError: the file is shorter or may not be mapped in this way, or the address space is full.
-    """
+    """Map the first ``size_bytes`` of an open file, shared with other mappings of it; ``fd`` may be closed afterwards. Raises
+    OSError (the file is shorter or may not be mapped in this way, or the address space is full)."""
     access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
     if sys.version_info >= (3, 13) and sys.platform != "win32":  # Windows knows no trackfd
         return mmap.mmap(fd, size_bytes, access=access, trackfd=False)

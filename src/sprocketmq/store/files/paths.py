@@ -17,12 +17,8 @@ _MAX_NAME_BYTES = 255  # NAME_MAX of every usual file system
 
 
 def path_below(folder: str | os.PathLike[str], *names: str) -> str:
-    """``folder/name/name``: each name is one step down and nothing else.
-
-    Raises:
-        ConfigurationError: a name is empty, ``.``, ``..`` or longer than 255 bytes, has a separator, a drive, a control character, or is
-            not text that can be encoded.
-    """
+    """``folder/name/name``: each name is one step down and nothing else. Raises ConfigurationError: a name is empty, ``.``, ``..``
+    or longer than 255 bytes, has a separator, a drive, a control character, or is not text that can be encoded."""
     for name in names:
         problem = _problem(name)
         if problem is not None:
@@ -36,11 +32,8 @@ def is_folder_name(name: str) -> bool:
 
 
 def remove_below(folder: str | os.PathLike[str], name: str) -> None:
-    """Delete ``folder/name`` with its content, if it exists. Of a link, only the link itself is removed.
-
-    Raises:
-        ConfigurationError: as :func:`path_below`; nothing was deleted.
-    """
+    """Delete ``folder/name`` with its content, if it exists. Of a link, only the link itself is removed. Raises ConfigurationError:
+    as :func:`path_below`; nothing was deleted."""
     path = path_below(folder, name)
     if os.path.islink(path):
         os.unlink(path)

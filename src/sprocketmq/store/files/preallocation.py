@@ -35,11 +35,8 @@ _FROM_BYTES = 1 << 16
 
 
 class Preallocator:
-    """Belongs to the thread that writes the log; its own thread is started with the first step.
-
-    Attributes:
-        flush_bytes: how many bytes a flush writes at present; the flush thread sets it (``flushed``).
-    """
+    """Belongs to the thread that writes the log; its own thread is started with the first step. ``flush_bytes``: how many bytes a
+    flush writes at present; the flush thread sets it (``flushed``)."""
 
     def __init__(self) -> None:
         self.flush_bytes = 0
@@ -48,10 +45,7 @@ class Preallocator:
 
     def ensure(self, file: StoreFile, at: int, end: int) -> None:
         """Like ``file.ensure_space``: use the space that the thread has reserved, or reserve it now. Then start the next step.
-
-        Raises:
-            StoreNotWritable: the disk is full.
-        """
+        Raises StoreNotWritable (the disk is full)."""
         self._take()
         file.ensure_space(at, end)
         begin = file.room

@@ -116,20 +116,12 @@ class IndexFile:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Create the file with its full length, sparse.
-
-        Raises:
-            StoreNotWritable: no space or no permission.
-        """
+        """Create the file with its full length, sparse. Raises StoreNotWritable (no space or no permission)."""
         if self.path is not None:
             create_sparse(self.path, self.size_bytes)
 
     def load(self) -> None:
-        """Read the header.
-
-        Raises:
-            StoreCorrupt: the file's length is not that of the configured numbers of slots and entries.
-        """
+        """Read the header. Raises StoreCorrupt (the file's length is not that of the configured numbers of slots and entries)."""
         assert self.path is not None
         length = os.path.getsize(self.path)
         if length != self.size_bytes:
@@ -198,11 +190,7 @@ class IndexFile:
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
     def put(self, hashes: Ints, physical_offsets: Ints, store_timestamps: Ints) -> int:
-        """Add entries in this order. Returns how many had room.
-
-        Raises:
-            StoreNotWritable: no space; nothing was added.
-        """
+        """Add entries in this order. Returns how many had room. Raises StoreNotWritable: no space; nothing was added."""
         import numpy as np
 
         header = self.header
@@ -283,15 +271,9 @@ class IndexFile:
             raise not_writable(self.path, error) from error
 
     def repair(self, log_end: int, durable_count: int | None = None) -> None:
-        """After a crash: keep the sound entries that point before ``log_end``, and compute the slots from them.
-
-        Args:
-            log_end: physical offset of the log's end.
-            durable_count: indexCount of the entries that are certainly on the disk; None = the header's.
-
-        Raises:
-            StoreNotWritable: no space.
-        """
+        """After a crash: keep the sound entries that point before ``log_end``, and compute the slots from them. ``log_end``:
+        physical offset of the log's end. ``durable_count``: indexCount of the entries that are certainly on the disk; None = the
+        header's. Raises StoreNotWritable (no space)."""
         import numpy as np
 
         slots, entries = self._arrays()
@@ -330,11 +312,7 @@ class IndexFile:
         self._count(header._replace(used_slot_count=used_slot_count))
 
     def sync(self) -> None:
-        """Flush thread: write everything to the disk that the header counts now.
-
-        Raises:
-            OSError: the disk reported an error.
-        """
+        """Flush thread: write everything to the disk that the header counts now. Raises OSError (the disk reported an error)."""
         changes = self.changes
         if self.path is None or changes == self.synced_changes:
             return

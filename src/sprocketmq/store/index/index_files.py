@@ -39,11 +39,7 @@ def index_text(topic: str, key: str, index_type: str = "") -> str:
 
 
 class IndexFiles:
-    """The files of the index; ``files`` has them from old to new.
-
-    Args:
-        directory: the ``index`` folder; None = in memory.
-    """
+    """The files of the index; ``files`` has them from old to new. ``directory``: the ``index`` folder; None = in memory."""
 
     def __init__(self, directory: str | None, config: StoreConfig, *, read_only: bool = False) -> None:
         self.directory, self.read_only = directory, read_only
@@ -59,15 +55,8 @@ class IndexFiles:
         self._pending: tuple[Ints, Ints, Ints] | None = None
 
     def load(self, *, clean_stop: bool = True, durable: IndexProgress | None = None) -> None:
-        """Find the existing files.
-
-        Args:
-            clean_stop: the headers are true.
-            durable: after a crash, how much of the index is on the disk; None = as much as the headers say.
-
-        Raises:
-            StoreCorrupt: a file has a wrong length.
-        """
+        """Find the existing files. ``clean_stop``: the headers are true. ``durable``: after a crash, how much of the index is on
+        the disk; None = as much as the headers say. Raises StoreCorrupt (a file has a wrong length)."""
         if self.directory is None or not os.path.isdir(self.directory):
             return
         for name in sorted(os.listdir(self.directory)):
@@ -88,10 +77,7 @@ class IndexFiles:
 
     def make_ready(self, log_end: int) -> None:
         """Before the first use: remove entries that point behind the log, and after a crash those that may not be on the disk.
-
-        Raises:
-            StoreNotWritable: no space.
-        """
+        Raises StoreNotWritable (no space)."""
         if self.read_only:
             return
         kept = []
@@ -131,11 +117,8 @@ class IndexFiles:
         return self.files[-1].header.end_physical_offset if self.files else -1
 
     def put(self, hashes: Ints, physical_offsets: Ints, store_timestamps: Ints) -> None:
-        """Add entries in this order, and create files when they are full.
-
-        Raises:
-            StoreNotWritable: no space. ``put_pending`` adds the rest; it must be called before any other entry is added.
-        """
+        """Add entries in this order, and create files when they are full. Raises StoreNotWritable: no space. ``put_pending`` adds
+        the rest; it must be called before any other entry is added."""
         self._pending = hashes, physical_offsets, store_timestamps
         self.put_pending()
 
@@ -213,11 +196,7 @@ class IndexFiles:
         return self._new_names or any(file.changes != file.synced_changes for file in list(self.files))
 
     def sync(self) -> None:
-        """Flush thread: write all entries so far to the disk.
-
-        Raises:
-            OSError: the disk reported an error.
-        """
+        """Flush thread: write all entries so far to the disk. Raises OSError (the disk reported an error)."""
         new_names, self._new_names = self._new_names, False  # before the sync: a file created from now on sets it again
         try:
             for file in list(self.files):

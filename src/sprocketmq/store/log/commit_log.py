@@ -32,12 +32,8 @@ _NO_VIEW = memoryview(b"")
 
 
 class Damages:
-    """Damage that was found in a log.
-
-    Attributes:
-        ranges: where no valid record begins, and where the next one does.
-        bodies: records whose body has a wrong checksum, and that are right otherwise. They are delivered, as by Apache.
-    """
+    """Damage that was found in a log. ``ranges``: where no valid record begins, and where the next one does. ``bodies``: records
+    whose body has a wrong checksum, and that are right otherwise. They are delivered, as by Apache."""
 
     def __init__(self) -> None:
         self.ranges: dict[int, int] = {}
@@ -89,12 +85,8 @@ class CommitLog:
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
     def reserve(self, size_bytes: int) -> int:
-        """Make room for ``size_bytes`` in one piece. Returns the physical offset at which they will begin.
-
-        Raises:
-            ConfigurationError: they do not fit into a file.
-            StoreNotWritable: there is no space; nothing has changed.
-        """
+        """Make room for ``size_bytes`` in one piece. Returns the physical offset at which they will begin. Raises
+        ConfigurationError: they do not fit into a file. StoreNotWritable: there is no space; nothing has changed."""
         if self.at + size_bytes > self.room:
             self._make_room(size_bytes)
         return self.start + self.at
@@ -137,11 +129,7 @@ class CommitLog:
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
     def slice(self, physical_offset: int, size_bytes: int) -> memoryview:
-        """A read-only view of a range.
-
-        Raises:
-            StoreCorrupt: the range is not inside the log, so a queue entry is wrong.
-        """
+        """A read-only view of a range. Raises StoreCorrupt (the range is not inside the log, so a queue entry is wrong)."""
         file = self.files.file_at(physical_offset)
         if file is None or physical_offset + size_bytes > self.start + self.at:
             raise StoreCorrupt(
@@ -161,11 +149,8 @@ class CommitLog:
         return file.readable[at:end] if at < end else None
 
     def part_at(self, physical_offset: int, log_end: int) -> tuple[memoryview, int, int]:
-        """The file that contains ``physical_offset``: a read-only view, the offset at which it begins, and the end of what is written.
-
-        Raises:
-            StoreCorrupt: as :meth:`slice`.
-        """
+        """The file that contains ``physical_offset``: a read-only view, the offset at which it begins, and the end of what is
+        written. Raises StoreCorrupt (as :meth:`slice`)."""
         file = self.files.file_at(physical_offset)
         if file is None or physical_offset >= log_end:
             self.slice(physical_offset, 1)
@@ -173,11 +158,8 @@ class CommitLog:
         return file.readable, file.start, min(file.start + file.size_bytes, log_end)
 
     def view_at(self, physical_offset: int, *, check_crc: bool = True, limit: int | None = None) -> RecordView | None:
-        """The valid record that begins at ``physical_offset``; None if none does.
-
-        ``limit`` is the offset before which the record must end; default: the end of the log. Recovery, which looks for that end, passes a
-        larger one.
-        """
+        """The valid record that begins at ``physical_offset``; None if none does. ``limit`` is the offset before which the record
+        must end; default: the end of the log. Recovery, which looks for that end, passes a larger one."""
         file = self.files.file_at(physical_offset)
         if limit is None:
             limit = self.max_offset
@@ -346,10 +328,8 @@ class CommitLog:
         return any(file.data[self.at : self.at + 64])
 
     def has_records_after_end(self) -> bool:
-        """Whether something else than zeros directly follows the end, or is at the beginning of a later file.
-
-        A later file without a record exists if the disk was full after its creation (``_roll``). The log continues there.
-        """
+        """Whether something else than zeros directly follows the end, or is at the beginning of a later file. A later file without
+        a record exists if the disk was full after its creation (``_roll``). The log continues there."""
         file = self.files.file_at(self.max_offset)
         if file is None:
             return False

@@ -136,11 +136,7 @@ class PropertyColumns:
 
 
 class PropertyTexts:
-    """The property texts of all records of a batch.
-
-    Attributes:
-        spaces: how many spaces each has.
-    """
+    """The property texts of all records of a batch. ``spaces``: how many spaces each has."""
 
     def __init__(self, batch: RecordBatch) -> None:
         lengths, places = batch.properties_bytes, batch.properties_at
@@ -159,10 +155,8 @@ class PropertyTexts:
             self.spaces = np.bincount(self._ends.searchsorted(spaces, "right"), minlength=len(batch))
 
     def columns(self, count: int) -> Iterator[PropertyColumns]:
-        """Of the first ``count`` records: ASCII apart from other texts, and not too many bytes at once.
-
-        Take the hashes of each before the next is requested, because they share their memory.
-        """
+        """Of the first ``count`` records: ASCII apart from other texts, and not too many bytes at once. Take the hashes of each
+        before the next is requested, because they share their memory."""
         # New pages for each batch would cost more than the sums.
         try:
             memory = _spare_memory.pop()

@@ -98,11 +98,8 @@ class ConsumeQueue:
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
     def make_room(self) -> None:
-        """Map the last file, or a new one, and reserve space for the next unit.
-
-        Raises:
-            StoreNotWritable: no space; the queue is unchanged.
-        """
+        """Map the last file, or a new one, and reserve space for the next unit. Raises StoreNotWritable: no space; the queue is
+        unchanged."""
         position = self.max_offset * UNIT_SIZE_BYTES
         file = self.files.file_at(position)
         if file is None:
@@ -124,11 +121,7 @@ class ConsumeQueue:
         self.max_offset += 1
 
     def put_all(self, units: bytes) -> None:
-        """Append many units, all or none.
-
-        Raises:
-            StoreNotWritable: no space; the queue is unchanged.
-        """
+        """Append many units, all or none. Raises StoreNotWritable: no space; the queue is unchanged."""
         begin, done = self.max_offset, 0
         try:
             while done < len(units):
@@ -146,10 +139,8 @@ class ConsumeQueue:
             raise
 
     def put_at(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
-        """Recovery: write the unit of ``queue_offset`` as its record says, unless it is right already.
-
-        Returns False, and writes nothing, if units between max_offset and ``queue_offset`` are missing (the queue lost its tail).
-        """
+        """Recovery: write the unit of ``queue_offset`` as its record says, unless it is right already. Returns False, and writes
+        nothing, if units between max_offset and ``queue_offset`` are missing (the queue lost its tail)."""
         if not self.files.files:
             self._create_first(queue_offset)
             self.min_offset = self.max_offset = self.flushed_offset = queue_offset
@@ -247,10 +238,8 @@ class ConsumeQueue:
         return physical_offset, size_bytes, tags_code
 
     def first_from(self, physical_offset: int, low: int | None = None) -> int:
-        """First offset whose record lies at or behind ``physical_offset``; max_offset if there is none.
-
-        The search uses the middle one of three neighbours, so one entry with a flipped bit does not mislead it.
-        """
+        """First offset whose record lies at or behind ``physical_offset``; max_offset if there is none. The search uses the middle
+        one of three neighbours, so one entry with a flipped bit does not mislead it."""
         first = low = self.min_offset if low is None else low
         high = self.max_offset
 
@@ -310,10 +299,8 @@ class ConsumeQueue:
 
 
 def _count_units(file: StoreFile) -> int:
-    """Count the valid units at the front of a file (a valid unit has size > 0): the first page, then binary search.
-
-    Everything behind the last unit is zero (law 3). If it is not, bits were flipped, and the last unit that is not zero counts.
-    """
+    """Count the valid units at the front of a file (a valid unit has size > 0): the first page, then binary search. Everything
+    behind the last unit is zero (law 3). If it is not, bits were flipped, and the last unit that is not zero counts."""
     head = file.read(0, min(_HEAD_UNITS * UNIT_SIZE_BYTES, file.size_bytes))
     count = len(head) // UNIT_SIZE_BYTES
     for index, (physical_offset, size_bytes, _) in enumerate(UNIT.iter_unpack(head)):

@@ -82,11 +82,7 @@ def _end_of_units(file: StoreFile) -> int:
 
 
 class ConsumeQueueExtTable:
-    """The extensions of all queues.
-
-    Args:
-        directory: the ``consumequeue_ext`` folder; None = in memory.
-    """
+    """The extensions of all queues. ``directory``: the ``consumequeue_ext`` folder; None = in memory."""
 
     def __init__(self, directory: str | None, file_size_bytes: int) -> None:
         self._directory, self._file_size_bytes = directory, file_size_bytes

@@ -28,10 +28,7 @@ _ENOUGH_MAPPINGS = 16_384  # Linux allows 65,530 mappings to a process by defaul
 
 class ConsumeQueueTable:
     """All consume queues. The append path reads ``queues`` directly; queues are added and removed only by these methods.
-
-    Args:
-        directory: the ``consumequeue`` folder; None = in memory.
-    """
+    ``directory``: the ``consumequeue`` folder; None = in memory."""
 
     def __init__(self, directory: str | None, config: StoreConfig, *, read_only: bool = False) -> None:
         self.directory, self.read_only = directory, read_only
@@ -43,11 +40,8 @@ class ConsumeQueueTable:
         self.empty_folders: list[tuple[str, int]] = []  # found by ``load``
 
     def open(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue, created if it does not exist yet.
-
-        Raises:
-            ConfigurationError: the topic cannot be the name of a folder. The broker checks names first; this is the last check.
-        """
+        """The queue, created if it does not exist yet. Raises ConfigurationError: the topic cannot be the name of a folder. The
+        broker checks names first; this is the last check."""
         queue = self.queues.get((topic, queue_id))
         if queue is None:
             if not is_folder_name(topic) or queue_id < 0:
@@ -79,11 +73,7 @@ class ConsumeQueueTable:
         return ConsumeQueue(topic, queue_id, files, self.budget)
 
     def load(self) -> None:
-        """Open what the directory holds.
-
-        Raises:
-            StoreCorrupt: a file has a wrong length or name.
-        """
+        """Open what the directory holds. Raises StoreCorrupt (a file has a wrong length or name)."""
         if self.directory is None or not os.path.isdir(self.directory):
             return
         for topic in sorted(os.listdir(self.directory)):

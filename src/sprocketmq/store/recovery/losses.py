@@ -111,12 +111,8 @@ def lost_messages(queues: ConsumeQueueTable, begin: int, end: int) -> dict[Key, 
 
 
 def lost_entries(totals: tuple[int, int, int], found: tuple[int, int]) -> str | None:
-    """What the queues have fewer than the checkpoint says; None if it is all there.
-
-    Args:
-        totals: of the checkpoint: (end of the log, queues with entries, sum of their ends).
-        found: the last two, of the entries before that end.
-    """
+    """What the queues have fewer than the checkpoint says; None if it is all there. ``totals``: of the checkpoint: (end of the log,
+    queues with entries, sum of their ends). ``found``: the last two, of the entries before that end."""
     end, *wanted = totals
     if found[0] >= wanted[0] and found[1] >= wanted[1]:
         return None

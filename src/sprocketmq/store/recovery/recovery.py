@@ -177,10 +177,8 @@ class Recovery:
             )
 
     def _delete_resurrected_queues(self) -> None:
-        """Delete queues of deleted topics that are there again because a power cut undid the removal of their files.
-
-        A queue that has an entry of the topic that was created again is kept; the scan corrects it.
-        """
+        """Delete queues of deleted topics that are there again because a power cut undid the removal of their files. A queue that
+        has an entry of the topic that was created again is kept; the scan corrects it."""
         gone = []
         for (topic, queue_id), queue in self._queues.queues.items():
             end = self._deleted_topics.get(topic)
@@ -284,10 +282,9 @@ class Recovery:
         return log.min_offset
 
     def _begin_by_time(self, file_start: int) -> int:
-        """The first record in a file that was stored within a minute of the checkpoint, as the queues know it; else the file's start.
-
-        Apache syncs all its queues once a minute, so the entries of older records are on the disk whatever the crash was.
-        """
+        """The first record in a file that was stored within a minute of the checkpoint, as the queues know it; else the file's
+        start. Apache syncs all its queues once a minute, so the entries of older records are on the disk whatever the crash
+        was."""
         since_ms = self._checkpoint.min_timestamp_ms - _THOROUGH_INTERVAL_MS
         queues = list(self._queues.queues.values())
         if len(queues) > _MANY_QUEUES:

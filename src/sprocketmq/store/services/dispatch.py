@@ -75,12 +75,9 @@ class Dispatcher:
         return self._log.max_offset - max(self._offset, self._log.min_offset) or int(self._index.has_pending)
 
     def dispatch(self, max_records: int) -> int:
-        """Index up to ``max_records`` records, fewer if they have many keys (law 2), but at least one. Returns how many; 0 = none are left.
-
-        Raises:
-            StoreNotWritable: the disk is full; the next call continues where this one stopped.
-            StoreCorrupt: an index file cannot be used.
-        """
+        """Index up to ``max_records`` records, fewer if they have many keys (law 2), but at least one. Returns how many; 0 = none
+        are left. Raises StoreNotWritable: the disk is full; the next call continues where this one stopped. StoreCorrupt: an
+        index file cannot be used."""
         log = self._log
         self.make_ready()
         if self._offset is None:
@@ -136,11 +133,7 @@ class Dispatcher:
         return self._index.slot_count, self._index.entry_limit
 
     def sync(self) -> None:
-        """Flush thread: write the index to the disk.
-
-        Raises:
-            OSError: the disk reported an error.
-        """
+        """Flush thread: write the index to the disk. Raises OSError (the disk reported an error)."""
         self._index.sync()
 
     def _offset_after_gap(self, at: int, file_end: int, end: int) -> int:

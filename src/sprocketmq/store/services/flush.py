@@ -133,11 +133,7 @@ class Flusher:
         return future
 
     def flush(self) -> None:
-        """Flush everything now, on the calling thread.
-
-        Raises:
-            StoreNotWritable: the disk reported an error, now or before.
-        """
+        """Flush everything now, on the calling thread. Raises StoreNotWritable (the disk reported an error, now or before)."""
         try:
             self._sync_log()
             self._sync_queues()
@@ -147,12 +143,8 @@ class Flusher:
             raise
 
     def close(self) -> None:
-        """Stop the thread after a last flush.
-
-        Raises:
-            StoreNotWritable: that flush failed, or one that the thread was in: this stop is not a clean one. If the state was failed
-                before, the caller knows.
-        """
+        """Stop the thread after a last flush. Raises StoreNotWritable: that flush failed, or one that the thread was in: this stop
+        is not a clean one. If the state was failed before, the caller knows."""
         with self._condition:
             had_failed = self._failure is not None
             self._closed = True
@@ -253,10 +245,8 @@ class Flusher:
         self._sync_some_queues(None)
 
     def _sync_some_queues(self, at_once: int | None = _QUEUES_AT_ONCE) -> None:
-        """Do one step of a round; the last step moves the checkpoint.
-
-        The checkpoint's place is read first: it must not include a record whose entry the owner loop is about to write.
-        """
+        """Do one step of a round; the last step moves the checkpoint. The checkpoint's place is read first: it must not include a
+        record whose entry the owner loop is about to write."""
         current = self._round
         if current is None:
             indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms

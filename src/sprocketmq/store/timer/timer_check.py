@@ -78,15 +78,8 @@ def load_timer_check(path: str | None) -> TimerCheck | None:
 
 
 def save_timer_check(path: str | None, check: TimerCheck, *, is_named: bool = False) -> None:
-    """Write and sync in place.
-
-    Args:
-        is_named: the names of the file and of its folder are on the disk. The existence of the file does not show that, because live
-            progress creates it, too.
-
-    Raises:
-        StoreNotWritable: the disk reported an error.
-    """
+    """Write and sync in place. ``is_named``: the names of the file and of its folder are on the disk. The existence of the file
+    does not show that, because live progress creates it, too. Raises StoreNotWritable (the disk reported an error)."""
     if path is None:
         return
     try:

@@ -70,16 +70,10 @@ class TimerFiles:
         log_end: int = _EVERYTHING,
         queue_end: int = _EVERYTHING,
     ) -> None:
-        """Read the files and repair them.
-
-        Args:
-            queue_offset_of: the offset in the timer queue of the record to which a unit points; None if that record is gone.
-            log_end, queue_end: of the commit log, and of the timer queue.
-
-        Raises:
-            StoreCorrupt: a file has a length or name that the format does not allow.
-            StoreNotWritable: a file cannot be read, or a repair could not be written.
-        """
+        """Read the files and repair them. ``queue_offset_of``: the offset in the timer queue of the record to which a unit points;
+        None if that record is gone. ``log_end``, ``queue_end``: of the commit log, and of the timer queue. Raises StoreCorrupt
+        (a file has a length or name that the format does not allow), StoreNotWritable (a file cannot be read, or a repair could
+        not be written)."""
         try:
             self._load(queue_offset_of, log_end, queue_end)
         except OSError as error:
@@ -146,10 +140,8 @@ class TimerFiles:
         self.check = msgspec.structs.replace(self.check, last_timer_log_flush_pos=0)
 
     def _find_queue_offset(self, newest: int | None, live: tuple[int, ...] | None, begin: int) -> None:
-        """Java's rule (TimerMessageStore.recover): one behind the newest unit, but not beyond the checkpoint.
-
-        A unit may have been written before an older entry was delivered. An entry that is read twice is recognized by its place.
-        """
+        """Java's rule (TimerMessageStore.recover): one behind the newest unit, but not beyond the checkpoint. A unit may have been
+        written before an older entry was delivered. An entry that is read twice is recognized by its place."""
         check = self.check
         self.queue_offset = min(
             check.last_timer_queue_offset if newest is None else newest + 1, check.master_timer_queue_offset
@@ -210,11 +202,8 @@ class TimerFiles:
         self._known = None
 
     def add(self, slot_ms: int, unit: TimerUnit) -> None:
-        """Append ``unit`` and link it as the last one of its slot; sets its ``previous``.
-
-        Raises:
-            StoreNotWritable: the disk reported an error; nothing waits that did not before.
-        """
+        """Append ``unit`` and link it as the last one of its slot; sets its ``previous``. Raises StoreNotWritable: the disk
+        reported an error; nothing waits that did not before."""
         slot = self.wheel.get(slot_ms)
         position = self.log.append(unit, -1 if slot is None else slot.last)
         try:
@@ -224,12 +213,8 @@ class TimerFiles:
             raise
 
     def ensure_progress_file(self) -> None:
-        """Before a step: reserve the place where its progress is recorded. Otherwise a full disk might have space for the step but not for
-        its progress, and the step would be repeated.
-
-        Raises:
-            StoreNotWritable: no space.
-        """
+        """Before a step: reserve the place where its progress is recorded. Otherwise a full disk might have space for the step but
+        not for its progress, and the step would be repeated. Raises StoreNotWritable (no space)."""
         if not self._progress.count:
             self._progress.save((self.queue_offset, self.read_ms, self.done))
 
@@ -262,11 +247,8 @@ class TimerFiles:
         return check
 
     def sync(self, flushed_position: int, check: TimerCheck) -> None:
-        """Write the log (from ``flushed_position`` on), the wheel and then the checkpoint to the disk; blocks.
-
-        Raises:
-            StoreNotWritable: the disk reported an error.
-        """
+        """Write the log (from ``flushed_position`` on), the wheel and then the checkpoint to the disk; blocks. Raises
+        StoreNotWritable (the disk reported an error)."""
         self.log.sync(flushed_position)
         self.wheel.sync()
         save_timer_check(self._check_path, check, is_named=self._is_named)

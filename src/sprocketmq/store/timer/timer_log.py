@@ -66,33 +66,22 @@ class TimerUnit(NamedTuple):
 
 
 class TimerLog:
-    """Append, read and scan.
-
-    Args:
-        directory: ``timerlog``; with None the log is in memory.
-        file_size_bytes: length of a file, 100 MiB in a broker.
-    """
+    """Append, read and scan. ``directory``: ``timerlog``; with None the log is in memory. ``file_size_bytes``: length of a file,
+    100 MiB in a broker."""
 
     def __init__(self, directory: str | None, file_size_bytes: int) -> None:
         self.files = MappedFileQueue(directory, file_size_bytes, "mappedFileSizeTimerLog", folders_above=1)
         self.end = 0
 
     def load(self) -> None:
-        """Find the files; :meth:`recover` then sets ``end``.
-
-        Raises:
-            StoreCorrupt: a file's length or name is wrong.
-        """
+        """Find the files; :meth:`recover` then sets ``end``. Raises StoreCorrupt (a file's length or name is wrong)."""
         self.files.load_whole()
         self.files.new_files = bool(self.files.files)  # a killed process may not have synced their names
         self.end = self.files.start
 
     def append(self, unit: TimerUnit, previous: int | None = None) -> int:
-        """Write a unit, linked to ``previous`` if given, else to its own ``previous``. Returns its position.
-
-        Raises:
-            StoreNotWritable: the disk reported an error; nothing was written.
-        """
+        """Write a unit, linked to ``previous`` if given, else to its own ``previous``. Returns its position. Raises
+        StoreNotWritable: the disk reported an error; nothing was written."""
         files, size = self.files, self.files.file_size_bytes
         file = files.file_at(self.end) or files.create_file(self.end - self.end % size)
         at = self.end - file.start
@@ -128,10 +117,9 @@ class TimerLog:
         return TimerUnit(previous, magic, write_ms, delayed_ms, physical, record_size, topic_hash)
 
     def recover(self, begin: int, log_end: int) -> None:
-        """Find ``end``, the first place from ``begin`` on without a unit of a record before ``log_end``; everything behind it becomes zero.
-
-        After a power cut a unit may be there without its record, and another message gets that place in the commit log.
-        """
+        """Find ``end``, the first place from ``begin`` on without a unit of a record before ``log_end``; everything behind it
+        becomes zero. After a power cut a unit may be there without its record, and another message gets that place in the commit
+        log."""
         files, size = self.files, self.files.file_size_bytes
         for file in files.files:
             if file.start + size <= begin and file is not files.files[-1]:
@@ -148,10 +136,8 @@ class TimerLog:
             files.truncate_to(self.end)
 
     def scan(self, begin: int) -> Iterator[tuple[int, Any]]:
-        """(position of the first unit, array of units) for each file from the unit at ``begin`` on, up to the end.
-
-        The arrays are copies with the fields of the layout.
-        """
+        """(position of the first unit, array of units) for each file from the unit at ``begin`` on, up to the end. The arrays are
+        copies with the fields of the layout."""
         for file in self.files.files:
             first = max(begin, file.start)
             last = min(self.end, self._last_of_full(file.start) + UNIT_BYTES)

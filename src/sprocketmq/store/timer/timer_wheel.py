@@ -46,12 +46,8 @@ class Slot(msgspec.Struct, gc=False):
 
 
 class TimerWheel:
-    """The slots by their time in ms, which is a multiple of ``precision_ms``.
-
-    Args:
-        path: the file; with None the wheel is in memory.
-        precision_ms: length of a slot.
-    """
+    """The slots by their time in ms, which is a multiple of ``precision_ms``. ``path``: the file; with None the wheel is in memory.
+    ``precision_ms``: length of a slot."""
 
     def __init__(self, path: str | None, precision_ms: int) -> None:
         self.path, self.precision_ms = path, precision_ms
@@ -67,11 +63,7 @@ class TimerWheel:
         return self.path is not None and os.path.exists(self.path) and os.path.getsize(self.path) > 0
 
     def load(self, since_ms: int) -> None:
-        """Read all slots from ``since_ms`` on.
-
-        Raises:
-            StoreCorrupt: the file has another length than Apache's.
-        """
+        """Read all slots from ``since_ms`` on. Raises StoreCorrupt (the file has another length than Apache's)."""
         self.slots.clear()
         if self.path is None or not os.path.exists(self.path):
             return
@@ -106,11 +98,7 @@ class TimerWheel:
         return self.slots.get(time_ms)
 
     def put(self, slot: Slot) -> None:
-        """Write a slot.
-
-        Raises:
-            StoreNotWritable: the disk reported an error; the slot is as before.
-        """
+        """Write a slot. Raises StoreNotWritable: the disk reported an error; the slot is as before."""
         if self.path is not None:
             at = slot.time_ms // self.precision_ms % WHEEL_SLOTS * _SLOT.size
             view = self._map or self._open(self.path)

@@ -39,10 +39,7 @@ def check_directory(
     path: str | os.PathLike[str], config: StoreConfig | None = None, summary: StoreSummary | None = None
 ) -> Iterator[Problem]:
     """Check the store in ``path`` while no broker has it open. Reads only; file sizes are taken from the files that are there.
-
-    Raises:
-        StoreCorrupt: ``path`` is not a store directory, or its files do not fit together at all.
-    """
+    Raises StoreCorrupt (``path`` is not a store directory, or its files do not fit together at all)."""
     store = open_read_only(path, config)
     root = os.path.abspath(os.fspath(path))
     log, queues = store.commit_log, store.consume_queues
@@ -93,12 +90,11 @@ def check_directory(
 
 
 def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = None) -> QueueLogStore:
-    """Open the store in ``path`` for reading: log and queues are loaded, the end of the log is not searched, the index is not loaded.
+    """Open the store in ``path`` for reading: log and queues are loaded, the end of the log is not searched, the index is not
+    loaded.
 
-    File sizes are taken from the files that are there. A broker may have the store open.
-
-    Raises:
-        StoreCorrupt: ``path`` is not a store directory, or its files do not fit together at all.
+    File sizes are taken from the files that are there. A broker may have the store open. Raises StoreCorrupt (``path`` is not a
+    store directory, or its files do not fit together at all).
     """
     root = os.path.abspath(os.fspath(path))
     config = config or StoreConfig()

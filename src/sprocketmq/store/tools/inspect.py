@@ -23,11 +23,8 @@ _SHOWN_BYTES = 200
 
 
 class StoreInspector:
-    """The store in ``path``. Every result consists of plain values, ready for a table or for JSON.
-
-    Raises:
-        StoreCorrupt: ``path`` is not a store directory, or its files do not fit together at all.
-    """
+    """The store in ``path``. Every result consists of plain values, ready for a table or for JSON. Raises StoreCorrupt (``path`` is
+    not a store directory, or its files do not fit together at all)."""
 
     def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:
         self._store = open_read_only(path, config)
@@ -47,11 +44,7 @@ class StoreInspector:
         ]
 
     def record(self, physical_offset: int) -> dict[str, Any]:
-        """The record that begins at a commit log offset.
-
-        Raises:
-            ConfigurationError: none begins there.
-        """
+        """The record that begins at a commit log offset. Raises ConfigurationError (none begins there)."""
         record = self._store.commit_log.view_at(physical_offset, check_crc=False)
         if record is None:
             log = self._store.commit_log
@@ -63,11 +56,8 @@ class StoreInspector:
         return {**_fields(record), "checksum": "good" if sound else "wrong"}
 
     def queue(self, topic: str, queue_id: int, begin: int | None, count: int) -> list[dict[str, Any]]:
-        """Entries of a queue with fields of their records, from ``begin`` (default: the last ``count``).
-
-        Raises:
-            ConfigurationError: there is no such queue.
-        """
+        """Entries of a queue with fields of their records, from ``begin`` (default: the last ``count``). Raises ConfigurationError
+        (there is no such queue)."""
         queue = self._store.consume_queues.queues.get((topic, queue_id))
         if queue is None:
             ids = sorted(number for name, number in self._store.consume_queues.queues if name == topic)
@@ -92,11 +82,8 @@ class StoreInspector:
         return {**entry, "record": "missing" if record is None else _fields(record)}
 
     def by_key(self, topic: str, key: str, count: int) -> list[dict[str, Any]]:
-        """The newest ``count`` records of ``topic`` with ``key``: from the index, and from the part of the log that is not indexed yet.
-
-        Raises:
-            StoreCorrupt: the index cannot be read.
-        """
+        """The newest ``count`` records of ``topic`` with ``key``: from the index, and from the part of the log that is not indexed
+        yet. Raises StoreCorrupt (the index cannot be read)."""
         index, log = self._store.index, self._store.commit_log
         if not index.files:
             index.load()

@@ -52,11 +52,8 @@ class RegistrationTopics:
     def of_request(
         cls, data: bytes | bytearray | memoryview, max_bytes: int, *, compressed: bool
     ) -> RegistrationTopics:
-        """Read the registration in the body of a request.
-
-        Raises:
-            ProtocolError: it is longer than ``max_bytes``, or not a registration; :meth:`shares` may find the latter later.
-        """
+        """Read the registration in the body of a request. Raises ProtocolError: it is longer than ``max_bytes``, or not a
+        registration; :meth:`shares` may find the latter later."""
         if compressed:
             return cls.of_compressed(data, max_bytes)
         if len(data) > max_bytes:

@@ -226,11 +226,8 @@ def binary_field(key: str, value: bytes) -> bytes:
 
 
 def decode_command(frame: memoryview, max_header_bytes: int = _HEADER_LENGTH_MASK) -> Command:
-    """One frame without its length word (as FrameDecoder cuts it): ``t hl header body``. The body stays a view of ``frame``.
-
-    Raises:
-        ProtocolError: the header length, encoding or content is not of the protocol.
-    """
+    """One frame without its length word (as FrameDecoder cuts it): ``t hl header body``. The body stays a view of ``frame``. Raises
+    ProtocolError (the header length, encoding or content is not of the protocol)."""
     if len(frame) < 4:
         raise ProtocolError(f"a frame of {len(frame)} bytes has no room for its header length")
     (word,) = _I32.unpack_from(frame, 0)
@@ -315,11 +312,8 @@ def _decode_binary(header: bytes | memoryview, body: memoryview) -> Command:
 
 
 def decode_fields(data: bytes, at: int, end: int) -> dict[str, str]:
-    """The ext fields in ``data[at:end]``. The last one may reach into what follows.
-
-    A loop with hardly a call: each request of a binary client has a dozen fields. Raises as bad bytes do: ProtocolError, struct.error,
-    UnicodeDecodeError.
-    """
+    """The ext fields in ``data[at:end]``. The last one may reach into what follows. A loop with hardly a call: each request of a
+    binary client has a dozen fields. Raises as bad bytes do: ProtocolError, struct.error, UnicodeDecodeError."""
     ext: dict[str, str] = {}
     limit, text = len(data), data.decode("latin-1")  # of which the pieces that are ASCII are taken as they are
     unpack_i32 = _I32.unpack_from

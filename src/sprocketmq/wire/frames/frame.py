@@ -45,11 +45,8 @@ class FrameDecoder:
         return len(begin) == 9 and begin[3] == 4 and not any(begin[5:])
 
     def cut(self, data: bytes | bytearray | memoryview) -> tuple[bytes, list[Span]]:
-        """Take the bytes that arrived. Return immutable bytes and the spans of the complete frames in them (without their length words).
-
-        Raises:
-            ProtocolError: (FrameTooLarge) the stream is not the remoting protocol; close the connection.
-        """
+        """Take the bytes that arrived. Return immutable bytes and the spans of the complete frames in them (without their length
+        words). Raises ProtocolError: (FrameTooLarge) the stream is not the remoting protocol; close the connection."""
         rest = self._rest
         if rest:
             if self.pending_bytes + len(data) < self._need:

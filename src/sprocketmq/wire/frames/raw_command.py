@@ -40,13 +40,9 @@ _Fields = dict[str, str]
 
 
 class RawCommand(Command, gc=False):
-    """See the docstring of the module.
-
-    Attributes:
-        raw_header: the header on the wire; None after ``ext_fields`` were made.
-        typed_header: the header of a request as its declared type; None for an answer, and after ``ext_fields`` were made, because they
-            may be changed.
-    """
+    """See the docstring of the module. ``raw_header``: the header on the wire; None after ``ext_fields`` were made.
+    ``typed_header``: the header of a request as its declared type; None for an answer, and after ``ext_fields`` were made,
+    because they may be changed."""
 
     raw_header: bytes | None = None  # type: ignore[misc]  # of each one, not of the class
     typed_header: Any = None  # type: ignore[misc]
@@ -115,11 +111,8 @@ T = TypeVar("T")
 
 
 def header_reader(code: int, header_type: type[T]) -> HeaderReader:
-    """A reader of JSON headers of requests with ``code``.
-
-    It returns None for headers that ``decode_command`` has to read: another code, numbers in place of texts, bytes that are not
-    JSON.
-    """
+    """A reader of JSON headers of requests with ``code``. It returns None for headers that ``decode_command`` has to read: another
+    code, numbers in place of texts, bytes that are not JSON."""
 
     header_struct = msgspec.defstruct(
         "Header",
@@ -164,10 +157,8 @@ _NOT_MADE: Final[_Fields] = {}  # stands for the fields until they are used
 
 
 def binary_header_reader(header_type: type[T], varying: tuple[str, str]) -> HeaderReader:
-    """Return the same for ROCKETMQ headers. Raises ProtocolError for headers that ``decode_command`` refuses.
-
-    ``varying``: see ``HeaderShapes``.
-    """
+    """Return the same for ROCKETMQ headers. Raises ProtocolError for headers that ``decode_command`` refuses. ``varying``: see
+    ``HeaderShapes``."""
     look, unpack, fixed_bytes = HeaderShapes(header_type, varying).look, BINARY_HEAD.unpack_from, BINARY_HEAD.size
 
     def read(header: bytes, body: memoryview) -> Command | None:

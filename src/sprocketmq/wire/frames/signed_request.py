@@ -82,10 +82,8 @@ _decoders: Final[dict[type[Any], Callable[[bytes], _Header]]] = {}  # by the typ
 
 
 def _new_decoder(header_type: type[Any]) -> Callable[[bytes], _Header]:
-    """Return a decoder of JSON headers whose ``extFields`` are those of ``header_type``, as texts, the signature last.
-
-    The decoder raises MsgspecError for other fields, and for values that are not texts.
-    """
+    """Return a decoder of JSON headers whose ``extFields`` are those of ``header_type``, as texts, the signature last. The decoder
+    raises MsgspecError for other fields, and for values that are not texts."""
     names = sorted({*header_type.__struct_encode_fields__, *_OF_EVERY_REQUEST})
     assert names[0] > SECURITY_TOKEN > ACCESS_KEY
     texts = [(name, str, msgspec.field(default="")) for name in names]

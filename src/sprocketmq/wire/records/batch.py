@@ -47,10 +47,8 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 
 def join_elements(flags: Iterable[int], bodies: Sequence[bytes], properties: Sequence[bytes]) -> bytes:
-    """Return the body of a batch whose messages have these flags, bodies and encoded properties, at most 32,767 bytes each.
-
-    By columns, because a loop would take several times as long for each message.
-    """
+    """Return the body of a batch whose messages have these flags, bodies and encoded properties, at most 32,767 bytes each. By
+    columns, because a loop would take several times as long for each message."""
     body_bytes, properties_bytes = list(map(len, bodies)), list(map(len, properties))
     sizes = [EMPTY_ELEMENT_BYTES + one + other for one, other in zip(body_bytes, properties_bytes, strict=True)]
     parts = [b""] * (4 * len(sizes))
@@ -62,10 +60,8 @@ def join_elements(flags: Iterable[int], bodies: Sequence[bytes], properties: Seq
 
 
 def has_more_elements(body: Buffer, most: int) -> bool:
-    """Return whether a batch has more than ``most`` elements. Reads only their sizes, and only as many as needed.
-
-    Invalid elements end the count: ``split_batch`` refuses them.
-    """
+    """Return whether a batch has more than ``most`` elements. Reads only their sizes, and only as many as needed. Invalid elements
+    end the count: ``split_batch`` refuses them."""
     at, end = 0, len(body)
     if end <= most * EMPTY_ELEMENT_BYTES:
         return False
@@ -81,10 +77,7 @@ def has_more_elements(body: Buffer, most: int) -> bool:
 
 def split_batch(body: Buffer) -> list[tuple[int, bytes, bytes]]:
     """Return ``(flag, body, raw properties)`` of each element, in order. The whole batch is checked before anything is returned.
-
-    Raises:
-        ProtocolError: the elements do not fill the body exactly.
-    """
+    Raises ProtocolError (the elements do not fill the body exactly)."""
     data = body if isinstance(body, bytes) else bytes(body)
     elements: list[tuple[int, bytes, bytes]] = []
     at, end = 0, len(data)

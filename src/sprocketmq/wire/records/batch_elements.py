@@ -88,11 +88,7 @@ class BatchElements:
 
     @staticmethod
     def of(data: bytes) -> BatchElements:
-        """Split the body of a batch.
-
-        Raises:
-            ProtocolError: the elements do not fill it exactly, or there are none.
-        """
+        """Split the body of a batch. Raises ProtocolError (the elements do not fill it exactly, or there are none)."""
         elements = _alike(data) or _one_by_one(data)
         if elements is None:
             split_batch(data)  # raises an error with the reason
@@ -160,13 +156,9 @@ class BatchElements:
         return sizes.cumsum() - sizes + physical_offset, sizes
 
     def records(self, record: bytes, queue_offset: int, places: Ints, sizes: Ints | int) -> bytes:
-        """The records of all elements, back to back.
-
-        Args:
-            record: the record of a message without body and properties; its other fields are the same for all elements.
-            queue_offset: the queue offset of the first record.
-            places, sizes: the result of :meth:`record_places`.
-        """
+        """The records of all elements, back to back. ``record``: the record of a message without body and properties; its other
+        fields are the same for all elements. ``queue_offset``: the queue offset of the first record. ``places``, ``sizes``: the
+        result of :meth:`record_places`."""
         count = self.count
         (sys_flag,) = _RECORD_SYS_FLAG(record)
         columns = _columns((sys_flag & HOSTS_V6) >> V6_SHIFT)

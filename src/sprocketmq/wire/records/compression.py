@@ -33,11 +33,7 @@ class CompressionType(IntEnum):
 
     @classmethod
     def of(cls, name: str) -> CompressionType:
-        """Return the type with this name, as in ``compressType=LZ4``.
-
-        Raises:
-            ConfigurationError: no such type.
-        """
+        """Return the type with this name, as in ``compressType=LZ4``. Raises ConfigurationError (no such type)."""
         try:
             return cls[name.strip().upper()]
         except (AttributeError, KeyError):
@@ -45,11 +41,8 @@ class CompressionType(IntEnum):
 
 
 def compress(body: bytes, compression_type: CompressionType = CompressionType.ZLIB, level: int = 5) -> bytes:
-    """Compress ``body``, at ``level`` of the library. The caller adds ``compression_type.sys_flag`` to the sysFlag.
-
-    Raises:
-        ConfigurationError: the library for this type is not installed.
-    """
+    """Compress ``body``, at ``level`` of the library. The caller adds ``compression_type.sys_flag`` to the sysFlag. Raises
+    ConfigurationError (the library for this type is not installed)."""
     if compression_type is CompressionType.ZLIB:
         return zlib.compress(body, level)
     if compression_type is CompressionType.LZ4:
@@ -63,12 +56,9 @@ def check_library(compression_type: CompressionType) -> None:
 
 
 def decompress(body: bytes, sys_flag: int, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Decompress a body, by the type bits of ``sys_flag``. The caller then clears the bit COMPRESSED, and no other.
-
-    Raises:
-        ProtocolError: broken or truncated data, an unknown type, or a result of more than ``max_bytes``.
-        ConfigurationError: the library for this type is not installed.
-    """
+    """Decompress a body, by the type bits of ``sys_flag``. The caller then clears the bit COMPRESSED, and no other. Raises
+    ProtocolError (broken or truncated data, an unknown type, or a result of more than ``max_bytes``), ConfigurationError (the
+    library for this type is not installed)."""
     kind = (sys_flag & COMPRESSION_TYPE_MASK) >> 8
     if kind in (0, CompressionType.ZLIB):
         return _inflate(body, max_bytes)

@@ -20,13 +20,9 @@ _OFFSET_ID_BYTES: Final = (IPV4_BYTES + _OFFSET_TAIL.size, IPV6_BYTES + _OFFSET_
 
 
 def unique_key_prefix(ip: bytes, pid: int, class_loader_hash: int) -> str:
-    """Return the part of a unique key that is constant in a process, for :func:`unique_key_after`.
-
-    Args:
-        ip: 4 or 16 address bytes of this machine.
-        pid: process id, of which 16 bits are used.
-        class_loader_hash: any number that stays the same in this process.
-    """
+    """Return the part of a unique key that is constant in a process, for :func:`unique_key_after`. ``ip``: 4 or 16 address bytes of
+    this machine. ``pid``: process id, of which 16 bits are used. ``class_loader_hash``: any number that stays the same in this
+    process."""
     return (ip + _UNIQUE_PREFIX.pack(pid & 0xFFFF, class_loader_hash & 0xFFFFFFFF)).hex().upper()
 
 
@@ -52,11 +48,8 @@ def offset_message_id(host: tuple[bytes, int], offset: int) -> str:
 
 
 def decode_offset_message_id(message_id: str) -> tuple[tuple[bytes, int], int]:
-    """Return ``((address bytes, port), commit log offset)`` of an offset message id.
-
-    Raises:
-        ConfigurationError: it is not an offset message id. A unique key has the same form, but is looked up in the index.
-    """
+    """Return ``((address bytes, port), commit log offset)`` of an offset message id. Raises ConfigurationError: it is not an offset
+    message id. A unique key has the same form, but is looked up in the index."""
     try:
         raw = bytes.fromhex(message_id)
     except ValueError:

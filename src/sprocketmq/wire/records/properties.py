@@ -155,11 +155,9 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Return the text form, in the order of the mapping. A pair with an empty value is left out, because every reader would drop it.
-
-    Raises:
-        ConfigurationError: a name or value is not text, or holds a separator or a lone surrogate, or the text is longer than 32,767 bytes.
-    """
+    """Return the text form, in the order of the mapping. A pair with an empty value is left out, because every reader would drop
+    it. Raises ConfigurationError: a name or value is not text, or holds a separator or a lone surrogate, or the text is longer
+    than 32,767 bytes."""
     return encode_text(joined_properties(properties))
 
 
@@ -186,12 +184,9 @@ def encode_text(text: str) -> bytes:
 
 
 def joined_properties(properties: Mapping[str, str]) -> str:
-    """Return the text form as text. Properties may be changed until the message is sent, so they are checked here: to readers, a separator
-    in a value would begin another property.
-
-    Raises:
-        ConfigurationError: a name or value is not text, or holds a separator or a lone surrogate.
-    """
+    """Return the text form as text. Properties may be changed until the message is sent, so they are checked here: to readers, a
+    separator in a value would begin another property. Raises ConfigurationError (a name or value is not text, or holds a
+    separator or a lone surrogate)."""
     text = ""
     for name, value in properties.items():
         # Printable text contains no separator. A subclass of str may have its own ``__format__``, so it does not pass here.
@@ -364,10 +359,7 @@ def _checked_user_property(name: object, value: object) -> tuple[str, str]:
 
 def checked_value(name: str, value: Any) -> str:
     """Return ``value`` if it is allowed as the value of a property, as a plain str. ``name`` is its name in the error message.
-
-    Raises:
-        ConfigurationError: it is not text, is blank, or contains a separator or a lone surrogate.
-    """
+    Raises ConfigurationError (it is not text, is blank, or contains a separator or a lone surrogate)."""
     # Printable text contains no separator, and no white space except blanks. Most values pass here, with three calls.
     if type(value) is str and value.isprintable() and value and not value.isspace():
         return value
@@ -404,11 +396,8 @@ def _advice(value: object) -> str:
 
 
 def join_keys(keys: str | Iterable[str]) -> str:
-    """Return index keys in the form of the KEYS property: separated by blanks. One text may contain several keys, as in Java's setKeys.
-
-    Raises:
-        ConfigurationError: a key is not text, is blank, or (in a list) contains white space.
-    """
+    """Return index keys in the form of the KEYS property: separated by blanks. One text may contain several keys, as in Java's
+    setKeys. Raises ConfigurationError: a key is not text, is blank, or (in a list) contains white space."""
     if isinstance(keys, str):
         if keys.isprintable() and keys and KEY_SEPARATOR not in keys:
             return plain_text(keys)

@@ -97,14 +97,9 @@ def encode_record(
     prepared_transaction_offset: int = 0,
     version: int | None = None,
 ) -> bytes:
-    """Return one record. The v6 bits of ``sys_flag`` are set according to the given hosts (address bytes, port).
-
-    Args:
-        version: 1 or 2; None means 2 only if the topic needs it, as in a broker.
-
-    Raises:
-        ProtocolError: topic or properties are too long for their length field.
-    """
+    """Return one record. The v6 bits of ``sys_flag`` are set according to the given hosts (address bytes, port). ``version``: 1 or
+    2; None means 2 only if the topic needs it, as in a broker. Raises ProtocolError (topic or properties are too long for their
+    length field)."""
     topic_bytes, properties_bytes, body_bytes = len(topic), len(properties), len(body)
     v2 = topic_bytes > MAX_TOPIC_V1_BYTES if version is None else version == 2
     most_topic_bytes = MAX_TOPIC_V2_BYTES if v2 else MAX_TOPIC_V1_BYTES
@@ -342,12 +337,11 @@ def _tail(buffer: Buffer, at: int, size: int, magic: int, body_at: int, body_byt
 
 
 def record_parts(buffer: Buffer, at: int = 0) -> tuple[tuple[Any, ...], memoryview, bytes]:
-    """Return head, body and raw properties of the record at ``at``. Takes a third of the time of a RecordView, for callers that copy many.
+    """Return head, body and raw properties of the record at ``at``. Takes a third of the time of a RecordView, for callers that
+    copy many.
 
     The head consists of the fixed fields in their order, each host as address bytes and port. The body is a view into the buffer.
-
-    Raises:
-        ProtocolError: there is no complete record at ``at``.
+    Raises ProtocolError (there is no complete record at ``at``).
     """
     end = len(buffer) - at
     if at >= 0 and end >= MIN_RECORD_BYTES:
@@ -377,11 +371,8 @@ def _topic_text(topic: bytes) -> str:
 
 
 def check_record(buffer: Buffer, at: int = 0, check_crc: bool = True) -> RecordView:
-    """Check the record at ``at`` (magic, sizes and, if requested, the body's checksum) and return it.
-
-    Raises:
-        ProtocolError: the record is invalid; the message says why.
-    """
+    """Check the record at ``at`` (magic, sizes and, if requested, the body's checksum) and return it. Raises ProtocolError: the
+    record is invalid; the message says why."""
     view = RecordView(buffer, at)
     if check_crc:
         crc = crc32(view.body) & BODY_CRC_MASK

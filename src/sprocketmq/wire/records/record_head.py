@@ -18,10 +18,7 @@ class LazyField:
     """A slot whose value is read on first access from the head of the record, which is kept in ``_head``.
 
     Most listeners only use body, keys and tags, so the other fields need not be read. A value that was set replaces the record's.
-
-    Args:
-        slot: the slot's own descriptor.
-        field: its name in the record's layout.
+    ``slot``: the slot's own descriptor. ``field``: its name in the record's layout.
     """
 
     __slots__ = ("index", "slot")

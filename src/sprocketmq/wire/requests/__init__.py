@@ -57,11 +57,8 @@ def served_by(peer: Peer) -> tuple[AnyRequest, ...]:
 
 
 def check_handlers(peer: Peer, codes: Iterable[int]) -> None:
-    """Check that a server has a handler for each request that it serves and for no other, and that each declares its needs.
-
-    Raises:
-        ConfigurationError: names the codes for which this is not so.
-    """
+    """Check that a server has a handler for each request that it serves and for no other, and that each declares its needs. Raises
+    ConfigurationError (names the codes for which this is not so)."""
     handled, serves = set(codes), served_by(peer)
     declared_codes = {int(one.code) for one in serves}
     for wrong, what in (

@@ -56,11 +56,9 @@ class ObjectKey(tuple[tuple[str, Any], ...]):
 def loads(data: Buffer) -> Any:
     """Any JSON text of either dialect as dicts, lists and scalars.
 
-    Object keys become :class:`MessageQueue` where they are one, else :class:`ObjectKey`. Integer keys become ``int`` when they come without
-    quotes and stay ``str`` when quoted; a typed :func:`decode` gives ``int`` for both. References become the very object they name.
-
-    Raises:
-        ProtocolError: neither dialect, not UTF-8, or nested deeper than 64.
+    Object keys become :class:`MessageQueue` where they are one, else :class:`ObjectKey`. Integer keys become ``int`` when they come
+    without quotes and stay ``str`` when quoted; a typed :func:`decode` gives ``int`` for both. References become the very object
+    they name. Raises ProtocolError (neither dialect, not UTF-8, or nested deeper than 64).
     """
     raw = bytes(data)
     if b'"$ref"' not in raw:
@@ -85,10 +83,8 @@ def pairs(data: Buffer, field: str, most_chars: int) -> Iterator[tuple[Any, Any]
     """Keys and values of the object that is called ``field`` in a text of either dialect, one at a time as they are asked for.
 
     For texts from strangers that may be long: nothing is read beyond the pair that is asked for. Each pair may have ``most_chars``
-    characters, as may the other fields of the text, which are passed over. References are not resolved.
-
-    Raises:
-        ProtocolError: as :func:`loads`, once the place is reached; or something is longer, or there are many other fields.
+    characters, as may the other fields of the text, which are passed over. References are not resolved. Raises ProtocolError: as
+    :func:`loads`, once the place is reached; or something is longer, or there are many other fields.
     """
     try:
         text = bytes(data).decode()
@@ -98,14 +94,9 @@ def pairs(data: Buffer, field: str, most_chars: int) -> Iterator[tuple[Any, Any]
 
 
 def decode(data: Buffer, as_type: type[T], max_odd_bytes: int | None = None) -> T:
-    """A JSON text of either dialect as ``as_type``. Unknown fields are ignored, a null field counts as absent, numbers may be quoted.
-
-    Args:
-        max_odd_bytes: how long a text may be that is not standard JSON of exactly this shape; None: no limit.
-
-    Raises:
-        ProtocolError: no such text, or a required field is missing or of the wrong kind.
-    """
+    """A JSON text of either dialect as ``as_type``. Unknown fields are ignored, a null field counts as absent, numbers may be
+    quoted. ``max_odd_bytes``: how long a text may be that is not standard JSON of exactly this shape; None: no limit. Raises
+    ProtocolError (no such text, or a required field is missing or of the wrong kind)."""
     problem: Exception | str = "it has references ($ref)"
     is_long = len(data) > MAX_REQUEST_BYTES
     if not is_long and b'"$ref"' not in bytes(data):
@@ -452,10 +443,8 @@ def _key_order(pair: tuple[Any, Any]) -> tuple[bool, Any]:
 
 
 def dumps(value: Any, *, pretty: bool = False) -> bytes:
-    """``value`` in the dialect, as a Java peer would write it. ``pretty``: with tabs and newlines, as in its config files.
-
-    Takes structs, mappings (keys: text, int, MessageQueue), lists, sets, enums and scalars.
-    """
+    """``value`` in the dialect, as a Java peer would write it. ``pretty``: with tabs and newlines, as in its config files. Takes
+    structs, mappings (keys: text, int, MessageQueue), lists, sets, enums and scalars."""
     out: list[bytes] = []
     _write(to_builtins(value), out, b"\n" if pretty else b"")
     return b"".join(out)
@@ -501,9 +490,6 @@ def _key(key: Any) -> bytes:
 
 
 def dumps_standard(value: Any) -> bytes:
-    """``value`` in standard JSON: integer keys quoted. For routes, if the client requests them in this form.
-
-    Raises:
-        TypeError: it holds a mapping with object keys, which standard JSON cannot say.
-    """
+    """``value`` in standard JSON: integer keys quoted. For routes, if the client requests them in this form. Raises TypeError (it
+    holds a mapping with object keys, which standard JSON cannot say)."""
     return msgspec.json.encode(to_builtins(value))

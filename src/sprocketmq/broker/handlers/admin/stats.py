@@ -93,9 +93,7 @@ def consume_stats(broker: BrokerController, connection: Connection, command: Com
 
 def _queue_ids(broker: BrokerController, topic: str, count: int) -> list[int]:
     """The first ``count`` queues, and those with higher ids that hold messages: of a topic whose number of queues was reduced.
-
-    Apache's broker leaves the latter out, and its tools say that nothing waits.
-    """
+    Apache's broker leaves the latter out, and its tools say that nothing waits."""
     store = broker.store
     beyond = sorted(one for one in store.queue_ids(topic) if one >= count)
     return [*range(count), *(one for one in beyond if store.max_offset(topic, one) > store.min_offset(topic, one))]

@@ -75,9 +75,7 @@ def handle_pull(
     woken: PullMessageRequestHeader | None = None,
 ) -> Command | None:
     """Answer with records or with the next offset, or park the request until a message arrives. None: written already, or parked.
-
-    ``woken`` is the header of a parked pull that is woken; it is answered in any case.
-    """
+    ``woken`` is the header of a parked pull that is woken; it is answered in any case."""
     header = command.typed_header if woken is None else woken
     if type(header) is not PullMessageRequestHeader:
         header = command.header(PullMessageRequestHeader)

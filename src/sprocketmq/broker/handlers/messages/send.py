@@ -47,10 +47,8 @@ _READ_AND_WRITE: Final = PERM_READ | PERM_WRITE
 
 
 def handle_send(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The hot path: one pass from header to answer, without awaiting.
-
-    One function up to the answer to a single message, because a call with so many arguments costs a percent of a send.
-    """
+    """The hot path: one pass from header to answer, without awaiting. One function up to the answer to a single message, because a
+    call with so many arguments costs a percent of a send."""
     code, header = command.code, command.typed_header
     if type(header) is not SendMessageRequestHeaderV2:
         header = command.header(SendMessageRequestHeader if code == _SEND_V1 else SendMessageRequestHeaderV2)

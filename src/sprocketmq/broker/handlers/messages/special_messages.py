@@ -32,9 +32,7 @@ def special_message(
     broker: BrokerController, command: Command, message: StoredMessage, shape: Shape, now_ms: int
 ) -> Command | None:
     """Change ``message`` (topic, queue, properties) into the one to store instead. Returns the refusal, or None to store it.
-
-    ``shape`` is that of the properties as they were sent; those of a message to a retry topic may have changed since.
-    """
+    ``shape`` is that of the properties as they were sent; those of a message to a retry topic may have changed since."""
     topic = message.topic  # "%": of a retry topic, or a dead letter by now
     if shape.delay_level > 0 and not (message.sys_flag & TRANSACTION_MASK or topic[0] == "%" or topic == TIMER_TOPIC):
         broker.schedule.park(message, shape.delay_level, now_ms)
@@ -125,10 +123,8 @@ def _has_timer(raw: bytes) -> bool:
 def retry_topic_rules(
     broker: BrokerController, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
 ) -> Command | None:
-    """A send to ``%RETRY%group``: by a consumer whose send-back failed, or by an orderly consumer that gives up a message.
-
-    An orderly group holds queue locks, and its retry limit means dead letter at once. Java: handleRetryAndDLQ.
-    """
+    """A send to ``%RETRY%group``: by a consumer whose send-back failed, or by an orderly consumer that gives up a message. An
+    orderly group holds queue locks, and its retry limit means dead letter at once. Java: handleRetryAndDLQ."""
     group_name = group_of_retry_topic(header.topic)
     group = broker.groups.find(group_name, now_ms)
     if group is None:
