@@ -88,7 +88,7 @@ bench-shapes: setup ## measure how fast the Spark source decodes the messages of
 bench-delay: setup ## measure how late delayed messages are delivered while 100,000 of them wait
 	@$(BIN)/python bench/delay_bench.py $(BENCH_ARGS)
 
-interop: setup ## compare the servers with Apache's; SPROCKETMQ_WRITE_PAGE=1 writes docs/compatibility.md
+interop: setup ## compare the servers with Apache's; SPROCKETMQ_WRITE_PAGE=1 writes docs/internals/compatibility.md
 	@SPROCKETMQ_REQUIRE_PEERS=1 $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
 
 mixed-groups: setup ## run groups of Java and Python members through 200 joins, leaves and kills, and check what they consumed (STEPS=20 for a short run)
@@ -144,7 +144,7 @@ coverage: setup ## measure the branch coverage of unit, in-process and golden te
 	@$(BIN)/python -m coverage report --include='src/sprocketmq/core/*,src/sprocketmq/wire/*' --fail-under=98 | tail -1
 	@$(BIN)/python -m coverage report
 
-mechanisms: setup ## check that tests of the public API alone execute each mechanism of docs/mechanisms.md
+mechanisms: setup ## check that tests of the public API alone execute each mechanism of docs/internals/mechanisms.md
 	@$(BIN)/python scripts/mechanisms-reached $(PYTEST_ARGS)
 
 lock: $(VENV)/.ready ## update the pinned dependencies

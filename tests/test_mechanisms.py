@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/mechanisms.md says the truth: what it names is there, what it calls broken on purpose is, and what it shows at Apache runs there."""
+"""docs/internals/mechanisms.md says the truth: what it names is there, what it calls broken is, what it shows at Apache runs there."""
 
 from __future__ import annotations
 

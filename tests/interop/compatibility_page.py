@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/compatibility.md out of what the comparisons found: the same findings make the same page, to the byte."""
+"""docs/internals/compatibility.md out of what the comparisons found: the same findings make the same page, to the byte."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sprocketmq.wire.codes import RequestCode
 
 __all__ = ["PAGE", "CommandRow", "Judged", "command_table", "judged", "sections", "with_commands", "with_requests"]
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs/compatibility.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs/internals/compatibility.md"
 # Of what is ill-formed: Apache's RemotingCommandException, MESSAGE_ILLEGAL and INVALID_PARAMETER.
 _REFUSALS: Final = (1, 13, 29)
 
@@ -27,7 +27,7 @@ prints, line by line without regard to their order; addresses, times, ids, rates
 
 """
 _HEAD: Final = """\
-# Compatibility
+# Compared with Apache, request by request
 
 What Apache RocketMQ answers and what SprocketMQ answers, found by asking both: `make interop` starts Apache's name server and broker
 (5.4.0, 4.9.7, 5.5.0) and `sprocketmq serve`, puts the same topics, groups and messages into each, and sends the same requests to both.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every request code that Apache's servers know: the same requests to Apache 4.9.7, 5.4.0, 5.5.0 and to ours get the same answers, or
-`known_differences` says why not. What was found is docs/compatibility.md."""
+`known_differences` says why not. What was found is docs/internals/compatibility.md."""
 
 from __future__ import annotations
 
@@ -123,5 +123,5 @@ def test_the_page_is_what_was_found(found: Found) -> None:
     if WRITE:
         PAGE.write_text(now, "utf-8")
     assert now == before or WRITE, (
-        "docs/compatibility.md tells something else; SPROCKETMQ_WRITE_PAGE=1 make interop writes it anew"
+        "docs/internals/compatibility.md tells something else; SPROCKETMQ_WRITE_PAGE=1 make interop writes it anew"
     )

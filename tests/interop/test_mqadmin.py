@@ -168,7 +168,7 @@ def test_the_page_tells_which_commands_work(find: Find) -> None:
     if WRITE:
         PAGE.write_text(now, "utf-8")
     assert now == before or WRITE, (
-        "docs/compatibility.md tells something else; SPROCKETMQ_WRITE_PAGE=1 make interop writes it anew"
+        "docs/internals/compatibility.md tells something else; SPROCKETMQ_WRITE_PAGE=1 make interop writes it anew"
     )
 
 

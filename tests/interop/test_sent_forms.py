@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each form in which official clients send is answered, stored and delivered as by Apache's brokers. See ``sent_forms``.
 
-Where the two generations of Apache differ, ours does as 5.4.0: docs/decisions/0018-batches-as-5-4-stores-them.md.
+Where the two generations of Apache differ, ours does as 5.4.0.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/served-requests.md: every request that client, Spark, command line and console send, and which server knows it.
+"""docs/internals/served-requests.md: every request that client, Spark, command line and console send, and which server knows it.
 
 Each server is asked with each code and an empty header. Only code 3 says that it does not know the request.
 """
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.nightly
 
 WRITE: Final = os.environ.get("SPROCKETMQ_WRITE_PAGE") == "1"
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = ROOT / "docs/served-requests.md"
+PAGE: Final = ROOT / "docs/internals/served-requests.md"
 ROOMS: Final = ("client", "spark", "console", "cli")
 NOT_SUPPORTED: Final = 3
 PATIENCE_S: Final = 5.0  # of a request that is one-way, or that a server leaves unanswered
@@ -35,7 +35,7 @@ it: name server and broker of each version, and the proxy, which is both in one 
 and writes this page.
 
 A dash: the server answers code 3. At a proxy the client then takes another way, or raises `RequestNotServed`;
-[Managed RocketMQ 5](guides/managed.md) says what that means for you.
+[Managed RocketMQ 5](../guides/managed.md) says what that means for you.
 """
 
 
@@ -81,4 +81,6 @@ def test_the_page_is_what_the_servers_answer(java_peers: None) -> None:
     if WRITE:
         PAGE.write_text(now, "utf-8")
     before = PAGE.read_text("utf-8") if PAGE.exists() else ""
-    assert now == before, "docs/served-requests.md tells something else; SPROCKETMQ_WRITE_PAGE=1 writes it anew"
+    assert now == before, (
+        "docs/internals/served-requests.md tells something else; SPROCKETMQ_WRITE_PAGE=1 writes it anew"
+    )

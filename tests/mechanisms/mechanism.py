@@ -17,7 +17,7 @@ ARTICLES = {
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A line of docs/mechanisms.md.
+    """A line of docs/internals/mechanisms.md.
 
     Args:
         row: "S1" to "S11".

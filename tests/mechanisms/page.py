@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/mechanisms.md: every mechanism of the five articles, one line each.
+"""docs/internals/mechanisms.md: every mechanism of the five articles, one line each.
 
 ``make generate`` writes it, ``tests/test_mechanisms.py`` compares it with the code.
 """
@@ -17,7 +17,7 @@ from mechanisms.of_s09_to_s11 import S09_TO_S11
 
 __all__ = ["MECHANISMS", "PAGE", "TITLES", "numbered", "page"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "mechanisms.md"
+PAGE = Path(__file__).parents[2] / "docs/internals/mechanisms.md"
 MECHANISMS = [*S01_TO_S04, *S05_TO_S08, *S09_TO_S11]
 TITLES = {
     "S1": "One client instance",
@@ -38,9 +38,9 @@ This project began with five articles about RocketMQ. This page lists each mecha
 describes it, which file implements it here, the test that fails when it is broken, and the test that shows it with Apache RocketMQ 4.9.7
 and 5.4.0 (our client with their brokers, or their clients with ours). A dash means that no peer can see it. The column *broken* names the
 command that breaks the mechanism on purpose. With `mutants`, a test of the line must notice the change (`make mutants`). With `mutation`,
-a function of `core` decides the mechanism; `make mutation` changes each line of that function and runs the module's unit tests
-([decision 32](decisions/0032-mutation-testing.md), [decision 35](decisions/0035-a-short-list-of-mutants.md)). `make mechanisms` uses only
-the public API (clients, commands, embedded servers) and checks that it executes these functions and the statements that the mutants break.
+a function of `core` decides the mechanism; `make mutation` changes each line of that function and runs the module's
+unit tests. `make mechanisms` uses only the public API (clients, commands, embedded servers) and checks that it executes these functions
+and the statements that the mutants break.
 
 `make generate` writes this page; `tests/test_mechanisms.py` checks that every file and every test named here exists.
 
@@ -95,5 +95,5 @@ def _tests(ids: str, folder: str) -> str:
     links = []
     for test in ids.split():
         path, _, name = test.partition("::")
-        links.append(f"[{name.removeprefix('test_').replace('_', ' ')}](../{folder}{path})")
+        links.append(f"[{name.removeprefix('test_').replace('_', ' ')}](../../{folder}{path})")
     return "<br>".join(links)

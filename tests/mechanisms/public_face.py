@@ -19,7 +19,7 @@ __all__ = ["ROOT", "WHOLE", "Source", "public_tests", "scenarios"]
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
-# Where tests by the public API may be, and the files of which all are run, though no line of docs/mechanisms.md names them.
+# Where tests by the public API may be, and the files of which all are run, though no line of docs/internals/mechanisms.md names them.
 FILES = ("inproc/client/test_*.py", "inproc/testing/test_*.py", "system/cli/test_*.py", "system/net/test_fork.py")
 WHOLE = frozenset(
     {

@@ -19,7 +19,7 @@ from sprocketmq.store.message_store import MessageStore
 log = logging.getLogger("sprocketmq.broker")
 
 # While a turn indexes, sends wait: for some 2 ms. Between reads the call costs 0.8 ms and a record 1.3 us, so with 250 records a send costs
-# a seventh more CPU, and its 99th percentile is a sixth lower (docs/decisions/0049-pages-leave-the-mapping-before-a-flush.md).
+# a seventh more CPU, and its 99th percentile is a sixth lower.
 _RECORDS_PER_TURN: Final = 1_000
 _BUSY_S: Final = 0.1
 _IDLE_S: Final = 0.32

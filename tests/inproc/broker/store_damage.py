@@ -33,7 +33,7 @@ TOPICS = ("orders", "flights")
 QUEUES = 2
 COUNT = 160
 
-PAGE = Path(__file__).parents[3] / "docs/robustness.md"
+PAGE = Path(__file__).parents[3] / "docs/internals/robustness.md"
 BEGIN, END = "<!-- the table of damaged files -->", "<!-- end of the table -->"
 
 Messages = dict[tuple[str, int], list[bytes]]
@@ -282,7 +282,7 @@ def written_results(kind: str, damage: str) -> set[str]:
 
 
 def compare_with_page(table: dict[tuple[str, str], set[str]], *, may_write: bool) -> None:
-    """Each result has to stand in the table of docs/robustness.md, which WRITE_DOCS=1 writes anew if all cases were run."""
+    """Each result has to stand in the table of docs/internals/robustness.md, which WRITE_DOCS=1 writes anew if all cases were run."""
     if may_write and os.environ.get("WRITE_DOCS"):
         write_page(table)
     for (kind, damage), results in table.items():

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Power cuts under SYNC_FLUSH, whole brokers: whatever was acknowledged is there when the broker starts on what the disk has left.
 
-Every file of a broker takes part (``power_disk`` says what may be lost); the laws between them are the table in docs/robustness.md. Nothing
-but what an answer waits for, and what the broker syncs of its own accord, ever reaches the disk here: the background flush is too slow.
+Every file of a broker takes part (``power_disk`` says what may be lost); the laws between them are the table in
+docs/internals/robustness.md. Nothing but what an answer waits for, and what the broker syncs of its own accord, ever
+reaches the disk here: the background flush is too slow.
 """
 
 from __future__ import annotations

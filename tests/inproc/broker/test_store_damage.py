@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every file of a store directory x every damage x (cleanly stopped, killed): nothing is lost in silence, and there is no traceback.
 
-The files are those that are there. ``docs/robustness.md`` has the results; ``WRITE_DOCS=1`` writes them there (nightly form).
+The files are those that are there. ``docs/internals/robustness.md`` has the results; ``WRITE_DOCS=1`` writes them there (nightly form).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties as columns: by shape or by separators, both give what decoding one text after the other gives (decision 37)."""
+"""Properties as columns: by shape or by separators, both give what decoding one text after the other gives."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ with it as words, names and separators alone. A value is then known by its place
 By separators (``property_pairs``), if there are many shapes. The positions of both separators, found over the whole batch at once, are the
 ends of all names and values; names are encoded as a dictionary. This takes any texts, at about half the speed.
 
-Both give the same columns for all texts (decision 37; the tests hold them against each other and against reading one text after the other).
+Both give the same columns for all texts (the tests hold them against each other and against reading one text after the other).
 """
 
 from __future__ import annotations

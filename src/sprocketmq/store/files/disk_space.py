@@ -17,7 +17,7 @@ ends are checked.
 The page cache keeps in one folio what one write brings into it, and the disk gets a changed page together with its folio. So whoever
 writes zeros says how large a piece may be: small where a flush finds few changed bytes, larger where it finds many. A kernel without
 preemption copies a folio without a pause, up to 16 us for each page, and whatever waits for that processor waits so long. So a piece is
-256 KiB at the most (docs/decisions/0049-pages-leave-the-mapping-before-a-flush.md).
+256 KiB at the most.
 
 This does not help on file systems that write changed data to a new place (btrfs, ZFS): there, every write to an old page needs new space.
 """

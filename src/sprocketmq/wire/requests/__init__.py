@@ -8,7 +8,7 @@
 
 Everything else about a request is derived from its declaration: which handlers a server must have, what access control checks, which header
 fields are checked before a handler sees them, how a client sends it and reads the answer, what a handover refuses, and the table in
-docs/requests.md. A family is imported at its first use, because a producer never needs most of them.
+docs/internals/requests.md. A family is imported at its first use, because a producer never needs most of them.
 """
 
 from __future__ import annotations

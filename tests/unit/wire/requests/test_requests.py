@@ -124,7 +124,7 @@ def test_no_server_starts_with_a_request_that_does_not_say_what_it_needs(
     ],
 )
 def test_the_page_on_compatibility_has_a_row_for_each_request_and_no_other(title: str, peer: Peer) -> None:
-    page = (ROOT / "docs/compatibility.md").read_text("utf-8")
+    page = (ROOT / "docs/internals/compatibility.md").read_text("utf-8")
     section = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\d+) \| (\w+) \|", section, re.MULTILINE)
     assert rows == [(str(int(one.code)), one.name) for one in requests.served_by(peer) if one.code not in OURS], (
@@ -133,7 +133,7 @@ def test_the_page_on_compatibility_has_a_row_for_each_request_and_no_other(title
 
 
 def test_what_is_said_not_to_be_served_is_not_declared_as_served() -> None:
-    page = (ROOT / "docs/compatibility.md").read_text("utf-8")
+    page = (ROOT / "docs/internals/compatibility.md").read_text("utf-8")
     section = page.partition("## Codes that are not served\n")[2].partition("\n## ")[0]
     unserved = {int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}
     assert unserved, "no row was found"
