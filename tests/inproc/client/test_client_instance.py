@@ -88,7 +88,7 @@ def test_the_options_reach_each_pull_loop(rocketmq: EmbeddedRocketMQ, consumers:
         running = consumers(listener, kind=kind, group=kind, **options)._async._running
         assert running is not None
         rocketmq.advance_until(lambda running=running: len(running._loops) == 2)
-        assert (running._owner.suspend_ms, running._owner.timeout_ms) == (15_000, 30_000)
+        assert (running.suspend_ms, running.pull_timeout_ms) == (15_000, 30_000)
         for loop in list(running._loops.values()):
             cursor = loop.cursor
             assert (cursor.pull_interval_ms, cursor.exception_delay_ms) == (300, 700)

@@ -487,13 +487,13 @@ def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_ot
         asked.append(group)
         return ["10.0.0.1@somebody"]
 
-    heartbeat = running.rebalancer._heartbeat
+    heartbeat = running.instance.heartbeats.send_to
 
     async def told(address: str) -> None:
         asked.append("heartbeat")
         await heartbeat(address)
 
-    running.rebalancer._heartbeat = told
+    running.instance.heartbeats.send_to = told
     consumer_ids, running.instance.api.consumer_ids = running.instance.api.consumer_ids, others  # type: ignore[method-assign]
     consumer.subscribe("weather")
     consumer.rebalance_now()

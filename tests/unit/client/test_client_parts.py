@@ -470,11 +470,16 @@ def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_back_at
         group: Any = SimpleNamespace(name="delays", settings=PushSettings(group="delays"), clustering=False)
         api: Any = SimpleNamespace(pull_message=pull_message, behind_proxy=False)
         routes: Any = SimpleNamespace(pull_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
-        owner: Any = SimpleNamespace(
-            subscription=lambda topic: in_force[0], carries_filter=lambda topic: False, suspend_ms=0, timeout_ms=0
+        consumer: Any = SimpleNamespace(
+            member=group,
+            instance=SimpleNamespace(api=api, routes=routes),
+            service=None,
+            subscription=lambda topic: in_force[0],
+            unconfirmed=(),
+            suspend_ms=0,
+            pull_timeout_ms=0,
         )
-        nothing: Any = None
-        loop = PullLoop(group, PullCursor(ProcessQueue(QUEUE), 5), api, routes, nothing, owner)
+        loop = PullLoop(consumer, PullCursor(ProcessQueue(QUEUE), 5))
         answering = asyncio.ensure_future(loop._answer(5, first))
         loop._task = answering  # type: ignore[assignment]  # in place of that of ``start``
         await asyncio.wait_for(asked.wait(), 20)
@@ -502,8 +507,8 @@ def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled
             name="delays", settings=PushSettings(group="delays"), clock=SimpleNamespace(call_later=call_later)
         )
         cursor = PullCursor(process_queue, most + 1, limits=FlowLimits(max_count=most))
-        nothing: Any = None
-        loop = PullLoop(group, cursor, nothing, nothing, nothing, nothing)
+        consumer: Any = SimpleNamespace(member=group, instance=SimpleNamespace(api=None, routes=None), service=None)
+        loop = PullLoop(consumer, cursor)
         (later,) = cursor.handle(PullDue(), 0)
         assert isinstance(later, PullLater)
         waiting = asyncio.ensure_future(loop._wait(later))

@@ -14,14 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sprocketmq.client.group.group_member import GroupMember
-from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.concurrent_work import for_each
-from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.core.consume.consume_progress import AskMaxOffset, AskOffsetByTime, StartAt, decide_start
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.group import allocation
@@ -32,6 +29,9 @@ from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -55,37 +55,15 @@ class Rebalancer:
     """The queues of one consumer.
 
     Args:
-        start_loop: begins to pull a process queue at an offset.
-        renew_subscriptions: called in a round before the first queue is added or dropped, and when the members changed.
-        changed: called with a topic when this member's queues of it changed, or the members that share it.
-        heartbeat: sends a heartbeat to the broker at this address.
-        record_ended: records progress of the listener calls that have ended; after a drop it would be too late.
-        locked_again: called with a process queue when its lock is ours again and another member may have had it meanwhile.
-        spawn: runs work that ends with the consumer.
         start_timestamp_ms: for CONSUME_FROM_TIMESTAMP.
     """
 
-    def __init__(
-        self,
-        group: GroupMember,
-        api: RemotingApi,
-        routes: Routes,
-        *,
-        orderly: bool,
-        start_loop: Callable[[ProcessQueue, int], None],
-        renew_subscriptions: Callable[[], None],
-        changed: Callable[[str], None],
-        heartbeat: Callable[[str], Awaitable[None]],
-        record_ended: Callable[[], None],
-        locked_again: Callable[[ProcessQueue], None],
-        spawn: Callable[[Coroutine[Any, Any, Any]], object],
-        start_timestamp_ms: int | None = None,
-    ) -> None:
-        self._group, self._api, self._routes = group, api, routes
+    def __init__(self, consumer: RunningConsumer, *, orderly: bool, start_timestamp_ms: int | None) -> None:
+        self._consumer, self._group = consumer, consumer.member
+        group, instance = consumer.member, consumer.instance
+        self._api, self._routes = instance.api, instance.routes
         self._locks_needed = orderly and group.clustering
-        self._start_loop, self._changed, self._heartbeat = start_loop, changed, heartbeat
-        self._renew_subscriptions, self._renewed = renew_subscriptions, False  # in this round
-        self._record_ended, self._locked_again, self._spawn = record_ended, locked_again, spawn
+        self._renewed = False  # the subscriptions, in this round
         self._start_timestamp_ms = start_timestamp_ms
         self._process_queues: dict[MessageQueue, ProcessQueue] = {}  # read, or being given up
         self._unlocks: dict[MessageQueue, Timer] = {}  # queues that were given up and are still locked
@@ -109,7 +87,7 @@ class Rebalancer:
         async with self._gate:
             topics = sorted(topics)
             self._renewed = False
-            self._record_ended()
+            self._consumer.service.record_ended()
             await self._run(self.table.subscribed(topics), _QUEUES_AT_ONCE)
             queues_at_once = _QUEUES_AT_ONCE // max(1, min(_TOPICS_AT_ONCE, len(topics)))
             known: list[bool] = []
@@ -130,7 +108,7 @@ class Rebalancer:
         """Shutdown: drop all queues. Listeners must have ended before, because unlocking a queue lets its next owner begin."""
         self._leaving = True
         async with self._gate:
-            self._record_ended()
+            self._consumer.service.record_ended()
             await self._run(self.table.drop_all(DropReason.SHUTDOWN), _QUEUES_AT_ONCE)
             await asyncio.gather(*map(self._unlock, self._keep_locked(list(self._unlocks))))
 
@@ -153,7 +131,7 @@ class Rebalancer:
             process_queue = self.table.added(effect.queue, now_ms)
             assert process_queue is not None
             self._process_queues[queue] = process_queue
-            self._start_loop(process_queue, offset)
+            self._consumer.start_loop(process_queue, offset)
             return True
         return False
 
@@ -184,17 +162,17 @@ class Rebalancer:
             return is_retry_topic(
                 topic
             )  # a retry topic appears with the first heartbeat: nothing is missing until then
-        self._record_ended()
+        self._consumer.service.record_ended()
         effects = self.table.assigned(topic, allocated, self._group.clock.now_ms())
         if not self._renewed and (effects or topic in self._regrouped):
             self._renewed = True
-            self._renew_subscriptions()
+            self._consumer.members_changed()
         if effects:
             log.info("group %s: topic %s: %s", self._group.name, topic, effects)
             await self._run(effects, queues_at_once)
         if effects or topic in self._regrouped:
             self._regrouped.discard(topic)
-            self._changed(topic)
+            self._consumer.queues_changed(topic)
         return True
 
     async def _allocate(self, topic: str) -> list[MessageQueue] | None:
@@ -234,7 +212,7 @@ class Rebalancer:
         client_ids = await self._api.consumer_ids(address, self._group.name)
         if self._group.client_id not in client_ids:
             # The broker has no heartbeat from us: it restarted, or it is new in a topic's route.
-            await self._heartbeat(address)
+            await self._consumer.instance.heartbeats.send_to(address)
             client_ids = await self._api.consumer_ids(address, self._group.name)
         self._note_listing(address, client_ids.count(self._group.client_id))
         return client_ids
@@ -391,7 +369,7 @@ class Rebalancer:
 
         def due() -> None:
             del self._unlocks[drop.queue]
-            self._spawn(self._unlock(drop.queue))
+            self._consumer.spawn(self._unlock(drop.queue))
 
         self._unlocks[drop.queue] = self._group.clock.call_later(delay_ms, due)
 
@@ -440,7 +418,7 @@ class Rebalancer:
             process_queue.lock.granted(asked_ms)
         self._process_queues[queue] = process_queue
         log.info("group %s: added %s at %d", self._group.name, queue, start)
-        self._start_loop(process_queue, start)
+        self._consumer.start_loop(process_queue, start)
 
     async def start_offset(self, queue: MessageQueue) -> int | None:
         """The offset at which to begin; None: unknown at the moment."""
@@ -485,7 +463,7 @@ class Rebalancer:
         process_queue.lock.granted(asked_ms)
         if not is_ours:
             self._group.offset_store.progress.remove(queue)
-            self._locked_again(process_queue)
+            self._consumer.locked_again(process_queue)
 
     def forget_progress_of_others(self) -> None:
         """Forget progress of queues whose lock another member may have by now. Writing it could overwrite the progress of that member."""

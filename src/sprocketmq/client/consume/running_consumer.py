@@ -27,7 +27,7 @@ from sprocketmq.client.group.group_retry_policy import GroupRetryPolicy
 from sprocketmq.client.group.offset_store import LocalFileOffsetStore, OffsetStore, RemoteOffsetStore
 from sprocketmq.client.group.send_back import SendBack
 from sprocketmq.client.hooks import Hooks
-from sprocketmq.client.read.pull_loop import PullLoop, PullOwner
+from sprocketmq.client.read.pull_loop import PullLoop
 from sprocketmq.client.remoting.api import refused_expression
 from sprocketmq.client.remoting.concurrent_work import for_each
 from sprocketmq.client.remoting.instance import ClientInstance
@@ -97,6 +97,7 @@ class RunningConsumer:
         self.own_settings = own_settings or settings
         self.subscriptions = subscriptions
         self._consume_type, self._with_retry_topic = consume_type, with_retry_topic
+        self.suspend_ms, self.pull_timeout_ms = suspend_ms, pull_timeout_ms
         self.paused = False
         self.watcher: PollService | None = None
         self.stopping = False
@@ -104,7 +105,7 @@ class RunningConsumer:
         self._loops: dict[ProcessQueue, PullLoop] = {}
         self._limits = settings.flow_limits  # of each queue
         self._latest_subscriptions: dict[str, bodies.SubscriptionData] = {}  # of each topic, in any heartbeat or pull
-        self._unconfirmed: set[str] = set()  # topics that a broker may filter by another member's subscription
+        self.unconfirmed: set[str] = set()  # topics that a broker may filter by another member's subscription
         self._confirming = asyncio.Lock()
         self._tell_no_subscription: set[str] = set()  # brokers that refuse to tell by which subscription they filter
         self._warned_filters: set[str] = set()  # topics
@@ -163,29 +164,7 @@ class RunningConsumer:
         self.service = make_service(self.member)
         timestamp = self._settings.consume_timestamp
         self.rebalancer = Rebalancer(
-            self.member,
-            instance.api,
-            instance.routes,
-            orderly=orderly,
-            start_loop=self._start_loop,
-            renew_subscriptions=self.members_changed,
-            changed=self._queues_changed,
-            heartbeat=instance.heartbeats.send_to,
-            record_ended=self.service.record_ended,
-            locked_again=self._locked_again,
-            spawn=self._spawn,
-            start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None,
-        )
-        self._owner = PullOwner(
-            state=self._pull_state,
-            subscription=self._subscription,
-            carries_filter=self._unconfirmed.__contains__,
-            read_offset=self._read_offset,
-            offset_illegal=self._offset_illegal,
-            heartbeat=instance.heartbeats.soon,
-            correct_offset=self._correct_offset,
-            suspend_ms=suspend_ms,
-            timeout_ms=pull_timeout_ms,
+            self, orderly=orderly, start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None
         )
         self.requests = ConsumerRequests(self)
         self.started_ms = instance.clock.now_ms()
@@ -351,7 +330,7 @@ class RunningConsumer:
             delay_ms = LOCK_RENEW_INTERVAL_MS
             await self.rebalancer.renew_locks()
 
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = self.instance.spawn(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -360,7 +339,7 @@ class RunningConsumer:
     def _keep_going(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         what = f"group {self.member.name}: background work"
         restart_if_cancelled(
-            self._spawn(work()), self.member.clock, lambda: self.stopping, lambda: self._keep_going(work), what
+            self.spawn(work()), self.member.clock, lambda: self.stopping, lambda: self._keep_going(work), what
         )
 
     def health(self) -> ConsumerHealth:
@@ -473,9 +452,9 @@ class RunningConsumer:
         ours = {
             topic: subscription
             for topic, subscription in self.subscriptions.items()
-            if topic in self._unconfirmed and not retry_schedule.is_retry_topic(topic)
+            if topic in self.unconfirmed and not retry_schedule.is_retry_topic(topic)
         }
-        self._unconfirmed.intersection_update(ours)
+        self.unconfirmed.intersection_update(ours)
         unlike: dict[str, str] = {}
 
         async def ask(address_and_topic: tuple[str, str]) -> None:
@@ -505,7 +484,7 @@ class RunningConsumer:
             if topic in unlike:
                 log.debug("group %s: pulls of %s carry their filter: %s", group, topic, unlike[topic])
             elif self.subscriptions.get(topic) is subscription:  # else it changed meanwhile, and is announced again
-                self._unconfirmed.discard(topic)
+                self.unconfirmed.discard(topic)
                 self._warned_filters.discard(topic)
 
     def subscription_changed(self) -> None:
@@ -538,7 +517,7 @@ class RunningConsumer:
         for loop in self._loops.values():
             loop.wake()
 
-    def _start_loop(self, process_queue: ProcessQueue, offset: int) -> None:
+    def start_loop(self, process_queue: ProcessQueue, offset: int) -> None:
         if self.stopping:
             return
         settings = self._settings
@@ -550,19 +529,19 @@ class RunningConsumer:
             pull_interval_ms=settings.pull_interval_ms,
             exception_delay_ms=settings.pull_time_delay_when_exception_ms,
         )
-        loop = PullLoop(self.member, cursor, self.instance.api, self.instance.routes, self.service, self._owner)
+        loop = PullLoop(self, cursor)
         self._loops[process_queue] = loop
         if self.watcher is not None:
             self.watcher.queue_added(process_queue, offset)
         loop.start(lambda: self._loops.pop(process_queue, None))
 
-    def _pull_state(self, queue: MessageQueue) -> PullDue:
+    def pull_state(self, queue: MessageQueue) -> PullDue:
         subscribed, watcher = queue.topic in self.subscriptions, self.watcher
         if watcher is None:
             return PullDue(running=not self.stopping, paused=self.paused, subscribed=subscribed)
         return PullDue(not self.stopping, self.paused or watcher.paused(queue), subscribed, watcher.full())
 
-    def _subscription(self, topic: str) -> bodies.SubscriptionData | None:
+    def subscription(self, topic: str) -> bodies.SubscriptionData | None:
         """The subscription for pulls. Brokers refuse it (code 25) before its heartbeat, so that no older filter passes over a message."""
         wanted = self.subscriptions.get(topic)
         if wanted is not None and wanted is not self._latest_subscriptions.get(topic):
@@ -577,9 +556,9 @@ class RunningConsumer:
                 self.subscriptions[topic] = renewed(wanted, latest.sub_version + 1)
             if self.subscriptions[topic] is not latest:
                 self._latest_subscriptions[topic] = self.subscriptions[topic]
-                self._unconfirmed.add(topic)
+                self.unconfirmed.add(topic)
 
-    async def _read_offset(self, queue: MessageQueue) -> int:
+    async def read_offset(self, queue: MessageQueue) -> int:
         """The offset for the first locked pull: what the owner before us committed last. If nothing is stored, the computed start
         stays: computing the end of the queue a second time would skip messages that arrived in between."""
         stored = await self.member.offset_store.read(queue)
@@ -589,13 +568,13 @@ class RunningConsumer:
                     return stored if stored >= 0 else loop.cursor.own_offset
         return -1
 
-    def _correct_offset(self, process_queue: ProcessQueue, offset: int) -> None:
+    def correct_offset(self, process_queue: ProcessQueue, offset: int) -> None:
         if self.watcher is not None:
             self.watcher.skipped(process_queue, offset)
         elif process_queue.queue is not None:
             self.member.offset_store.progress.update(process_queue.queue, offset)
 
-    def _offset_illegal(self, queue: MessageQueue, offset: int) -> None:
+    def offset_illegal(self, queue: MessageQueue, offset: int) -> None:
         async def drop_then_take_up_again() -> None:
             await self.rebalancer.drop_at(queue, offset)
             self.instance.rebalance_soon()
@@ -605,7 +584,7 @@ class RunningConsumer:
     async def _lock_queue(self, process_queue: ProcessQueue) -> bool:
         return await self.rebalancer.lock_one(process_queue)
 
-    def _locked_again(self, process_queue: ProcessQueue) -> None:
+    def locked_again(self, process_queue: ProcessQueue) -> None:
         loop = self._loops.get(process_queue)
         if loop is not None:
             loop.locked_again()
@@ -615,7 +594,7 @@ class RunningConsumer:
         if loop is not None:
             loop.settled()
 
-    def _queues_changed(self, topic: str) -> None:
+    def queues_changed(self, topic: str) -> None:
         self._share_limits()
         if self.watcher is not None:
             self.watcher.changed(topic)

@@ -10,15 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from sprocketmq.client.group.group_member import ConsumeService, GroupMember
 from sprocketmq.client.hooks import FilterMessageContext
-from sprocketmq.client.remoting.api import RemotingApi
-from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBodies
@@ -46,6 +41,9 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
 from sprocketmq.wire.records.sys_flag import pull_sys_flag
 
+if TYPE_CHECKING:
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
+
 log = logging.getLogger("sprocketmq.client")
 
 _ANY_COUNT: Final = 1 << 31
@@ -62,26 +60,6 @@ _UNKNOWN_TO_BROKER: Final = (
     ResponseCode.SUBSCRIPTION_NOT_LATEST,
     ResponseCode.FILTER_DATA_NOT_LATEST,
 )
-
-
-class PullOwner(msgspec.Struct, frozen=True):
-    """What a pull loop needs of its consumer.
-
-    ``state`` the consumer's state now; ``subscription`` of a topic, None when it is not subscribed; ``carries_filter`` whether pulls of a
-    topic must carry their filter; ``read_offset`` the stored offset, or a negative number; ``offset_illegal`` a queue must be dropped and
-    go on at that offset; ``heartbeat`` send a heartbeat to the brokers; ``correct_offset`` nothing is cached, progress may move there.
-    ``suspend_ms``: how long a broker holds a pull that finds nothing, ``timeout_ms``: how long the answer is waited for.
-    """
-
-    state: Callable[[MessageQueue], pull_cursor.PullDue]
-    subscription: Callable[[str], SubscriptionData | None]
-    carries_filter: Callable[[str], bool]
-    read_offset: Callable[[MessageQueue], Awaitable[int]]
-    offset_illegal: Callable[[MessageQueue, int], None]
-    heartbeat: Callable[[], None]
-    correct_offset: Callable[[ProcessQueue, int], object]
-    suspend_ms: int = pull_cursor.BROKER_SUSPEND_MS
-    timeout_ms: int = pull_cursor.PULL_TIMEOUT_MS
 
 
 def decode_pull(
@@ -120,19 +98,12 @@ def _property(message: MessageExt, name: str) -> str | None:
 class PullLoop:
     """The pull loop of one process queue. ``start`` it once; it ends by itself when the queue is dropped."""
 
-    def __init__(
-        self,
-        group: GroupMember,
-        cursor: PullCursor,
-        api: RemotingApi,
-        routes: Routes,
-        service: ConsumeService,
-        owner: PullOwner,
-    ) -> None:
+    def __init__(self, consumer: RunningConsumer, cursor: PullCursor) -> None:
         assert cursor.queue is not None
         self.cursor = cursor
         self.queue: MessageQueue = cursor.queue
-        self._group, self._api, self._routes, self._service, self._owner = group, api, routes, service, owner
+        self._consumer, self._group, self._service = consumer, consumer.member, consumer.service
+        self._api, self._routes = consumer.instance.api, consumer.instance.routes
         self._broker_id = 0
         self._is_at_end = False  # the last pull found no more
         self._task: asyncio.Task[None] | None = None
@@ -147,7 +118,7 @@ class PullLoop:
         self._on_end: Callable[[], object] = lambda: None
         self._stopped = False
         self._complaint = ""
-        self._bodies = UnreadableBodies(group.settings.unreadable_body, group.name, self.queue)
+        self._bodies = UnreadableBodies(self._group.settings.unreadable_body, self._group.name, self.queue)
         self._failing_since_ms: int | None = None  # since when brokers answer pulls with what cannot be used
         self._logged_ms: int | None = None
         self.refusal = ""  # the broker's answer while the broker refuses pulls until somebody changes something
@@ -189,7 +160,7 @@ class PullLoop:
         asked_under = self._asked_under
         if self._task is None or asked_under is None or self._is_cut:
             return
-        now = self._owner.subscription(self.queue.topic)
+        now = self._consumer.subscription(self.queue.topic)
         # Not for a newer version alone: a broker would hold one more pull of each queue whenever a member joins or leaves.
         if self._awaits_offset or now is None or not same_subscription(asked_under, now):
             self._is_cut = True  # so that ``_answer`` knows why
@@ -222,7 +193,7 @@ class PullLoop:
             log.error("group %s: the pull loop of %s failed", self._group.name, self.queue, exc_info=error)
 
     async def _run(self, first: pull_cursor.PullEvent | None) -> None:
-        event: pull_cursor.PullEvent | None = self._owner.state(self.queue) if first is None else first
+        event: pull_cursor.PullEvent | None = self._consumer.pull_state(self.queue) if first is None else first
         while event is not None:
             next_event: pull_cursor.PullEvent | None = None
             for effect in self.cursor.handle(event, self._group.clock.now_ms()):
@@ -234,20 +205,20 @@ class PullLoop:
         if isinstance(effect, pull_cursor.SendPull):
             return await self._pull(effect.offset)
         if isinstance(effect, pull_cursor.PullNow):
-            return self._owner.state(self.queue)
+            return self._consumer.pull_state(self.queue)
         if isinstance(effect, pull_cursor.Dispatch):
             self._service.submit(self.process_queue)
         elif isinstance(effect, pull_cursor.PullLater):
             await self._wait(effect)
-            return self._owner.state(self.queue)
+            return self._consumer.pull_state(self.queue)
         elif isinstance(effect, pull_cursor.CorrectOffset):
-            self._owner.correct_offset(self.process_queue, effect.offset)
+            self._consumer.correct_offset(self.process_queue, effect.offset)
         elif isinstance(effect, pull_cursor.ReadOffset):
-            return pull_cursor.OffsetRead(await self._owner.read_offset(self.queue))
+            return pull_cursor.OffsetRead(await self._consumer.read_offset(self.queue))
         elif isinstance(effect, pull_cursor.DropQueue):
             sentence = "group %s: %s continues at offset %d, as its broker says: the group was reset, or its old offset is not there"
             log.warning(sentence, self._group.name, self.queue, effect.offset)
-            self._owner.offset_illegal(self.queue, effect.offset)
+            self._consumer.offset_illegal(self.queue, effect.offset)
         return None
 
     async def _wait(self, later: pull_cursor.PullLater) -> None:
@@ -276,7 +247,7 @@ class PullLoop:
             self._pause, self._wakes_on_settled = None, False
 
     async def _pull(self, offset: int) -> pull_cursor.PullEvent:
-        subscription = self._owner.subscription(self.queue.topic)
+        subscription = self._consumer.subscription(self.queue.topic)
         if subscription is None:
             return pull_cursor.PullFailed("the topic is not subscribed any more")
         clock = self._group.clock
@@ -308,7 +279,7 @@ class PullLoop:
                 if announcements != self._announcements:
                     return pull_cursor.PullOutdated()
                 self._awaits_heartbeat = True
-                self._owner.heartbeat()
+                self._consumer.instance.heartbeats.soon()
             self.refusal = str(error) if error.code in _REFUSALS else ""
             self._log_unreadable(offset, error, lasting=bool(self.refusal))
             return pull_cursor.PullFailed(str(error), broker_flow_control=error.code == ResponseCode.FLOW_CONTROL)
@@ -368,7 +339,7 @@ class PullLoop:
         if self._awaits_offset:
             return None
         # Also under the same filter in an older version: the broker may have filtered by a newer one, of another member.
-        is_outdated = self._owner.subscription(self.queue.topic) is not subscription
+        is_outdated = self._consumer.subscription(self.queue.topic) is not subscription
         return None if is_outdated and result.status is not PullStatus.OFFSET_ILLEGAL else result
 
     @property
@@ -385,9 +356,11 @@ class PullLoop:
             raise NetworkError(f"no route names an address of broker {queue.broker_name!r}")
         progress = self._group.offset_store.progress.read(queue) if self._group.clustering else 0
         # A proxy would put in the filter of its newest heartbeat, whatever the version (PullMessageActivity.processRequest0).
-        post = settings.post_subscription_when_pull or self._api.behind_proxy or self._owner.carries_filter(queue.topic)
+        post = (
+            settings.post_subscription_when_pull or self._api.behind_proxy or queue.topic in self._consumer.unconfirmed
+        )
         size = settings.pull_batch_size_in_bytes
-        suspend, suspend_ms, timeout_ms = True, self._owner.suspend_ms, self._owner.timeout_ms
+        suspend, suspend_ms, timeout_ms = True, self._consumer.suspend_ms, self._consumer.pull_timeout_ms
         count = settings.pull_batch_size
         if self._api.behind_proxy:  # see RemotingApi
             suspend, self._is_at_end = self._is_at_end, False
