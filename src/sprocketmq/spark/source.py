@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.extras import needs_extra
 from sprocketmq.spark.options.access import refuse_secrets_in_tables
-from sprocketmq.spark.options.given_options import CATALOG_PREFIX, GivenOptions
+from sprocketmq.spark.options.given_options import CATALOG_PREFIX, SPARK_OPTIONS, GivenOptions
 from sprocketmq.spark.options.option_table import OPTIONS
 from sprocketmq.spark.options.read_options import ReadOptions, read_options
 from sprocketmq.spark.options.sink_options import SinkOptions, sink_options
@@ -51,7 +51,7 @@ log = logging.getLogger("sprocketmq.spark")
 _PROVIDER: Final = "provider"
 _NOT_PASSED: Final = (
     "Spark does not pass those of a table; add them: INSERT INTO name WITH ('namesrvAddr' = 'host:9876', 'topic' = '...'), or "
-    '.option("topic", "...")'
+    '.options(namesrvAddr="host:9876", topic="...")'
 )
 _BOUNDS: Final = ("startingOffsets", "startingTimestamp", "ending", "groupOffsets")
 _TYPES: Mapping[str, DataType] = {
@@ -124,7 +124,7 @@ class RocketMQDataSource(DataSource):
         The metadata of ``schema`` may be of the table that is written or of the one that the rows come from, so no topic is taken from
         there. Rows whose topic comes from such a table would go to the topic that they were read from.
         """
-        if not self.options:
+        if not {name.lower() for name in self.options}.difference(map(str.lower, SPARK_OPTIONS)):
             raise ConfigurationError(f"the write has no options, and {_NOT_PASSED}")
         options = sink_options(self.options)
         of_table = any(field.name == "topic" and TABLE_OPTIONS in (field.metadata or {}) for field in schema)

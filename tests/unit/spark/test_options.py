@@ -255,6 +255,8 @@ def test_a_table_passes_no_options_to_a_write_and_its_rows_go_nowhere_by_themsel
     for schema in (of_table, plain):  # of INSERT INTO name SELECT ..., without WITH
         with pytest.raises(ConfigurationError, match="has no options, and Spark does not pass those of a table.* WITH"):
             RocketMQDataSource({}).writer(schema, overwrite=False)
+        with pytest.raises(ConfigurationError, match="has no options, and Spark does not pass those of a table"):
+            RocketMQDataSource({"checkpointlocation": "c"}).streamWriter(schema, overwrite=False)  # toTable
     for write in (RocketMQDataSource.writer, RocketMQDataSource.streamWriter):
         with pytest.raises(ConfigurationError, match="names no topic, and Spark does not pass those of a table"):
             write(RocketMQDataSource({"namesrvaddr": "mq:9876"}), of_table, overwrite=False)
