@@ -396,12 +396,8 @@ class BrokerController(Service):
     def put(self, message: StoredMessage, now_ms: int, *, is_new: bool = True) -> AppendResult:
         """Store one message and wake the pulls that wait for it.
 
-        Args:
-            is_new: False for a copy of an accepted message: ``maxMessageSize``, which may be lower by now, only limits new messages.
-
-        Raises:
-            ConfigurationError: over a limit; nothing was written.
-            StoreNotWritable: nothing was written.
+        ``is_new``: False for a copy of an accepted message: ``maxMessageSize``, which may be lower by now, only limits new
+        messages. Raises ConfigurationError: over a limit; nothing was written. StoreNotWritable: nothing was written.
         """
         store = self.store
         result = store.append(message, now_ms) if is_new else store.append_again(message, now_ms)

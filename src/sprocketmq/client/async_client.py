@@ -122,11 +122,8 @@ class AsyncClient(Generic[P]):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start. Several callers share one start; does nothing if it runs already.
-
-        Raises:
-            ClosedError: it was shut down, meanwhile or for good.
-        """
+        """Start. Several callers share one start; does nothing if it runs already. Raises ClosedError (it was shut down, meanwhile
+        or for good)."""
         while True:
             self._check_loop()
             step = self._life.start()
@@ -171,10 +168,8 @@ class AsyncClient(Generic[P]):
             raise ClosedError(f"{self._name} is being shut down; wait for that, or make a new one")
 
     async def shutdown(self) -> None:
-        """Shut down and wait until everything is closed. Several callers share one shutdown; does nothing if not started.
-
-        In a listener or check of this client it returns at once; the shutdown ends after that callback.
-        """
+        """Shut down and wait until everything is closed. Several callers share one shutdown; does nothing if not started. In a
+        listener or check of this client it returns at once; the shutdown ends after that callback."""
         self._check_loop()
         runs_caller = self._parts is not None and self._parts.runs_caller
         step = self._life.shutdown()

@@ -161,19 +161,12 @@ class SendMessageHook(Protocol):
     """Around each try of a send."""
 
     def before_send(self, context: SendMessageContext) -> None:
-        """Called before the request leaves.
-
-        Args:
-            context: the try, as far as it is known; what is put into its ``notes`` is there in ``after_send``.
-        """
+        """Called before the request leaves. ``context``: the try, as far as it is known; what is put into its ``notes`` is there in
+        ``after_send``."""
         ...
 
     def after_send(self, context: SendMessageContext) -> None:
-        """Called when the try has succeeded or failed.
-
-        Args:
-            context: the same one, with ``result`` or ``failure``.
-        """
+        """Called when the try has succeeded or failed. ``context``: the same one, with ``result`` or ``failure``."""
         ...
 
 
@@ -181,14 +174,8 @@ class CheckForbiddenHook(Protocol):
     """Called before each try of a send. If it raises, the send raises the same and nothing is sent."""
 
     def check_forbidden(self, context: SendMessageContext) -> None:
-        """Called before each try.
-
-        Args:
-            context: the try that is about to be made.
-
-        Raises:
-            Exception: whatever it likes; the send raises it.
-        """
+        """Called before each try. ``context``: the try that is about to be made. Raises Exception: whatever it likes; the send
+        raises it."""
         ...
 
 
@@ -196,19 +183,12 @@ class ConsumeMessageHook(Protocol):
     """Around each listener call."""
 
     def before_consume(self, context: ConsumeMessageContext) -> None:
-        """Called before the listener, where it runs.
-
-        Args:
-            context: the call; what is put into its ``notes`` is there in ``after_consume``.
-        """
+        """Called before the listener, where it runs. ``context``: the call; what is put into its ``notes`` is there in
+        ``after_consume``."""
         ...
 
     def after_consume(self, context: ConsumeMessageContext) -> None:
-        """Called when the listener returned or raised.
-
-        Args:
-            context: the same one, with what became of the call.
-        """
+        """Called when the listener returned or raised. ``context``: the same one, with what became of the call."""
         ...
 
 
@@ -216,11 +196,8 @@ class FilterMessageHook(Protocol):
     """Removes messages before they are cached. A removed message counts as consumed and does not come again."""
 
     def filter_messages(self, context: FilterMessageContext) -> None:
-        """Called with what a pull brought; removes messages from ``context.messages``.
-
-        Args:
-            context: the messages, and where they come from.
-        """
+        """Called with what a pull brought; removes messages from ``context.messages``. ``context``: the messages, and where they
+        come from."""
         ...
 
 
@@ -228,11 +205,7 @@ class EndTransactionHook(Protocol):
     """Called when the end of a transaction was sent to the broker."""
 
     def end_transaction(self, context: EndTransactionContext) -> None:
-        """Called after the end was sent.
-
-        Args:
-            context: which transaction, and how it ended.
-        """
+        """Called after the end was sent. ``context``: which transaction, and how it ended."""
         ...
 
 

@@ -368,9 +368,10 @@ class RequestArguments(TypedDict, total=False):
 
     Keyword Args:
         timeout_ms: the time limit for sending and waiting, in milliseconds; the message carries it as TTL (default 3000).
-        queue: send to exactly this queue; default: any.
+        queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
         selector: a function of (queues, message) that returns one of the queues; default: none.
-        sharding_key: requests with the same key go to the same queue; default: none.
+        sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients
+            choose the same queue; default: none.
     """
 
     timeout_ms: int

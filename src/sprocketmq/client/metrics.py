@@ -112,14 +112,8 @@ class ClientMetrics:
             self.watch(client)
 
     def watch(self, client: Watched) -> None:
-        """Watch one more client, before it starts.
-
-        Args:
-            client: a producer, push consumer or pull consumer, blocking or async.
-
-        Raises:
-            ConfigurationError: it is none, or is running already.
-        """
+        """Watch one more client, before it starts. ``client``: a producer, push consumer or pull consumer, blocking or async.
+        Raises ConfigurationError (it is none, or is running already)."""
         found = getattr(client, "_async", client)
         if not hasattr(found, "start") or not (hasattr(found, "_running") or hasattr(found, "_sender")):
             raise ConfigurationError(f"{client!r} cannot be watched; producers and consumers can")
@@ -133,15 +127,8 @@ class ClientMetrics:
     def serve(self, port: int, host: str = "127.0.0.1") -> int:
         """Serve ``/metrics`` from a thread until ``close``.
 
-        Args:
-            port: 0 for any free one.
-            host: the address to listen at; other machines reach ``"0.0.0.0"``.
-
-        Returns:
-            The port.
-
-        Raises:
-            ConfigurationError: the port is taken, or a page is served already.
+        ``port``: 0 for any free one. ``host``: the address to listen at; other machines reach ``"0.0.0.0"``. Returns the port.
+        Raises ConfigurationError (the port is taken, or a page is served already).
         """
         from prometheus_client import CollectorRegistry, start_http_server
 
@@ -170,19 +157,11 @@ class ClientMetrics:
     # -- a prometheus_client Collector, by its shape ----------------------------------------------------------------------------
 
     def describe(self) -> Iterable[Metric]:
-        """What ``prometheus_client`` asks at registration: the names appear as there is something to say.
-
-        Returns:
-            Nothing.
-        """
+        """What ``prometheus_client`` asks at registration: the names appear as there is something to say."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """What a scrape asks for; any thread may.
-
-        Yields:
-            Each metric, with the numbers of all clients.
-        """
+        """What a scrape asks for; any thread may. Yields each metric, with the numbers of all clients."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         for histogram in self._histograms.values():

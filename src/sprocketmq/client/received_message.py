@@ -121,9 +121,8 @@ class ReceivedMessage(MessageExt[V]):
 
         Progress is written every 5 s and at shutdown, as for listeners, so after a crash it may come again.
 
-        Raises:
-            ConfigurationError: it was sent back or given up before.
-            ClosedError: the consumer was shut down before, so it is delivered again.
+        Raises ConfigurationError (it was sent back or given up before), ClosedError (the consumer was shut down before, so it is
+        delivered again).
         """
         self._delivery.settle(Verdict.ACK, None)
 
@@ -134,25 +133,20 @@ class ReceivedMessage(MessageExt[V]):
 
         Args:
             reason: for the log.
-            delay_ms: the wait in milliseconds, rounded up to the broker's next delay level (orderly: as it is, 10 ms to 30 s); default the
-                schedule chooses: 10 s, 30 s, 1 min, ...
+            delay_ms: the wait in milliseconds, rounded up to the broker's next delay level (orderly: as it is, 10 ms to 30 s);
+                default the schedule chooses: 10 s, 30 s, 1 min, ...
             delay_level: the level itself, 1 to 18 by the broker's default; wins over ``delay_ms``. Neither: the schedule chooses.
 
-        Raises:
-            ConfigurationError: a value is out of range, or it was acked or given up before.
-            ClosedError: the consumer was shut down before, so it is delivered again.
+        Raises ConfigurationError (a value is out of range, or it was acked or given up before), ClosedError (the consumer was shut
+        down before, so it is delivered again).
         """
         self._delivery.settle(Verdict.NACK, RetryLater(reason, delay_ms=delay_ms, delay_level=delay_level))
 
     def dead_letter(self, reason: str = "") -> None:
         """No retry can help: to the dead-letter topic of the group now. Harmless twice.
 
-        Args:
-            reason: why; kept with the dead letter (``DeadLetterMessage.reason``). Default none.
-
-        Raises:
-            ConfigurationError: it was acked or sent back before.
-            ClosedError: the consumer was shut down before, so it is delivered again.
+        ``reason``: why; kept with the dead letter (``DeadLetterMessage.reason``). Default none. Raises ConfigurationError (it was
+        acked or sent back before), ClosedError (the consumer was shut down before, so it is delivered again).
         """
         self._delivery.settle(Verdict.DEAD_LETTER, DeadLetter(reason))
 
@@ -168,9 +162,6 @@ class ReceivedMessage(MessageExt[V]):
         An exception ends in the log with its traceback and not in your loop, which goes on with the next message. RetryLater and DeadLetter
         choose, as in a listener. A block that settled the message itself is left alone. What is no Exception (a cancellation, Ctrl-C)
         goes through and settles nothing.
-
-        Returns:
-            The message.
         """
         try:
             yield self

@@ -114,11 +114,7 @@ class ConsumeConcurrentlyContext(msgspec.Struct):
     ack_index: int = ALL_ACKED
 
     def apply_signal(self, signal: ListenerSignal) -> None:
-        """Apply what the listener raised. Called by the consume service.
-
-        Args:
-            signal: the exception.
-        """
+        """Apply what the listener raised. Called by the consume service. ``signal``: the exception."""
         self.delay_level_when_next_consume = signal.delay_level or self.delay_level_when_next_consume
 
 
@@ -138,11 +134,7 @@ class ConsumeOrderlyContext(msgspec.Struct):
     dead_letter: bool = False
 
     def apply_signal(self, signal: ListenerSignal) -> None:
-        """Apply what the listener raised. Called by the consume service.
-
-        Args:
-            signal: the exception.
-        """
+        """Apply what the listener raised. Called by the consume service. ``signal``: the exception."""
         self.dead_letter = signal.delay_level < 0
         if signal.suspend_ms >= 0:
             self.suspend_current_queue_time_ms = signal.suspend_ms

@@ -102,11 +102,7 @@ class ConsoleServer:
         return self.link if self._settings.token is None else f"http://{self.address}/"
 
     async def astart(self) -> ConsoleServer:
-        """Listen, and begin to query the cluster.
-
-        Raises:
-            ConfigurationError: it cannot listen on the address.
-        """
+        """Listen, and begin to query the cluster. Raises ConfigurationError (it cannot listen on the address)."""
         settings = self._settings
         cluster, mask = Cluster(settings.options, settings.limit_ms), Mask(settings.masks)
         parts = self._parts = ConsoleParts(

@@ -245,22 +245,17 @@ class MessageStore(Protocol):
     def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS) -> None:
         """Open (and, after a crash, repair) the store. Call once, before anything else.
 
-        Args:
-            deleted_topics: the end of the log at the deletion of each topic. No queue entries are added for its records before that.
-
-        Raises:
-            StoreLocked: another broker has the directory open.
-            StoreNotWritable: the directory cannot be written.
-            StoreCorrupt: a file has a length or a name that the format does not allow.
+        ``deleted_topics``: the end of the log at the deletion of each topic. No queue entries are added for its records before
+        that. Raises StoreLocked (another broker has the directory open), StoreNotWritable (the directory cannot be written),
+        StoreCorrupt (a file has a length or a name that the format does not allow).
         """
         ...
 
     def append(self, message: StoredMessage, now_ms: int) -> AppendResult:
         """Write one record and its queue entry; the message is readable when this returns.
 
-        Raises:
-            ConfigurationError: body, topic or properties are over the limit; nothing was written.
-            StoreNotWritable: no space, shut down, or an earlier flush failed; nothing was written.
+        Raises ConfigurationError: body, topic or properties are over the limit; nothing was written. StoreNotWritable: no space,
+        shut down, or an earlier flush failed; nothing was written.
         """
         ...
 
@@ -331,12 +326,11 @@ class MessageStore(Protocol):
         ...
 
     def dispatch(self, max_records: int) -> int:
-        """Add up to ``max_records`` records of the log to the index by key. Returns how many were read; 0 means that it is complete.
+        """Add up to ``max_records`` records of the log to the index by key. Returns how many were read; 0 means that it is
+        complete.
 
-        A record with many keys, or with long properties, counts as several, so fewer may be read, but at least one.
-
-        Raises:
-            StoreNotWritable: no space for an index file; the same records are tried again next time.
+        A record with many keys, or with long properties, counts as several, so fewer may be read, but at least one. Raises
+        StoreNotWritable: no space for an index file; the same records are tried again next time.
         """
         ...
 
@@ -369,9 +363,7 @@ class MessageStore(Protocol):
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
         """One retention round: delete expired commit log files and what pointed into them; returns how many log files were deleted.
-
-        ``any_hour``: not only in the hours of ``delete_when``; for a request of an administrator.
-        """
+        ``any_hour``: not only in the hours of ``delete_when``; for a request of an administrator."""
         ...
 
     damaged_bodies: DamagedBodies
@@ -392,10 +384,8 @@ class MessageStore(Protocol):
         ...
 
     def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
-        """A future that is done once everything before ``physical_offset`` is on the disk, whatever ``flush_disk_type`` says.
-
-        It fails with StoreNotWritable when the disk reported an error. It completes on the flush thread.
-        """
+        """A future that is done once everything before ``physical_offset`` is on the disk, whatever ``flush_disk_type`` says. It
+        fails with StoreNotWritable when the disk reported an error. It completes on the flush thread."""
         ...
 
     def flush(self) -> None:

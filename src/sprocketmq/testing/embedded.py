@@ -79,6 +79,9 @@ class EmbeddedRocketMQ(Generic[C]):
 
     Raises:
         ConfigurationError: an option is unknown or out of range; the sentence says which and what is allowed.
+
+    Every method that makes a client (``producer``, ``push_consumer``, ...) takes its options: ``help(sprocketmq.ProducerOptions)``,
+    ``PushConsumerOptions``, ``PullConsumerOptions``, ``CommonOptions``. Name server and clock are those of here.
     """
 
     @overload
@@ -149,14 +152,8 @@ class EmbeddedRocketMQ(Generic[C]):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start name server, then broker; returns when the broker is registered.
-
-        Returns:
-            Itself.
-
-        Raises:
-            ClosedError: it was started before; make a new one.
-        """
+        """Start name server, then broker; returns when the broker is registered. Raises ClosedError: it was started before; make a
+        new one."""
         if self._engine is not None:
             raise ClosedError("this EmbeddedRocketMQ was started before; make a new one")
         self._engine = Engine("sprocketmq-embedded")
@@ -240,15 +237,8 @@ class EmbeddedRocketMQ(Generic[C]):
         return self.broker.address
 
     def create_topic(self, topic: str, queues: int = 8) -> None:
-        """Create ``topic`` with ``queues`` queues for reading and writing, known to the name server on return.
-
-        Args:
-            topic: its name.
-            queues: to read and to write.
-
-        Raises:
-            ConfigurationError: that is no name of a topic.
-        """
+        """Create ``topic`` with ``queues`` queues for reading and writing, known to the name server on return. ``queues``: to read
+        and to write. Raises ConfigurationError (that is no name of a topic)."""
         if problem := topic_name_problem(topic):
             raise ConfigurationError(problem)
         _started(self._engine).run(self._create(TopicConfig(topic, queues, queues)))
@@ -257,40 +247,21 @@ class EmbeddedRocketMQ(Generic[C]):
         """Every message stored under ``topic``, queue by queue, oldest first; empty for an unknown topic.
 
         Works for ``%RETRY%group``, ``%DLQ%group`` and ``SCHEDULE_TOPIC_XXXX`` too, which is where a message waits for its retry.
-
-        Args:
-            topic: its name.
-
-        Returns:
-            The messages as they are stored.
+        Returns the messages as they are stored.
         """
         self._asked.add(topic)
         return self._on_loop(lambda: self._read_all(topic))
 
     def consumer_offset(self, group: str, topic: str) -> dict[int, int]:
-        """Committed progress of ``group`` on ``topic``: queue id to the offset it will read next; queues without any are left out.
-
-        Args:
-            group: the consumer group.
-            topic: its name.
-
-        Returns:
-            The next offset, by queue id.
-        """
+        """Committed progress of ``group`` on ``topic``: queue id to the offset it will read next; queues without any are left out."""
         self._asked.add(topic)
         return self._on_loop(lambda: self._read_offsets(group, topic))
 
     # -- time --------------------------------------------------------------------------------------------------------------------
 
     def advance(self, delay_ms: float) -> None:
-        """Move the manual clock forward; see :meth:`ManualClock.advance`.
-
-        Args:
-            delay_ms: milliseconds of the clock.
-
-        Raises:
-            ConfigurationError: the clock is the system's.
-        """
+        """Move the manual clock forward; see :meth:`ManualClock.advance`. ``delay_ms``: milliseconds of the clock. Raises
+        ConfigurationError (the clock is the system's)."""
         if not isinstance(self.clock, ManualClock):
             raise ConfigurationError('advance needs the manual clock; make it with EmbeddedRocketMQ(clock="manual")')
         self.clock.advance(delay_ms)
@@ -306,10 +277,11 @@ class EmbeddedRocketMQ(Generic[C]):
         """Advance the manual clock step by step until ``condition()`` is true.
 
         A step is ``step_ms`` long, or goes to the next timer of the clock if that is later. The next step begins when clients and
-        servers are at rest (:meth:`ManualClock.is_at_rest`). They do not come to rest while a listener waits for something, an answer is
-        lost, or a client is connected that does not use this clock, as that of another process: then the next step begins after
-        ``patience_ms`` of real time, and is ``step_ms`` long. A call of a listener that runs for 20 such steps is no longer waited for.
-        A step ends early when the condition holds. Threads of the test are not waited for; :meth:`wait_until` does that.
+        servers are at rest (:meth:`ManualClock.is_at_rest`). They do not come to rest while a listener waits for something, an
+        answer is lost, or a client is connected that does not use this clock, as that of another process: then the next step begins
+        after ``patience_ms`` of real time, and is ``step_ms`` long. A call of a listener that runs for 20 such steps is no longer
+        waited for. A step ends early when the condition holds. Threads of the test are not waited for; :meth:`wait_until` does
+        that.
 
         Args:
             condition: a function without arguments.
@@ -317,11 +289,8 @@ class EmbeddedRocketMQ(Generic[C]):
             limit_ms: milliseconds of the clock to try in all.
             patience_ms: milliseconds of real time after a step, if clients and servers do not come to rest earlier.
 
-        Returns:
-            How many milliseconds of the clock that took.
-
-        Raises:
-            AssertionError: ``condition()`` is still false after ``limit_ms``.
+        Returns how many milliseconds of the clock that took. Raises AssertionError: ``condition()`` is still false after
+        ``limit_ms``.
         """
         advanced_ms = 0.0
         began_s, most_real_ms = time.monotonic(), 0.0
@@ -349,15 +318,8 @@ class EmbeddedRocketMQ(Generic[C]):
         )
 
     def wait_until(self, condition: Callable[[], object], timeout_ms: float = _PATIENCE_MS) -> None:
-        """Wait in real time, without moving the clock, until ``condition()`` is true.
-
-        Args:
-            condition: a function without arguments.
-            timeout_ms: milliseconds of real time.
-
-        Raises:
-            AssertionError: it is still false after ``timeout_ms``.
-        """
+        """Wait in real time, without moving the clock, until ``condition()`` is true. ``condition``: a function without arguments.
+        ``timeout_ms``: milliseconds of real time. Raises AssertionError (it is still false after ``timeout_ms``)."""
         if not self._holds_within(condition, timeout_ms):
             raise AssertionError(f"the condition does not hold after {timeout_ms:.0f} ms of real time; {self._held()}")
 
@@ -403,89 +365,36 @@ class EmbeddedRocketMQ(Generic[C]):
     # -- clients on the same clock -------------------------------------------------------------------------------------------------
 
     def producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> Producer:
-        """A :class:`sprocketmq.Producer` bound to this RocketMQ and its clock, not yet started.
-
-        Args:
-            group: its group.
-            options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``).
-
-        Returns:
-            It; its name server and clock are those of here.
-
-        Raises:
-            ConfigurationError: an option is unknown or out of range.
-        """
+        """A :class:`sprocketmq.Producer` bound to this RocketMQ and its clock, not yet started."""
         from sprocketmq.client.produce.producer import Producer
 
         here: ProducerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return Producer(group, **here)
 
     def push_consumer(self, group: str = "test-consumer", **options: Unpack[PushConsumerOptions]) -> PushConsumer:
-        """A :class:`sprocketmq.PushConsumer` bound to this RocketMQ and its clock, not yet started.
-
-        Args:
-            group: its group.
-            options: as PushConsumerOptions and CommonOptions say (``help(sprocketmq.PushConsumerOptions)``).
-
-        Returns:
-            It; its name server and clock are those of here.
-
-        Raises:
-            ConfigurationError: an option is unknown or out of range.
-        """
+        """A :class:`sprocketmq.PushConsumer` bound to this RocketMQ and its clock, not yet started."""
         from sprocketmq.client.consume.push_consumer import PushConsumer
 
         here: PushConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return PushConsumer(group, **here)
 
     def pull_consumer(self, group: str = "test-consumer", **options: Unpack[PullConsumerOptions]) -> PullConsumer:
-        """A :class:`sprocketmq.PullConsumer` bound to this RocketMQ and its clock, not yet started.
-
-        Args:
-            group: its group.
-            options: as PullConsumerOptions and CommonOptions say (``help(sprocketmq.PullConsumerOptions)``).
-
-        Returns:
-            It; its name server and clock are those of here.
-
-        Raises:
-            ConfigurationError: an option is unknown or out of range.
-        """
+        """A :class:`sprocketmq.PullConsumer` bound to this RocketMQ and its clock, not yet started."""
         from sprocketmq.client.consume.pull_consumer import PullConsumer
 
         here: PullConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return PullConsumer(group, **here)
 
     def admin(self, **options: Unpack[CommonOptions]) -> Admin:
-        """A :class:`sprocketmq.Admin` bound to this RocketMQ.
-
-        Args:
-            options: as CommonOptions says (``help(sprocketmq.CommonOptions)``).
-
-        Returns:
-            It; its name server and clock are those of here.
-
-        Raises:
-            ConfigurationError: an option is unknown or out of range.
-        """
+        """A :class:`sprocketmq.Admin` bound to this RocketMQ."""
         from sprocketmq.client.admin import Admin
 
         here: CommonOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return Admin(**here)
 
     def async_producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> AsyncProducer:
-        """A :class:`sprocketmq.AsyncProducer` bound to this RocketMQ and its clock, not yet started, for a test that is a coroutine.
-
-        Args:
-            group: its group.
-            options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``).
-
-        Returns:
-            It; its name server and clock are those of here.
-
-        Raises:
-            ConfigurationError: an option is unknown or out of range.
-        """
+        """A :class:`sprocketmq.AsyncProducer` bound to this RocketMQ and its clock, not yet started, for a test that
+        is a coroutine."""
         from sprocketmq.client.produce.async_producer import AsyncProducer
 
         here: ProducerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
@@ -494,18 +403,8 @@ class EmbeddedRocketMQ(Generic[C]):
     def async_push_consumer(
         self, group: str = "test-consumer", **options: Unpack[PushConsumerOptions]
     ) -> AsyncPushConsumer:
-        """A :class:`sprocketmq.AsyncPushConsumer` bound to this RocketMQ and its clock, not yet started, for a test that is a coroutine.
-
-        Args:
-            group: its group.
-            options: as PushConsumerOptions and CommonOptions say (``help(sprocketmq.PushConsumerOptions)``).
-
-        Returns:
-            It; its name server and clock are those of here.
-
-        Raises:
-            ConfigurationError: an option is unknown or out of range.
-        """
+        """A :class:`sprocketmq.AsyncPushConsumer` bound to this RocketMQ and its clock, not yet started, for a test that
+        is a coroutine."""
         from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer
 
         here: PushConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
@@ -514,35 +413,15 @@ class EmbeddedRocketMQ(Generic[C]):
     def async_pull_consumer(
         self, group: str = "test-consumer", **options: Unpack[PullConsumerOptions]
     ) -> AsyncPullConsumer:
-        """A :class:`sprocketmq.AsyncPullConsumer` bound to this RocketMQ and its clock, not yet started, for a test that is a coroutine.
-
-        Args:
-            group: its group.
-            options: as PullConsumerOptions and CommonOptions say (``help(sprocketmq.PullConsumerOptions)``).
-
-        Returns:
-            It; its name server and clock are those of here.
-
-        Raises:
-            ConfigurationError: an option is unknown or out of range.
-        """
+        """A :class:`sprocketmq.AsyncPullConsumer` bound to this RocketMQ and its clock, not yet started, for a test that
+        is a coroutine."""
         from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer
 
         here: PullConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return AsyncPullConsumer(group, **here)
 
     def async_admin(self, **options: Unpack[CommonOptions]) -> AsyncAdmin:
-        """A :class:`sprocketmq.AsyncAdmin` bound to this RocketMQ.
-
-        Args:
-            options: as CommonOptions says (``help(sprocketmq.CommonOptions)``).
-
-        Returns:
-            It; its name server and clock are those of here.
-
-        Raises:
-            ConfigurationError: an option is unknown or out of range.
-        """
+        """A :class:`sprocketmq.AsyncAdmin` bound to this RocketMQ."""
         from sprocketmq.client.admin import AsyncAdmin
 
         here: CommonOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}

@@ -121,8 +121,12 @@ class FaultInjector:
     """The faults of one embedded RocketMQ, at ``rocketmq.faults``.
 
     Every method takes ``code``: a :class:`RequestCode`, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``);
-    ``times``: to how many requests it is applied, None for all until removed; ``when``: a function of the request that narrows it further,
-    as in ``when=lambda command: command.ext_fields.get("topic") == "flights"``. Each returns its :class:`Fault`.
+    ``times``: to how many requests it is applied, None for all until removed; ``when``: a function of the request that narrows it
+    further, as in ``when=lambda command: command.ext_fields.get("topic") == "flights"``; default: all.
+
+    Every method returns its :class:`Fault`: ``hits`` counts, ``remove`` ends it.
+
+    Every method raises ConfigurationError (an argument is out of range).
 
     Args:
         clock: of the delays.
@@ -134,57 +138,18 @@ class FaultInjector:
         self._faults: tuple[Fault, ...] = ()
 
     def drop(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """The request is lost: nothing is done and nobody answers, so the caller runs into its timeout.
-
-        Args:
-            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            times: to how many requests it is applied; None is all until it is removed.
-            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
-                "flights"``; default all.
-
-        Returns:
-            The fault: ``hits`` counts, ``remove`` ends it.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-        """
+        """The request is lost: nothing is done and nobody answers, so the caller runs into its timeout."""
         return self._add("drop", code, lambda connection, command, handler: None, times, when)
 
     def drop_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """The request is carried out but its answer is lost: the case in which a caller's retry makes a duplicate.
-
-        Args:
-            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            times: to how many requests it is applied; None is all until it is removed.
-            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
-                "flights"``; default all.
-
-        Returns:
-            The fault: ``hits`` counts, ``remove`` ends it.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-        """
+        """The request is carried out but its answer is lost: the case in which a caller's retry makes a duplicate."""
         return self._add_on_answer("drop_answer", code, lambda connection, frame: None, times, when)
 
     def delay_answer(
         self, code: int | Iterable[int], delay_ms: int, times: int | None = 1, *, when: Match | None = None
     ) -> Fault:
         """The answer comes ``delay_ms`` later (of the embedded broker's clock), so that those of later requests overtake it.
-
-        Args:
-            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            delay_ms: milliseconds of the clock.
-            times: to how many requests it is applied; None is all until it is removed.
-            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
-                "flights"``; default all.
-
-        Returns:
-            The fault: ``hits`` counts, ``remove`` ends it.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-        """
+        ``delay_ms``: milliseconds of the clock."""
         if delay_ms < 0:
             raise ConfigurationError(f"delay_ms is {delay_ms}, 0 or more milliseconds are allowed")
 
@@ -194,39 +159,13 @@ class FaultInjector:
         return self._add_on_answer("delay_answer", code, write, times, when)
 
     def repeat_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """The answer comes twice.
-
-        Args:
-            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            times: to how many requests it is applied; None is all until it is removed.
-            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
-                "flights"``; default all.
-
-        Returns:
-            The fault: ``hits`` counts, ``remove`` ends it.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-        """
+        """The answer comes twice."""
         return self._add_on_answer(
             "repeat_answer", code, lambda connection, frame: connection.send_raw([frame, frame]), times, when
         )
 
     def mislabel_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """Before the answer comes a copy of it with an opaque that no request has.
-
-        Args:
-            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            times: to how many requests it is applied; None is all until it is removed.
-            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
-                "flights"``; default all.
-
-        Returns:
-            The fault: ``hits`` counts, ``remove`` ends it.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-        """
+        """Before the answer comes a copy of it with an opaque that no request has."""
 
         def write(connection: Connection, frame: bytes) -> None:
             stray = decode_command(memoryview(frame)[4:])
@@ -239,20 +178,7 @@ class FaultInjector:
         self, code: int | Iterable[int], keep_bytes: int, times: int | None = 1, *, when: Match | None = None
     ) -> Fault:
         """The request is carried out; of its answer ``keep_bytes`` come (negative: all but so many), then the connection is closed.
-
-        Args:
-            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            keep_bytes: how many bytes of the answer come; negative: all but so many.
-            times: to how many requests it is applied; None is all until it is removed.
-            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
-                "flights"``; default all.
-
-        Returns:
-            The fault: ``hits`` counts, ``remove`` ends it.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-        """
+        ``keep_bytes``: how many bytes of the answer come; negative: all but so many."""
 
         def write(connection: Connection, frame: bytes) -> None:
             connection.send_raw([frame[:keep_bytes]])
@@ -265,21 +191,8 @@ class FaultInjector:
     def delay(
         self, code: int | Iterable[int], delay_ms: int, times: int | None = 1, *, when: Match | None = None
     ) -> Fault:
-        """The request reaches its handler ``delay_ms`` later, in the time of the embedded broker's clock.
-
-        Args:
-            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            delay_ms: milliseconds of the clock.
-            times: to how many requests it is applied; None is all until it is removed.
-            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
-                "flights"``; default all.
-
-        Returns:
-            The fault: ``hits`` counts, ``remove`` ends it.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-        """
+        """The request reaches its handler ``delay_ms`` later, in the time of the embedded broker's clock. ``delay_ms``:
+        milliseconds of the clock."""
         if delay_ms < 0:
             raise ConfigurationError(f"delay_ms is {delay_ms}, 0 or more milliseconds are allowed")
 
@@ -305,22 +218,8 @@ class FaultInjector:
         *,
         when: Match | None = None,
     ) -> Fault:
-        """The request is refused with ``response_code`` and ``remark``; nothing is done.
-
-        Args:
-            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            response_code: a ResponseCode, or a number.
-            remark: the server's words.
-            times: to how many requests it is applied; None is all until it is removed.
-            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
-                "flights"``; default all.
-
-        Returns:
-            The fault: ``hits`` counts, ``remove`` ends it.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-        """
+        """The request is refused with ``response_code`` and ``remark``; nothing is done. ``response_code``: a ResponseCode, or a
+        number. ``remark``: the server's words."""
 
         def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
             return response(command, response_code, remark)
@@ -328,20 +227,7 @@ class FaultInjector:
         return self._add("fail", code, act, times, when)
 
     def close_connection(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """The connection is cut as the request arrives; nothing is done.
-
-        Args:
-            code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            times: to how many requests it is applied; None is all until it is removed.
-            when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
-                "flights"``; default all.
-
-        Returns:
-            The fault: ``hits`` counts, ``remove`` ends it.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-        """
+        """The connection is cut as the request arrives; nothing is done."""
 
         def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
             connection.abort()
@@ -366,8 +252,7 @@ class FaultInjector:
             command: the request.
             handler: what would answer it.
 
-        Returns:
-            The answer, if there is one now.
+        Returns the answer, if there is one now.
         """
         for fault in self._faults:
             if fault.matches(command):

@@ -24,14 +24,10 @@ def message(
         body: its body; default the JSON of ``value``.
         value: what ``message.value`` is; default none, as without a ``value_deserializer``.
         message_id: default one that no other message has.
-        fields: what Message and MessageExt have: ``tags``, ``keys``, ``properties``, ``reconsume_times``, ``queue_id``, ``queue_offset``,
-            ``broker_name``, ``born_timestamp_ms`` and so on.
+        fields: what Message and MessageExt have: ``tags``, ``keys``, ``properties``, ``reconsume_times``, ``queue_id``,
+            ``queue_offset``, ``broker_name``, ``born_timestamp_ms`` and so on.
 
-    Returns:
-        The message.
-
-    Raises:
-        ConfigurationError: there is neither a body nor a value, or a field is wrong.
+    Raises ConfigurationError (there is neither a body nor a value, or a field is wrong).
     """
     if body is None:
         if value is _NOT_GIVEN:

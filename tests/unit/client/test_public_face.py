@@ -17,7 +17,7 @@ import pytest
 import sprocketmq as rmq
 import sprocketmq.spark
 from sprocketmq.testing import EmbeddedRocketMQ, FaultInjector, ManualClock
-from unit.client.help_text import entries, members, missing_in_class, missing_in_verb, sections
+from unit.client.help_text import entries, members, missing_in_class, missing_in_verb, said_of_every_method, sections
 
 SOURCE = Path(rmq.__file__).parent
 ADDRESS = "127.0.0.1:9876"
@@ -135,9 +135,7 @@ CANNOT_FAIL = {"shutdown", "wait", "sleep"} | {
 
 
 def says_what_it_raises(kind: type, name: str) -> bool:
-    """Whether a verb has to: it is a coroutine, here or in the async twin, so it can fail, and the class does not say it of all."""
-    if "Every method raises" in (kind.__doc__ or ""):
-        return False
+    """Whether a verb has to: it is a coroutine, here or in the async twin, so it can fail."""
     verb = getattr(getattr(rmq, f"Async{kind.__name__}", kind), name, None)
     waits = inspect.iscoroutinefunction(verb) or inspect.isasyncgenfunction(verb)
     return waits and not {name, f"{kind.__name__}.{name}"} & CANNOT_FAIL
@@ -148,7 +146,9 @@ def test_help_of_a_class_says_everything(name: str) -> None:
     kind = {**CLASSES, **OF_TESTS}[name]
     missing = {name: missing_in_class(kind, with_example=name in CLIENTS)}
     for verb_name, verb in members(kind):
-        missing[f"{name}.{verb_name}"] = missing_in_verb(verb, asks=says_what_it_raises(kind, verb_name))
+        missing[f"{name}.{verb_name}"] = missing_in_verb(
+            verb, asks=says_what_it_raises(kind, verb_name), of_class=said_of_every_method(kind)
+        )
     assert {where: what for where, what in missing.items() if what} == {}
 
 
@@ -207,9 +207,32 @@ def test_what_help_does_not_say_is_found() -> None:
     assert missing_in_verb(Badly.send, asks=True) == [
         "its own words: it sends its reader elsewhere",
         "an exception that can be imported: NoSuchError is none",
-        "body",
         "the unit of timeout_ms",
         "what timeout_ms is when it is not given",
         "size, which is no parameter any more",
-        "Returns",
+    ]
+
+
+def test_a_class_may_say_once_what_every_method_takes_and_raises() -> None:
+    class Once:
+        """Sends.
+
+        Every method takes ``timeout_ms`` in milliseconds; default: 3000.
+
+        Every method raises NetworkError.
+        """
+
+        def send(self, timeout_ms: int | None = None) -> None:
+            """Send."""
+
+        def wait(self, limit_ms: int, name: str | None = None) -> None:
+            """Wait. ``limit_ms``: seconds. Raises NoSuchError (never), OSError (the disk is full)."""
+
+    of_class = said_of_every_method(Once)
+    assert missing_in_verb(Once.send, asks=True, of_class=of_class) == []
+    assert missing_in_verb(Once.send, asks=True) == ["timeout_ms", "Raises"]
+    assert missing_in_verb(Once.wait, asks=True, of_class=of_class) == [
+        "an exception that can be imported: NoSuchError is none",
+        "the unit of limit_ms",
+        "name",
     ]

@@ -133,12 +133,8 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
     def from_properties(cls: type[C], properties: Mapping[str, str], **overrides: Any) -> C:
         """Make settings from Apache's keys, with all values as text.
 
-        Args:
-            properties: as read from a ``broker.conf`` or ``namesrv.conf``.
-            overrides: fields by our own names that win over ``properties``.
-
-        Raises:
-            ConfigurationError: a value is not of the key's type, or out of its range.
+        ``properties``: as read from a ``broker.conf`` or ``namesrv.conf``. ``overrides``: fields by our own names that win over
+        ``properties``. Raises ConfigurationError (a value is not of the key's type, or out of its range).
         """
         unknown = sorted(key for key in properties if not cls.takes(key))
         if unknown:

@@ -37,15 +37,8 @@ class AccessRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create a user (mqadmin: createUser; 5.x).
-
-        Args:
-            username: the name of the user.
-            password: the password.
-            user_type: ``Normal``, which may do what its policies allow, or ``Super``, which may do everything.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Create a user (mqadmin: createUser; 5.x). ``user_type``: ``Normal``, which may do what its policies allow, or ``Super``,
+        which may do everything."""
         info = bodies.UserInfo(username=username, password=password, user_type=_one_of("user_type", user_type, _TYPES))
         await self._change(
             requests.accounts.AUTH_CREATE_USER, headers.UserRequestHeader(username=username), info, cluster, broker
@@ -64,12 +57,9 @@ class AccessRequests(AdminSession):
         """Change the given settings of a user (mqadmin: updateUser; 5.x).
 
         Args:
-            username: the name of the user.
             password: the new password; default: unchanged.
             user_type: ``Normal`` or ``Super``; default: unchanged.
             user_status: ``enable`` or ``disable``; default: unchanged.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
         """
         if user_type is not None:
             _one_of("user_type", user_type, _TYPES)
@@ -81,56 +71,27 @@ class AccessRequests(AdminSession):
         )
 
     async def delete_user(self, username: str, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete a user (mqadmin: deleteUser; 5.x).
-
-        Args:
-            username: the name of the user.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete a user (mqadmin: deleteUser; 5.x)."""
         await self._change(
             requests.accounts.AUTH_DELETE_USER, headers.UserRequestHeader(username=username), None, cluster, broker
         )
 
     async def user(self, broker: str, username: str) -> bodies.UserInfo | None:
-        """A user of one broker; None if there is no such user (mqadmin: getUser; 5.x).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-            username: the name of the user.
-
-        Returns:
-            The user, or None.
-        """
+        """A user of one broker; None if there is no such user (mqadmin: getUser; 5.x)."""
         header = headers.UserRequestHeader(username=username)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_GET_USER, header)
         return await answer_body(requests.accounts.AUTH_GET_USER, answer) if answer.body else None
 
     async def users(self, broker: str, name_filter: str | None = None) -> list[bodies.UserInfo]:
-        """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-            name_filter: a part of the name; default: all users.
-
-        Returns:
-            The users.
-        """
+        """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x). ``name_filter``: a part of the
+        name; default: all users."""
         header = headers.ListUsersRequestHeader(filter=name_filter)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_LIST_USER, header)
         return await decoded(answer.body, _users) if answer.body else []
 
     async def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
-        """Copy users from one broker to another, all or some (mqadmin: copyUser; 5.x).
-
-        Args:
-            source: the broker to copy from, by name or ``host:port``.
-            destination: the broker to copy to, by name or ``host:port``.
-            usernames: the users to copy; default: all.
-
-        Returns:
-            Their names.
-        """
+        """Copy users from one broker to another, all or some (mqadmin: copyUser; 5.x). ``usernames``: the users to copy; default:
+        all. Returns their names."""
         copied = []
         for user in await self.users(source):
             name = user.username or ""
@@ -158,13 +119,10 @@ class AccessRequests(AdminSession):
         """Create policies that allow or deny a user some actions (mqadmin: createAcl; 5.x).
 
         Args:
-            subject: ``User:name``.
             resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
             actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
             decision: ``Allow`` or ``Deny``.
             source_ips: the policy applies only to requests from these addresses; () means any.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
         """
         info = _acl(subject, resources, actions, decision, source_ips)
         await self._change(
@@ -185,13 +143,10 @@ class AccessRequests(AdminSession):
         """Replace the policies of a user for these resources (mqadmin: updateAcl; 5.x).
 
         Args:
-            subject: ``User:name``.
             resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
             actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
             decision: ``Allow`` or ``Deny``.
             source_ips: the policy applies only to requests from these addresses; () means any.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
         """
         info = _acl(subject, resources, actions, decision, source_ips)
         await self._change(
@@ -201,27 +156,13 @@ class AccessRequests(AdminSession):
     async def delete_acl(
         self, subject: str, resource: str | None = None, *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Delete the policy for one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x).
-
-        Args:
-            subject: ``User:name``.
-            resource: a resource such as ``Topic:flights``; default: all policies of the user.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete the policy for one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x). ``resource``: a resource
+        such as ``Topic:flights``; default: all policies of the user."""
         header = headers.DeleteAclRequestHeader(subject=subject, resource=resource)
         await self._change(requests.accounts.AUTH_DELETE_ACL, header, None, cluster, broker)
 
     async def acl(self, broker: str, subject: str) -> bodies.AclInfo | None:
-        """All policies of ``User:name`` at one broker; None if there are none (mqadmin: getAcl; 5.x).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-            subject: ``User:name``.
-
-        Returns:
-            The policies, or None.
-        """
+        """All policies of ``User:name`` at one broker; None if there are none (mqadmin: getAcl; 5.x)."""
         header = headers.AclSubjectRequestHeader(subject=subject)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_GET_ACL, header)
         return await answer_body(requests.accounts.AUTH_GET_ACL, answer) if answer.body else None
@@ -229,31 +170,15 @@ class AccessRequests(AdminSession):
     async def acls(
         self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
     ) -> list[bodies.AclInfo]:
-        """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-            subject_filter: a part of the subject; default: any subject.
-            resource_filter: a part of the resource; default: any resource.
-
-        Returns:
-            The policies, by subject.
-        """
+        """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x). ``subject_filter``: a
+        part of the subject; default: any subject. ``resource_filter``: a part of the resource; default: any resource."""
         header = headers.ListAclsRequestHeader(subject_filter=subject_filter, resource_filter=resource_filter)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_LIST_ACL, header)
         return await decoded(answer.body, _acls) if answer.body else []
 
     async def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:
-        """Copy policies from one broker to another, of all subjects or some (mqadmin: copyAcl; 5.x).
-
-        Args:
-            source: the broker to copy from, by name or ``host:port``.
-            destination: the broker to copy to, by name or ``host:port``.
-            subjects: the subjects, ``User:name``; default: all.
-
-        Returns:
-            The subjects.
-        """
+        """Copy policies from one broker to another, of all subjects or some (mqadmin: copyAcl; 5.x). ``subjects``: the subjects,
+        ``User:name``; default: all."""
         copied = []
         for info in await self.acls(source):
             subject = info.subject or ""
@@ -281,10 +206,10 @@ class AccessRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create an account or change it (mqadmin: updateAclConfig; 4.9). Settings that are not given stay unchanged, except ``admin``.
+        """Create an account or change it (mqadmin: updateAclConfig; 4.9). Settings that are not given stay unchanged, except
+        ``admin``.
 
         Args:
-            access_key: the access key.
             secret_key: the secret key; default: unchanged.
             admin: whether the account may send administrative requests.
             white_remote_address: an address from which no signature is needed; default: unchanged.
@@ -292,8 +217,6 @@ class AccessRequests(AdminSession):
             default_group_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for groups that are not named; default: unchanged.
             topic_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by topic; default: unchanged.
             group_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by group; default: unchanged.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
         """
         header = headers.CreateAccessConfigRequestHeader(
             access_key=access_key,
@@ -308,38 +231,20 @@ class AccessRequests(AdminSession):
         await self._change(requests.accounts.UPDATE_AND_CREATE_ACL_CONFIG, header, None, cluster, broker)
 
     async def delete_account(self, access_key: str, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete an account (mqadmin: deleteAclConfig; 4.9).
-
-        Args:
-            access_key: the access key.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete an account (mqadmin: deleteAclConfig; 4.9)."""
         header = headers.DeleteAccessConfigRequestHeader(access_key=access_key)
         await self._change(requests.accounts.DELETE_ACL_CONFIG, header, None, cluster, broker)
 
     async def update_global_white_addresses(
         self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Set the addresses from which all requests are allowed (mqadmin: updateGlobalWhiteAddr; 4.9).
-
-        Args:
-            addresses: addresses, or patterns such as ``10.0.0.*``.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Set the addresses from which all requests are allowed (mqadmin: updateGlobalWhiteAddr; 4.9). ``addresses``: addresses, or
+        patterns such as ``10.0.0.*``."""
         header = headers.UpdateGlobalWhiteAddrsConfigRequestHeader(global_white_addrs=",".join(addresses))
         await self._change(requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header, None, cluster, broker)
 
     async def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:
-        """The versions of a broker's account files (mqadmin: clusterAclConfigVersion; 4.9).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            The version of each file.
-        """
+        """The versions of a broker's account files (mqadmin: clusterAclConfigVersion; 4.9)."""
         return await self._ask_header(await self._one(broker), requests.accounts.GET_BROKER_CLUSTER_ACL_INFO)
 
     # -- inside ----------------------------------------------------------------------------------------------------------------

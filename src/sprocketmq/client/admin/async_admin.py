@@ -25,22 +25,19 @@ class AsyncAdmin(GroupLookRequests, AccessRequests):
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
 
-    In all methods, ``broker`` is a broker's name, for its master, or ``host:port``; ``cluster`` means all masters of a cluster. Without
-    both, requests go to all masters.
+    Every method takes full names as ``topic`` and ``group``, and topic, broker name and queue id as ``queue``. ``broker`` is a broker's
+    name, for its master, or ``host:port``; ``cluster`` means all masters of a cluster; by default requests go to all masters.
+    ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone). ``client_id`` is a
+    member's, ``ip@instanceName``; ``offset_message_id`` that of a SendResult or of a received message; ``subject`` is ``User:name``.
 
     Every method raises RemoteError (the server refused; with code 3 it does not serve this request), NetworkError or RequestTimeout
-    (no answer), and ConfigurationError if an argument is wrong.
+    (no answer), TopicNotExist or GroupNotExist (no server knows the topic or the group), and ConfigurationError (an argument is wrong,
+    or the topic has no such queue).
     """
 
     async def export_metadata(
         self, broker: str
     ) -> tuple[dict[str, bodies.TopicConfig], dict[str, bodies.SubscriptionGroupConfig]]:
-        """The topics and groups of a broker, in the form that ``create_topics`` and ``create_groups`` accept (mqadmin: exportMetadata).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            Topics and groups, by name.
-        """
+        """The topics and groups of a broker, in the form that ``create_topics`` and ``create_groups`` accept (mqadmin:
+        exportMetadata). Returns topics and groups, by name."""
         return await self.topic_configs(broker), await self.group_configs(broker)

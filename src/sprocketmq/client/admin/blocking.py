@@ -44,11 +44,14 @@ class Admin(BlockingClient):
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
 
-    In all methods, ``broker`` is a broker's name, for its master, or ``host:port``; ``cluster`` means all masters of a cluster. Without
-    both, requests go to all masters.
+    Every method takes full names as ``topic`` and ``group``, and topic, broker name and queue id as ``queue``. ``broker`` is a broker's
+    name, for its master, or ``host:port``; ``cluster`` means all masters of a cluster; by default requests go to all masters.
+    ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone). ``client_id`` is a
+    member's, ``ip@instanceName``; ``offset_message_id`` that of a SendResult or of a received message; ``subject`` is ``User:name``.
 
     Every method raises RemoteError (the server refused; with code 3 it does not serve this request), NetworkError or RequestTimeout
-    (no answer), and ConfigurationError if an argument is wrong.
+    (no answer), TopicNotExist or GroupNotExist (no server knows the topic or the group), and ConfigurationError (an argument is wrong,
+    or the topic has no such queue).
     """
 
     def __init__(self, *, engine: Engine | None = None, **options: Unpack[CommonOptions]) -> None:
@@ -79,7 +82,6 @@ class Admin(BlockingClient):
         """Create a topic, or change it, and wait until the name server knows it (mqadmin: updateTopic).
 
         Args:
-            topic: the name of the topic.
             queues: number of queues on each broker.
             read_queues: number of read queues on each broker; default: ``queues``.
             write_queues: number of write queues on each broker; default: ``queues``.
@@ -90,8 +92,7 @@ class Admin(BlockingClient):
             broker: only on this broker; default: on all brokers of the cluster.
             wait_ms: how many milliseconds to wait for the name server.
 
-        Raises:
-            ConfigurationError: a value is out of range, or there is no such cluster or broker.
+        Raises ConfigurationError (a value is out of range, or there is no such cluster or broker).
         """
         self._run(
             self._async.create_topic(
@@ -111,28 +112,19 @@ class Admin(BlockingClient):
     def create_topics(
         self, configs: Sequence[bodies.TopicConfig], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Create or change many topics at once (mqadmin: updateTopicList). A 4.9 broker gets one request for each topic.
-
-        Does not wait for the name server.
-
-        Args:
-            configs: a TopicConfig for each topic.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Create or change many topics at once (mqadmin: updateTopicList). A 4.9 broker gets one request for each topic. Does not
+        wait for the name server. ``configs``: a TopicConfig for each topic."""
         self._run(self._async.create_topics(configs, cluster=cluster, broker=broker))
 
     def set_topic_perm(self, topic: str, perm: int, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Set the permission of a topic, and leave its other settings unchanged (mqadmin: updateTopicPerm).
 
         Args:
-            topic: the name of the topic.
             perm: 4 to read, 2 to write, 6 for both, 0 for neither.
             cluster: on all masters of this cluster; default: wherever the topic exists.
             broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
 
-        Raises:
-            TopicNotExist: none of these brokers has the topic.
+        Raises TopicNotExist (none of these brokers has the topic).
         """
         self._run(self._async.set_topic_perm(topic, perm, cluster=cluster, broker=broker))
 
@@ -148,13 +140,12 @@ class Admin(BlockingClient):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> dict[str, bodies.TopicConfig]:
-        """Change the given settings of a topic, and leave the others unchanged on each broker
-        (mqadmin's updateTopic replaces all settings).
+        """Change the given settings of a topic, and leave the others unchanged on each broker (mqadmin's updateTopic replaces all
+        settings).
 
         Does not wait for the name server.
 
         Args:
-            topic: the name of the topic.
             read_queues: number of read queues on each broker; default: unchanged.
             write_queues: number of write queues on each broker; default: unchanged.
             perm: 6 read and write, 4 read only, 2 write only, 0 neither; default: unchanged.
@@ -163,11 +154,8 @@ class Admin(BlockingClient):
             cluster: on all masters of this cluster; default: wherever the topic exists.
             broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
 
-        Returns:
-            The new settings by broker name; ``attributes`` are those before the change.
-
-        Raises:
-            TopicNotExist: none of these brokers has the topic.
+        Returns the new settings by broker name; ``attributes`` are those before the change. Raises TopicNotExist (none of these
+        brokers has the topic).
         """
         return self._run(
             self._async.alter_topic(
@@ -184,210 +172,90 @@ class Admin(BlockingClient):
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic and its messages from all brokers (of ``cluster``) and from the name servers (mqadmin: deleteTopic).
-
-        Args:
-            topic: the name of the topic.
-            cluster: only from the brokers of this cluster; default: from all brokers.
-        """
+        ``cluster``: only from the brokers of this cluster; default: from all brokers."""
         self._run(self._async.delete_topic(topic, cluster=cluster))
 
     def topics(self, *, cluster: str | None = None) -> list[str]:
-        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList).
-
-        Args:
-            cluster: only topics of this cluster; default: all topics that the name server knows.
-
-        Returns:
-            Their names.
-        """
+        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList). ``cluster``: only
+        topics of this cluster; default: all topics that the name server knows."""
         return self._run(self._async.topics(cluster=cluster))
 
     def system_topics(self) -> list[str]:
-        """The names of the system topics of brokers and name server, sorted.
-
-        Returns:
-            Their names.
-        """
+        """The names of the system topics of brokers and name server, sorted."""
         return self._run(self._async.system_topics())
 
     def route(self, topic: str) -> bodies.TopicRouteData:
-        """Which brokers have which queues of ``topic`` (mqadmin: topicRoute).
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            The brokers of the topic with their addresses and numbers of queues.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """Which brokers have which queues of ``topic`` (mqadmin: topicRoute). Returns the brokers of the topic with their addresses
+        and numbers of queues."""
         return self._run(self._async.route(topic))
 
     def topic_clusters(self, topic: str) -> list[str]:
-        """The clusters that have ``topic``, sorted (mqadmin: topicClusterList).
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            Their names.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """The clusters that have ``topic``, sorted (mqadmin: topicClusterList)."""
         return self._run(self._async.topic_clusters(topic))
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of ``topic``, in order.
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            The queues, sorted by broker name and queue id.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """The readable queues of ``topic``, in order. Returns the queues, sorted by broker name and queue id."""
         return self._run(self._async.queues(topic))
 
     def allocate(
         self, topic: str, client_ids: Iterable[str], *, strategy: allocation.AllocationStrategy | str = "AVG"
     ) -> dict[str, list[MessageQueue]]:
-        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed.
-
-        Args:
-            topic: the name of the topic.
-            client_ids: the client ids of the members.
-            strategy: the allocation strategy, as for a push consumer's ``allocate_strategy``.
-
-        Returns:
-            The queues of each member, by client id.
-        """
+        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed. ``client_ids``: the
+        client ids of the members. ``strategy``: the allocation strategy, as for a push consumer's ``allocate_strategy``."""
         return self._run(self._async.allocate(topic, client_ids, strategy=strategy))
 
     def topic_stats(self, topic: str, *, broker: str | None = None) -> dict[MessageQueue, bodies.TopicOffset]:
-        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus).
-
-        Args:
-            topic: the name of the topic.
-            broker: ask only this broker, by name; default: all that have the topic.
-
-        Returns:
-            The numbers by queue.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus). ``broker``: ask only
+        this broker, by name; default: all that have the topic."""
         return self._run(self._async.topic_stats(topic, broker=broker))
 
     def topic_config(self, topic: str) -> dict[str, bodies.TopicConfig]:
-        """The settings of ``topic`` on each broker that has it, by broker name.
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            A dictionary by broker name.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """The settings of ``topic`` on each broker that has it, by broker name. Returns a dictionary by broker name."""
         return self._run(self._async.topic_config(topic))
 
     def topic_configs(self, broker: str) -> dict[str, bodies.TopicConfig]:
-        """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            A dictionary by topic name.
-        """
+        """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata). Returns a dictionary by
+        topic name."""
         return self._run(self._async.topic_configs(broker))
 
     def order_conf(self, topic: str) -> dict[str, int]:
-        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin: updateOrderConf -m get).
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            The numbers of queues by broker name.
-
-        Raises:
-            TopicNotExist: there is no such topic, and no setting for it.
-        """
+        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin: updateOrderConf
+        -m get). Raises TopicNotExist (there is no such topic, and no setting for it)."""
         return self._run(self._async.order_conf(topic))
 
     def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
-        """Set the number of queues to which an ordered topic is sent, also while a broker is down (mqadmin: updateOrderConf -m put).
-
-        Args:
-            topic: the name of the topic.
-            queues_by_broker: the number of queues by broker name.
-        """
+        """Set the number of queues to which an ordered topic is sent, also while a broker is down (mqadmin: updateOrderConf -m
+        put). ``queues_by_broker``: the number of queues by broker name."""
         self._run(self._async.set_order_conf(topic, queues_by_broker))
 
     def delete_order_conf(self, topic: str) -> None:
-        """Delete the setting of ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Does nothing if there is none.
-
-        Args:
-            topic: the name of the topic.
-        """
+        """Delete the setting of ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Does nothing if there is none."""
         self._run(self._async.delete_order_conf(topic))
 
     def topic_summaries(self, *, cluster: str | None = None, with_system_topics: bool = False) -> list[TopicSummary]:
         """A summary of each topic with its numbers of queues and messages, sorted by name (mqadmin: topicList, topicStatus).
 
-        Args:
-            cluster: only topics of this cluster; default: all topics that the name server knows.
-            with_system_topics: whether to include system topics, retry topics and dead letter topics.
-
-        Returns:
-            A TopicSummary for each topic that has queues.
+        ``cluster``: only topics of this cluster; default: all topics that the name server knows. ``with_system_topics``: whether to
+        include system topics, retry topics and dead letter topics. Returns a TopicSummary for each topic that has queues.
         """
         return self._run(self._async.topic_summaries(cluster=cluster, with_system_topics=with_system_topics))
 
     def consumers_of(self, topic: str) -> list[str]:
-        """The groups that have progress in ``topic`` or subscribe to it, sorted.
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            Their names.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """The groups that have progress in ``topic`` or subscribe to it, sorted."""
         return self._run(self._async.consumers_of(topic))
 
     def topic_traffic(self, topic: str) -> list[TopicTraffic]:
-        """The traffic of ``topic``: a row for each group that consumes it, or one row without a group (mqadmin: statsAll).
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            A row for each group.
-        """
+        """The traffic of ``topic``: a row for each group that consumes it, or one row without a group (mqadmin: statsAll)."""
         return self._run(self._async.topic_traffic(topic))
 
     def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
-        """Create a consumer group, or replace its settings; settings that are not given get their defaults (mqadmin: updateSubGroup).
+        """Create a consumer group, or replace its settings; settings that are not given get their defaults (mqadmin:
+        updateSubGroup).
 
-        Args:
-            group: the name of the group.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-            settings: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
-
-        Raises:
-            ConfigurationError: there is no such setting.
+        ``settings``: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``. Raises
+        ConfigurationError (there is no such setting).
         """
         self._run(self._async.create_group(group, cluster=cluster, broker=broker, **settings))
 
@@ -397,18 +265,8 @@ class Admin(BlockingClient):
         """Change the given settings of a group, and leave the others unchanged on each broker that has it (mqadmin's updateSubGroup
         replaces all settings).
 
-        Args:
-            group: the name of the group.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-            settings: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
-
-        Returns:
-            The new settings by broker name.
-
-        Raises:
-            GroupNotExist: none of these brokers knows the group.
-            ConfigurationError: there is no such setting.
+        ``settings``: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``. Returns the new settings
+        by broker name. Raises GroupNotExist (none of these brokers knows the group), ConfigurationError (there is no such setting).
         """
         return self._run(self._async.alter_group(group, cluster=cluster, broker=broker, **settings))
 
@@ -420,61 +278,29 @@ class Admin(BlockingClient):
         broker: str | None = None,
     ) -> None:
         """Create or change many groups at once (mqadmin: updateSubGroupList). A 4.9 broker gets one request for each group.
-
-        Args:
-            configs: a SubscriptionGroupConfig for each group.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        ``configs``: a SubscriptionGroupConfig for each group."""
         self._run(self._async.create_groups(configs, cluster=cluster, broker=broker))
 
     def delete_group(
         self, group: str, *, remove_offsets: bool = False, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Delete a group, its retry topic and its dead letters (mqadmin: deleteSubGroup).
-
-        Args:
-            group: the consumer group.
-            remove_offsets: whether to delete its progress, too. Otherwise a new group of this name continues from it.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete a group, its retry topic and its dead letters (mqadmin: deleteSubGroup). ``remove_offsets``: whether to delete its
+        progress, too. Otherwise a new group of this name continues from it."""
         self._run(self._async.delete_group(group, remove_offsets=remove_offsets, cluster=cluster, broker=broker))
 
     def groups(self, *, cluster: str | None = None) -> list[str]:
-        """Names of all consumer groups that the brokers know, sorted.
-
-        Args:
-            cluster: only groups on the brokers of this cluster; default: on all brokers.
-
-        Returns:
-            Their names.
-        """
+        """Names of all consumer groups that the brokers know, sorted. ``cluster``: only groups on the brokers of this cluster;
+        default: on all brokers."""
         return self._run(self._async.groups(cluster=cluster))
 
     def group_configs(self, broker: str) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            A dictionary by group name.
-        """
+        """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata). Returns a dictionary by
+        group name."""
         return self._run(self._async.group_configs(broker))
 
     def group_config(self, group: str) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig).
-
-        Args:
-            group: the consumer group.
-
-        Returns:
-            A dictionary by broker name.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-        """
+        """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig). Returns a dictionary
+        by broker name."""
         return self._run(self._async.group_config(group))
 
     def set_consume_mode(
@@ -489,13 +315,8 @@ class Admin(BlockingClient):
     ) -> None:
         """Set whether members that let the broker allocate queues consume ``topic`` by PULL or POP (mqadmin: setConsumeMode; 5.x).
 
-        Args:
-            topic: the name of the topic.
-            group: the consumer group.
-            mode: ``PULL`` or ``POP``.
-            pop_share_queue_num: with POP, how many members share a queue in addition to its owner; -1 means all.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
+        ``mode``: ``PULL`` or ``POP``. ``pop_share_queue_num``: with POP, how many members share a queue in addition to its owner;
+        -1 means all.
         """
         self._run(
             self._async.set_consume_mode(
@@ -504,361 +325,147 @@ class Admin(BlockingClient):
         )
 
     def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
-        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x).
-
-        Args:
-            group: the consumer group.
-            topic: the name of the topic.
-            readable: the new value; default: nothing is changed.
-
-        Returns:
-            A dictionary by broker name.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x). ``readable``: the
+        new value; default: nothing is changed. Returns a dictionary by broker name."""
         return self._run(self._async.group_readable(group, topic, readable))
 
     def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """The progress and lag for each queue of one or all of the group's topics; empty before it consumes (mqadmin: consumerProgress -g).
-
-        Args:
-            group: the consumer group.
-            topic: only this topic; default: all topics of the group.
-
-        Returns:
-            The numbers by queue.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """The progress and lag for each queue of one or all of the group's topics; empty before it consumes (mqadmin:
+        consumerProgress -g). ``topic``: only this topic; default: all topics of the group."""
         return self._run(self._async.consumer_progress(group, topic))
 
     def lag(self, group: str, topic: str | None = None) -> int:
-        """The number of messages that ``group`` has not consumed yet.
-
-        Args:
-            group: the consumer group.
-            topic: only this topic; default: all topics of the group.
-
-        Returns:
-            The sum over all queues.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """The number of messages that ``group`` has not consumed yet. ``topic``: only this topic; default: all topics of the group.
+        Returns the sum over all queues."""
         return self._run(self._async.lag(group, topic))
 
     def group_summaries(self) -> list[GroupSummary]:
-        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress).
-
-        Returns:
-            A row for each group: first those that have members and an unknown lag, then those with the largest lag.
-        """
+        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress). Returns a row for each group:
+        first those that have members and an unknown lag, then those with the largest lag."""
         return self._run(self._async.group_summaries())
 
     def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
-        """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-            only_ordered: whether to include only groups that consume in order.
-
-        Returns:
-            Progress by group, topic and queue.
-        """
+        """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats). ``only_ordered``: whether to
+        include only groups that consume in order. Returns progress by group, topic and queue."""
         return self._run(self._async.broker_consume_stats(broker, only_ordered=only_ordered))
 
     def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
-        """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has waited.
-
-        Args:
-            topic: the name of the topic.
-            group: the consumer group.
-
-        Returns:
-            A span for each queue.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has
+        waited. Returns a span for each queue."""
         return self._run(self._async.consume_time_span(topic, group))
 
     def consumer_connection(self, group: str, *, broker: str | None = None) -> bodies.ConsumerConnection | None:
-        """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is online
-        (mqadmin: consumerConnection).
+        """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is
+        online (mqadmin: consumerConnection).
 
-        Args:
-            group: the consumer group.
-            broker: ask only this broker, by name (its master) or ``host:port``; default: all, until one has a member online.
-
-        Returns:
-            The members and subscriptions, or None.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
+        ``broker``: ask only this broker, by name (its master) or ``host:port``; default: all, until one has a member online.
         """
         return self._run(self._async.consumer_connection(group, broker=broker))
 
     def consumer_ids(self, group: str) -> list[str]:
-        """The client ids of the members that are online, sorted.
-
-        Args:
-            group: the consumer group.
-
-        Returns:
-            The client ids.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-        """
+        """The client ids of the members that are online, sorted."""
         return self._run(self._async.consumer_ids(group))
 
     def running_info(
         self, group: str, client_id: str, *, jstack: bool = False, broker: str | None = None
     ) -> bodies.ConsumerRunningInfo:
-        """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads
-        (mqadmin: consumerStatus -i).
+        """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads (mqadmin:
+        consumerStatus -i).
 
-        Args:
-            group: the consumer group.
-            client_id: the client id of the member, ``ip@instanceName``.
-            jstack: whether to include the stacks of its threads.
-            broker: the broker that asks the member, by name (its master) or ``host:port``; default: the first that knows it.
-
-        Returns:
-            The member's answer.
-
-        Raises:
-            RemoteError: the member is not online, or a server refused.
+        ``jstack``: whether to include the stacks of its threads. ``broker``: the broker that asks the member, by name (its master)
+        or ``host:port``; default: the first that knows it. Raises RemoteError (the member is not online, or a server refused).
         """
         return self._run(self._async.running_info(group, client_id, jstack=jstack, broker=broker))
 
     def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
-        """The running info of each member, by client id (mqadmin: consumerStatus).
-
-        Args:
-            group: the consumer group.
-            jstack: whether to include the stacks of their threads.
-
-        Returns:
-            A dictionary by client id.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-        """
+        """The running info of each member, by client id (mqadmin: consumerStatus). ``jstack``: whether to include the stacks of
+        their threads. Returns a dictionary by client id."""
         return self._run(self._async.running_infos(group, jstack=jstack))
 
     def producer_connection(self, group: str, topic: str) -> list[bodies.Connection]:
-        """The producers of ``group`` that are connected to a broker of ``topic`` (mqadmin: producerConnection).
-
-        Args:
-            group: the producer group.
-            topic: the name of the topic.
-
-        Returns:
-            A connection for each producer.
-        """
+        """The producers of ``group`` that are connected to a broker of ``topic`` (mqadmin: producerConnection). ``group``: the
+        producer group. Returns a connection for each producer."""
         return self._run(self._async.producer_connection(group, topic))
 
     def producers(self, broker: str) -> dict[str, list[bodies.ProducerInfo]]:
-        """All producers that are connected to one broker, by group (mqadmin: producer).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            A dictionary by producer group.
-        """
+        """All producers that are connected to one broker, by group (mqadmin: producer). Returns a dictionary by producer group."""
         return self._run(self._async.producers(broker))
 
     def topics_of_group(self, group: str) -> list[str]:
-        """The topics in which ``group`` has progress, sorted (5.x).
-
-        Args:
-            group: the consumer group.
-
-        Returns:
-            Their names.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-        """
+        """The topics in which ``group`` has progress, sorted (5.x)."""
         return self._run(self._async.topics_of_group(group))
 
     def subscription(self, group: str, topic: str) -> bodies.SubscriptionData | None:
-        """The current subscription of ``group`` to ``topic``; None if it is offline or does not subscribe (5.x).
-
-        Args:
-            group: the consumer group.
-            topic: the name of the topic.
-
-        Returns:
-            The expression and tags, or None.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """The current subscription of ``group`` to ``topic``; None if it is offline or does not subscribe (5.x). Returns the
+        expression and tags, or None."""
         return self._run(self._async.subscription(group, topic))
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The oldest message that is still there.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            Its offset.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
-        """
+        """The oldest message that is still there."""
         return self._run(self._async.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The end of a queue: one more than the offset of its newest message.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            The offset.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
-        """
+        """The end of a queue: one more than the offset of its newest message."""
         return self._run(self._async.max_offset(queue))
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int | datetime, *, last: bool = False) -> int:
-        """The offset of the first message stored at or after a time; the end of the queue if there is none (with 4.9, the newest message).
-
-        Args:
-            queue: topic, broker name and queue id.
-            timestamp_ms: milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone).
-            last: whether to return the last one of several messages of that millisecond (5.x).
-
-        Returns:
-            The offset.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
-        """
+        """The offset of the first message stored at or after a time; the end of the queue if there is none (with 4.9, the newest
+        message). ``last``: whether to return the last one of several messages of that millisecond (5.x)."""
         return self._run(self._async.offset_by_time(queue, timestamp_ms, last=last))
 
     def earliest_store_time_ms(self, queue: MessageQueue) -> int:
-        """The store time of the oldest message; -1 for an empty queue.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            Milliseconds since 1970, or -1.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
-        """
+        """The store time of the oldest message; -1 for an empty queue. Returns milliseconds since 1970, or -1."""
         return self._run(self._async.earliest_store_time_ms(queue))
 
     def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The offset of the next message that ``group`` consumes; None if it has no progress there.
-
-        Args:
-            group: the consumer group.
-            queue: topic, broker name and queue id.
-
-        Returns:
-            The offset, or None.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """The offset of the next message that ``group`` consumes; None if it has no progress there."""
         return self._run(self._async.consumer_offset(group, queue))
 
     def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the progress of ``group``. No member may be online, because it would overwrite this progress; otherwise use ``reset_offset``.
+        """Set the progress of ``group``. No member may be online, because it would overwrite this progress; otherwise use
+        ``reset_offset``.
 
-        Args:
-            group: the consumer group.
-            queue: topic, broker name and queue id.
-            offset: the offset of the next message to consume.
-
-        Raises:
-            GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 accepts any name).
+        ``offset``: the offset of the next message to consume. Raises GroupNotExist, TopicNotExist: a 5.x broker does not know it;
+        see ``create_group`` (4.9 accepts any name).
         """
         self._run(self._async.set_consumer_offset(group, queue, offset))
 
     def reset_offset_by_time(
         self, group: str, topic: str, timestamp_ms: int | datetime, *, force: bool = True
     ) -> dict[MessageQueue, int]:
-        """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online
-        (mqadmin: resetOffsetByTime).
+        """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online (mqadmin:
+        resetOffsetByTime).
 
-        Args:
-            group: the consumer group.
-            topic: the name of the topic.
-            timestamp_ms: milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone).
-            force: False: do not move queues forward (only 4.9; 5.x brokers always move them).
-
-        Returns:
-            The new offset by queue.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            RemoteError: a broker refused.
+        ``force``: False: do not move queues forward (only 4.9; 5.x brokers always move them). Returns the new offset by queue.
         """
         return self._run(self._async.reset_offset_by_time(group, topic, timestamp_ms, force=force))
 
     def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """Let ``group`` skip the messages that wait in ``topic`` (mqadmin: skipAccumulatedMessage).
-
-        Args:
-            group: the consumer group.
-            topic: the name of the topic.
-
-        Returns:
-            The new offset by queue.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """Let ``group`` skip the messages that wait in ``topic`` (mqadmin: skipAccumulatedMessage). Returns the new offset by
+        queue."""
         return self._run(self._async.skip_accumulated(group, topic))
 
     def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
 
-        Args:
-            group: the consumer group.
-            queue: topic, broker name and queue id.
-            offset: the offset of the next message to consume.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: the offset is not between the queue's oldest message and its end; or members are online, and the broker is
-                4.9, which can only reset whole topics: stop the members first.
-            RemoteError: a server refused.
+        ``offset``: the offset of the next message to consume. Raises ConfigurationError: the offset is not between the queue's
+        oldest message and its end; or members are online, and the broker is 4.9, which can only reset whole topics: stop the
+        members first.
         """
         self._run(self._async.reset_offset(group, queue, offset))
 
     def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
         """Copy the progress of ``source`` to ``destination``, in one topic or in all (mqadmin: cloneGroupOffset).
 
-        No member of ``destination`` may be online, and 5.x brokers must know it (see ``create_group``). Progress in the retry topic of
-        ``source`` is not copied.
+        No member of ``destination`` may be online, and 5.x brokers must know it (see ``create_group``). Progress in the retry topic
+        of ``source`` is not copied.
 
         Args:
             source: the group whose progress is copied.
             destination: the group that gets it.
             topic: only this topic; default: all topics of ``source``.
 
-        Returns:
-            The new offset by queue.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+        Returns the new offset by queue.
         """
         return self._run(self._async.clone_offsets(source, destination, topic))
 
@@ -866,44 +473,19 @@ class Admin(BlockingClient):
         self, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
         """The progress in memory of each member that is online, or of one, by client id (mqadmin: getConsumerStatus).
-
-        Args:
-            topic: the name of the topic.
-            group: the consumer group.
-            client_id: the client id of one member; default: all members that are online.
-
-        Returns:
-            The next offset of each queue, by client id.
-        """
+        ``client_id``: the client id of one member; default: all members that are online. Returns the next offset of each queue,
+        by client id."""
         return self._run(self._async.consume_status(topic, group, client_id))
 
     def view_message(self, offset_message_id: str) -> MessageExt:
-        """The stored copy with this offset message id (mqadmin: queryMsgById).
-
-        Args:
-            offset_message_id: the ``offset_message_id`` of a SendResult or of a received message.
-
-        Returns:
-            The stored message.
-
-        Raises:
-            ConfigurationError: it is not an offset message id; for a ``message_id`` use ``messages_by_unique_key``.
-        """
+        """The stored copy with this offset message id (mqadmin: queryMsgById). Raises ConfigurationError: it is not an offset
+        message id; for a ``message_id`` use ``messages_by_unique_key``."""
         return self._run(self._async.view_message(offset_message_id))
 
     @staticmethod
     def decode_message_id(offset_message_id: str) -> tuple[str, int]:
-        """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin: DecodeMessageId).
-
-        Args:
-            offset_message_id: the ``offset_message_id`` of a SendResult or of a received message.
-
-        Returns:
-            Address and offset.
-
-        Raises:
-            ConfigurationError: it is not an offset message id.
-        """
+        """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin:
+        DecodeMessageId). Raises ConfigurationError (it is not an offset message id)."""
         return AsyncAdmin.decode_message_id(offset_message_id)
 
     def messages_by_key(
@@ -919,15 +501,11 @@ class Admin(BlockingClient):
         """The messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
 
         Args:
-            topic: the name of the topic.
             key: one of the message's ``keys``.
             max_messages: the maximum number; the newest are returned.
             begin_ms: only messages stored at this time or later, in milliseconds since 1970.
             end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
             broker: ask only this broker, by name; default: all that have the topic.
-
-        Returns:
-            The messages.
         """
         return self._run(
             self._async.messages_by_key(
@@ -939,13 +517,7 @@ class Admin(BlockingClient):
         """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
         (mqadmin: queryMsgByUniqueKey).
 
-        Args:
-            topic: the name of the topic.
-            unique_key: the ``message_id``.
-            broker: ask only this broker, by name; default: all that have the topic.
-
-        Returns:
-            The copies.
+        ``unique_key``: the ``message_id``. ``broker``: ask only this broker, by name; default: all that have the topic.
         """
         return self._run(self._async.messages_by_unique_key(topic, unique_key, broker=broker))
 
@@ -958,8 +530,8 @@ class Admin(BlockingClient):
         begin_ms: int = 0,
         end_ms: int = (1 << 63) - 1,
     ) -> list[TraceRecord]:
-        """The trace of a message: who sent and who consumed it, as clients of any language recorded it in the trace topic, oldest first
-        (mqadmin: queryMsgTraceById).
+        """The trace of a message: who sent and who consumed it, as clients of any language recorded it in the trace topic, oldest
+        first (mqadmin: queryMsgTraceById).
 
         Args:
             message_id: the message id, not the offset message id of a stored copy.
@@ -968,11 +540,8 @@ class Admin(BlockingClient):
             begin_ms: only messages stored at this time or later, in milliseconds since 1970.
             end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
 
-        Returns:
-            One record for each send, and for each call of a listener before and after it.
-
-        Raises:
-            TopicNotExist: there is no trace topic yet.
+        Returns one record for each send, and for each call of a listener before and after it. Raises TopicNotExist (there is no
+        trace topic yet).
         """
         return self._run(
             self._async.message_trace(
@@ -981,19 +550,7 @@ class Admin(BlockingClient):
         )
 
     def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
-        """The message at an offset of a queue; None if there is none (mqadmin: queryMsgByOffset).
-
-        Args:
-            queue: topic, broker name and queue id.
-            offset: the queue offset.
-
-        Returns:
-            The message, or None.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
-        """
+        """The message at an offset of a queue; None if there is none (mqadmin: queryMsgByOffset). ``offset``: the queue offset."""
         return self._run(self._async.message_at(queue, offset))
 
     def read_messages(
@@ -1010,18 +567,10 @@ class Admin(BlockingClient):
         To read whole topics, use QueueReader, which is faster.
 
         Args:
-            queue: topic, broker name and queue id.
             begin_offset: the first offset to read; default: the oldest message.
             end_offset: the offset before which to stop; default: the current end of the queue.
             max_messages: the maximum number.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
-
-        Returns:
-            The messages.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
         """
         return self._run(
             self._async.read_messages(
@@ -1032,29 +581,21 @@ class Admin(BlockingClient):
     def read_onward(
         self, positions: Mapping[MessageQueue, int], *, max_messages: int = 32, expression: FilterExpression | str = "*"
     ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
-        """Pull once from each of these queues, without a group and without progress, to follow a topic (mqadmin:
-        consumeMessage).
+        """Pull once from each of these queues, without a group and without progress, to follow a topic (mqadmin: consumeMessage).
 
         Args:
             positions: the offset from which to read, by queue; offsets before the oldest message count as its offset.
             max_messages: the maximum number for each queue; brokers return at most 32 in one pull by default.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
 
-        Returns:
-            The messages, in the order in which they were stored, and the positions for the next call: behind these messages and behind
-            those that the filter left out.
+        Returns the messages, in the order in which they were stored, and the positions for the next call: behind these messages and
+        behind those that the filter left out.
         """
         return self._run(self._async.read_onward(positions, max_messages=max_messages, expression=expression))
 
     def message_track(self, message: MessageExt) -> list[MessageTrack]:
-        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it).
-
-        Args:
-            message: a message that another method of this class returned.
-
-        Returns:
-            A row for each group.
-        """
+        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it). ``message``: a
+        message that another method of this class returned. Returns a row for each group."""
         return self._run(self._async.message_track(message))
 
     def consume_directly(
@@ -1062,16 +603,9 @@ class Admin(BlockingClient):
     ) -> bodies.ConsumeMessageDirectlyResult:
         """Have one member consume a stored message now, without a change of progress and retries (mqadmin: queryMsgById -g -d).
 
-        Args:
-            group: the consumer group.
-            client_id: the client id of the member, ``ip@instanceName``.
-            message: a message that another method of this class returned, or an offset message id.
-
-        Returns:
-            The result of the listener, and how long the call took.
-
-        Raises:
-            RemoteError: the member is not online, is not a push consumer, or did not answer within 10 s.
+        ``message``: a message that another method of this class returned, or an offset message id. Returns the result of the
+        listener, and how long the call took. Raises RemoteError (the member is not online, is not a push consumer, or did not
+        answer within 10 s).
         """
         return self._run(self._async.consume_directly(group, client_id, message))
 
@@ -1082,118 +616,59 @@ class Admin(BlockingClient):
         (mqadmin: queryCq).
 
         Args:
-            queue: topic, broker name and queue id.
             index: the offset of the first entry.
             count: the number of entries.
             group: the group whose filter is tried; default: none.
 
-        Returns:
-            The entries, and the subscription of the group.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+        Returns the entries, and the subscription of the group.
         """
         return self._run(self._async.consume_queue(queue, index, count, group))
 
     def resume_half_message(self, topic: str, offset_message_id: str) -> None:
-        """Let the broker ask the producers again about a transaction after it has used up its check-backs.
-
-        Args:
-            topic: the topic of the message.
-            offset_message_id: the offset message id of the half message.
-        """
+        """Let the broker ask the producers again about a transaction after it has used up its check-backs. ``offset_message_id``:
+        the offset message id of the half message."""
         self._run(self._async.resume_half_message(topic, offset_message_id))
 
     def proxy(self) -> str | None:
-        """The address of the proxy that is name server and broker here, as at a managed service; None if a name server answers.
-
-        Returns:
-            ``host:port``, or None.
-        """
+        """The address of the proxy that is name server and broker here, as at a managed service; None if a name server answers."""
         return self._run(self._async.proxy())
 
     def cluster_info(self) -> bodies.ClusterInfo:
-        """The clusters with their brokers and the addresses of the brokers.
-
-        Returns:
-            Addresses by broker name and id, and broker names by cluster.
-        """
+        """The clusters with their brokers and the addresses of the brokers. Returns addresses by broker name and id, and broker
+        names by cluster."""
         return self._run(self._async.cluster_info())
 
     def brokers(self, *, cluster: str | None = None) -> list[BrokerStatus]:
-        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList).
-
-        Args:
-            cluster: only brokers of this cluster; default: all brokers.
-
-        Returns:
-            A BrokerStatus for each broker.
-        """
+        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList). ``cluster``: only brokers of
+        this cluster; default: all brokers. Returns a BrokerStatus for each broker."""
         return self._run(self._async.brokers(cluster=cluster))
 
     def broker_runtime_info(self, broker: str) -> dict[str, str]:
-        """The runtime info of a broker, names and values as text (mqadmin: brokerStatus).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            A dictionary with the broker's names.
-        """
+        """The runtime info of a broker, names and values as text (mqadmin: brokerStatus). Returns a dictionary with the broker's
+        names."""
         return self._run(self._async.broker_runtime_info(broker))
 
     def broker_stats(self, broker: str, stats_name: str, stats_key: str) -> bodies.BrokerStatsData:
         """A counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic or ``GROUP_GET_NUMS`` of
         ``topic@group``.
 
-        Args:
-            broker: a name (its master) or ``host:port``.
-            stats_name: the name of the counter.
-            stats_key: what is counted: a topic, or ``topic@group``.
-
-        Returns:
-            Sums and rates over a minute, an hour and a day.
-
-        Raises:
-            RemoteError: there is no such count, or a server refused.
+        ``stats_name``: the name of the counter. ``stats_key``: what is counted: a topic, or ``topic@group``. Returns sums and rates
+        over a minute, an hour and a day. Raises RemoteError (there is no such count, or a server refused).
         """
         return self._run(self._async.broker_stats(broker, stats_name, stats_key))
 
     def ha_status(self, broker: str) -> bodies.HARuntimeInfo:
-        """The replication offsets of a master's slaves, or of a slave (mqadmin: haStatus; 5.x).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            Offsets and rates for each slave.
-        """
+        """The replication offsets of a master's slaves, or of a slave (mqadmin: haStatus; 5.x). Returns offsets and rates for each
+        slave."""
         return self._run(self._async.ha_status(broker))
 
     def speaks_5x(self, broker: str) -> bool:
         """Whether a broker supports the requests of RocketMQ 5. This is found out by a harmless request that 4.9 does not support, because
-        the version that a broker reports is not reliable.
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            True if it does.
-
-        Raises:
-            RemoteError: a server refused.
-        """
+        the version that a broker reports is not reliable."""
         return self._run(self._async.speaks_5x(broker))
 
     def broker_config(self, broker: str) -> dict[str, str]:
-        """All settings of a broker by their Apache names (mqadmin: getBrokerConfig).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            A dictionary by name.
-        """
+        """All settings of a broker by their Apache names (mqadmin: getBrokerConfig)."""
         return self._run(self._async.broker_config(broker))
 
     def update_broker_config(
@@ -1214,30 +689,15 @@ class Admin(BlockingClient):
         self._run(self._async.update_broker_config(settings, cluster=cluster, broker=broker))
 
     def clean_expired_consume_queues(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete consume queue files whose messages are no longer stored (mqadmin: cleanExpiredCQ).
-
-        Args:
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete consume queue files whose messages are no longer stored (mqadmin: cleanExpiredCQ)."""
         self._run(self._async.clean_expired_consume_queues(cluster=cluster, broker=broker))
 
     def delete_expired_commit_logs(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete expired files of the commit log now, whatever the brokers' deletion hour is (mqadmin: deleteExpiredCommitLog).
-
-        Args:
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete expired files of the commit log now, whatever the brokers' deletion hour is (mqadmin: deleteExpiredCommitLog)."""
         self._run(self._async.delete_expired_commit_logs(cluster=cluster, broker=broker))
 
     def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete the consume queue files of topics that no longer exist (mqadmin: cleanUnusedTopic).
-
-        Args:
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete the consume queue files of topics that no longer exist (mqadmin: cleanUnusedTopic)."""
         self._run(self._async.clean_unused_topics(cluster=cluster, broker=broker))
 
     @property
@@ -1247,97 +707,44 @@ class Admin(BlockingClient):
 
     def wipe_write_perm(self, broker_name: str) -> dict[str, int]:
         """Stop producers from sending to a broker, until it registers again or until ``add_write_perm`` (mqadmin: wipeWritePerm).
-
-        Args:
-            broker_name: the name of the broker.
-
-        Returns:
-            The number of changed topics by name server.
-        """
+        Returns the number of changed topics by name server."""
         return self._run(self._async.wipe_write_perm(broker_name))
 
     def add_write_perm(self, broker_name: str) -> dict[str, int]:
-        """Undo ``wipe_write_perm`` (mqadmin: addWritePerm).
-
-        Args:
-            broker_name: the name of the broker.
-
-        Returns:
-            The number of changed topics by name server.
-        """
+        """Undo ``wipe_write_perm`` (mqadmin: addWritePerm). Returns the number of changed topics by name server."""
         return self._run(self._async.add_write_perm(broker_name))
 
     def put_kv_config(self, namespace: str, key: str, value: str) -> None:
-        """Store a value at the name servers (mqadmin: updateKvConfig).
-
-        Args:
-            namespace: the namespace of the key.
-            key: the key.
-            value: the value.
-        """
+        """Store a value at the name servers (mqadmin: updateKvConfig)."""
         self._run(self._async.put_kv_config(namespace, key, value))
 
     def kv_config(self, namespace: str, key: str) -> str | None:
-        """A value stored at the name servers; None if there is none.
-
-        Args:
-            namespace: the namespace of the key.
-            key: the key.
-
-        Returns:
-            The value, or None.
-        """
+        """A value stored at the name servers; None if there is none."""
         return self._run(self._async.kv_config(namespace, key))
 
     def kv_configs(self, namespace: str) -> dict[str, str]:
-        """All values of a namespace by key; empty if there are none.
-
-        Args:
-            namespace: the namespace.
-
-        Returns:
-            The values by key.
-        """
+        """All values of a namespace by key; empty if there are none."""
         return self._run(self._async.kv_configs(namespace))
 
     def delete_kv_config(self, namespace: str, key: str) -> None:
-        """Delete a value stored at the name servers (mqadmin: deleteKvConfig).
-
-        Args:
-            namespace: the namespace of the key.
-            key: the key.
-        """
+        """Delete a value stored at the name servers (mqadmin: deleteKvConfig)."""
         self._run(self._async.delete_kv_config(namespace, key))
 
     def namesrv_config(self) -> dict[str, dict[str, str]]:
-        """The settings of all name servers (mqadmin: getNamesrvConfig).
-
-        Returns:
-            Settings by name, for each address of a name server.
-        """
+        """The settings of all name servers (mqadmin: getNamesrvConfig). Returns settings by name, for each address of a name
+        server."""
         return self._run(self._async.namesrv_config())
 
     def update_namesrv_config(self, settings: Mapping[str, Any]) -> None:
-        """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig).
-
-        Args:
-            settings: values by their Apache names, such as ``{"orderMessageEnable": True}``.
-        """
+        """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig). ``settings``: values by their Apache
+        names, such as ``{"orderMessageEnable": True}``."""
         self._run(self._async.update_namesrv_config(settings))
 
     def diagnose_group(self, group: str, *, stuck_after_ms: int = 30000, watch_ms: int = 2000) -> GroupDiagnosis:
         """Find out why a group makes no progress: one verdict, its evidence, and what to do. Changes nothing.
 
-        Args:
-            group: the consumer group.
-            stuck_after_ms: how many milliseconds a listener call may take before it counts as stuck.
-            watch_ms: how many milliseconds to watch whether progress changes.
-
-        Returns:
-            The diagnosis; ``not_learned`` lists what could not be found out.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
+        ``stuck_after_ms``: how many milliseconds a listener call may take before it counts as stuck. ``watch_ms``: how many
+        milliseconds to watch whether progress changes. Returns the diagnosis; ``not_learned`` lists what could not be found out.
         """
         return self._run(self._async.diagnose_group(group, stuck_after_ms=stuck_after_ms, watch_ms=watch_ms))
 
@@ -1350,15 +757,8 @@ class Admin(BlockingClient):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create a user (mqadmin: createUser; 5.x).
-
-        Args:
-            username: the name of the user.
-            password: the password.
-            user_type: ``Normal``, which may do what its policies allow, or ``Super``, which may do everything.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Create a user (mqadmin: createUser; 5.x). ``user_type``: ``Normal``, which may do what its policies allow, or ``Super``,
+        which may do everything."""
         self._run(self._async.create_user(username, password, user_type=user_type, cluster=cluster, broker=broker))
 
     def update_user(
@@ -1374,12 +774,9 @@ class Admin(BlockingClient):
         """Change the given settings of a user (mqadmin: updateUser; 5.x).
 
         Args:
-            username: the name of the user.
             password: the new password; default: unchanged.
             user_type: ``Normal`` or ``Super``; default: unchanged.
             user_status: ``enable`` or ``disable``; default: unchanged.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
         """
         self._run(
             self._async.update_user(
@@ -1393,50 +790,21 @@ class Admin(BlockingClient):
         )
 
     def delete_user(self, username: str, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete a user (mqadmin: deleteUser; 5.x).
-
-        Args:
-            username: the name of the user.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete a user (mqadmin: deleteUser; 5.x)."""
         self._run(self._async.delete_user(username, cluster=cluster, broker=broker))
 
     def user(self, broker: str, username: str) -> bodies.UserInfo | None:
-        """A user of one broker; None if there is no such user (mqadmin: getUser; 5.x).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-            username: the name of the user.
-
-        Returns:
-            The user, or None.
-        """
+        """A user of one broker; None if there is no such user (mqadmin: getUser; 5.x)."""
         return self._run(self._async.user(broker, username))
 
     def users(self, broker: str, name_filter: str | None = None) -> list[bodies.UserInfo]:
-        """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-            name_filter: a part of the name; default: all users.
-
-        Returns:
-            The users.
-        """
+        """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x). ``name_filter``: a part of the
+        name; default: all users."""
         return self._run(self._async.users(broker, name_filter))
 
     def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
-        """Copy users from one broker to another, all or some (mqadmin: copyUser; 5.x).
-
-        Args:
-            source: the broker to copy from, by name or ``host:port``.
-            destination: the broker to copy to, by name or ``host:port``.
-            usernames: the users to copy; default: all.
-
-        Returns:
-            Their names.
-        """
+        """Copy users from one broker to another, all or some (mqadmin: copyUser; 5.x). ``usernames``: the users to copy; default:
+        all. Returns their names."""
         return self._run(self._async.copy_users(source, destination, usernames))
 
     def create_acl(
@@ -1453,13 +821,10 @@ class Admin(BlockingClient):
         """Create policies that allow or deny a user some actions (mqadmin: createAcl; 5.x).
 
         Args:
-            subject: ``User:name``.
             resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
             actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
             decision: ``Allow`` or ``Deny``.
             source_ips: the policy applies only to requests from these addresses; () means any.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
         """
         self._run(
             self._async.create_acl(
@@ -1481,13 +846,10 @@ class Admin(BlockingClient):
         """Replace the policies of a user for these resources (mqadmin: updateAcl; 5.x).
 
         Args:
-            subject: ``User:name``.
             resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
             actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
             decision: ``Allow`` or ``Deny``.
             source_ips: the policy applies only to requests from these addresses; () means any.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
         """
         self._run(
             self._async.update_acl(
@@ -1498,54 +860,24 @@ class Admin(BlockingClient):
     def delete_acl(
         self, subject: str, resource: str | None = None, *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Delete the policy for one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x).
-
-        Args:
-            subject: ``User:name``.
-            resource: a resource such as ``Topic:flights``; default: all policies of the user.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete the policy for one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x). ``resource``: a resource
+        such as ``Topic:flights``; default: all policies of the user."""
         self._run(self._async.delete_acl(subject, resource, cluster=cluster, broker=broker))
 
     def acl(self, broker: str, subject: str) -> bodies.AclInfo | None:
-        """All policies of ``User:name`` at one broker; None if there are none (mqadmin: getAcl; 5.x).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-            subject: ``User:name``.
-
-        Returns:
-            The policies, or None.
-        """
+        """All policies of ``User:name`` at one broker; None if there are none (mqadmin: getAcl; 5.x)."""
         return self._run(self._async.acl(broker, subject))
 
     def acls(
         self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
     ) -> list[bodies.AclInfo]:
-        """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-            subject_filter: a part of the subject; default: any subject.
-            resource_filter: a part of the resource; default: any resource.
-
-        Returns:
-            The policies, by subject.
-        """
+        """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x). ``subject_filter``: a
+        part of the subject; default: any subject. ``resource_filter``: a part of the resource; default: any resource."""
         return self._run(self._async.acls(broker, subject_filter, resource_filter))
 
     def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:
-        """Copy policies from one broker to another, of all subjects or some (mqadmin: copyAcl; 5.x).
-
-        Args:
-            source: the broker to copy from, by name or ``host:port``.
-            destination: the broker to copy to, by name or ``host:port``.
-            subjects: the subjects, ``User:name``; default: all.
-
-        Returns:
-            The subjects.
-        """
+        """Copy policies from one broker to another, of all subjects or some (mqadmin: copyAcl; 5.x). ``subjects``: the subjects,
+        ``User:name``; default: all."""
         return self._run(self._async.copy_acls(source, destination, subjects))
 
     def update_account(
@@ -1562,10 +894,10 @@ class Admin(BlockingClient):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create an account or change it (mqadmin: updateAclConfig; 4.9). Settings that are not given stay unchanged, except ``admin``.
+        """Create an account or change it (mqadmin: updateAclConfig; 4.9). Settings that are not given stay unchanged, except
+        ``admin``.
 
         Args:
-            access_key: the access key.
             secret_key: the secret key; default: unchanged.
             admin: whether the account may send administrative requests.
             white_remote_address: an address from which no signature is needed; default: unchanged.
@@ -1573,8 +905,6 @@ class Admin(BlockingClient):
             default_group_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for groups that are not named; default: unchanged.
             topic_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by topic; default: unchanged.
             group_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by group; default: unchanged.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
         """
         self._run(
             self._async.update_account(
@@ -1592,47 +922,23 @@ class Admin(BlockingClient):
         )
 
     def delete_account(self, access_key: str, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete an account (mqadmin: deleteAclConfig; 4.9).
-
-        Args:
-            access_key: the access key.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete an account (mqadmin: deleteAclConfig; 4.9)."""
         self._run(self._async.delete_account(access_key, cluster=cluster, broker=broker))
 
     def update_global_white_addresses(
         self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Set the addresses from which all requests are allowed (mqadmin: updateGlobalWhiteAddr; 4.9).
-
-        Args:
-            addresses: addresses, or patterns such as ``10.0.0.*``.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Set the addresses from which all requests are allowed (mqadmin: updateGlobalWhiteAddr; 4.9). ``addresses``: addresses, or
+        patterns such as ``10.0.0.*``."""
         self._run(self._async.update_global_white_addresses(addresses, cluster=cluster, broker=broker))
 
     def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:
-        """The versions of a broker's account files (mqadmin: clusterAclConfigVersion; 4.9).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            The version of each file.
-        """
+        """The versions of a broker's account files (mqadmin: clusterAclConfigVersion; 4.9)."""
         return self._run(self._async.account_versions(broker))
 
     def export_metadata(
         self, broker: str
     ) -> tuple[dict[str, bodies.TopicConfig], dict[str, bodies.SubscriptionGroupConfig]]:
-        """The topics and groups of a broker, in the form that ``create_topics`` and ``create_groups`` accept (mqadmin: exportMetadata).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            Topics and groups, by name.
-        """
+        """The topics and groups of a broker, in the form that ``create_topics`` and ``create_groups`` accept (mqadmin:
+        exportMetadata). Returns topics and groups, by name."""
         return self._run(self._async.export_metadata(broker))

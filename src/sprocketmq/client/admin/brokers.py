@@ -75,11 +75,7 @@ class BrokerRequests(AdminSession):
     # -- looking ---------------------------------------------------------------------------------------------------------------
 
     async def proxy(self) -> str | None:
-        """The address of the proxy that is name server and broker here, as at a managed service; None if a name server answers.
-
-        Returns:
-            ``host:port``, or None.
-        """
+        """The address of the proxy that is name server and broker here, as at a managed service; None if a name server answers."""
         try:
             await self._api.cluster_info()
         except RequestNotServed as error:
@@ -87,22 +83,13 @@ class BrokerRequests(AdminSession):
         return None
 
     async def cluster_info(self) -> bodies.ClusterInfo:
-        """The clusters with their brokers and the addresses of the brokers.
-
-        Returns:
-            Addresses by broker name and id, and broker names by cluster.
-        """
+        """The clusters with their brokers and the addresses of the brokers. Returns addresses by broker name and id, and broker
+        names by cluster."""
         return await self._api.cluster_info()
 
     async def brokers(self, *, cluster: str | None = None) -> list[BrokerStatus]:
-        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList).
-
-        Args:
-            cluster: only brokers of this cluster; default: all brokers.
-
-        Returns:
-            A BrokerStatus for each broker.
-        """
+        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList). ``cluster``: only brokers of
+        this cluster; default: all brokers. Returns a BrokerStatus for each broker."""
         info = await self._api.cluster_info()
         clusters = {name: cluster for cluster, names in info.cluster_addr_table.items() for name in names}
         wanted = [
@@ -135,58 +122,28 @@ class BrokerRequests(AdminSession):
         return [replace(one, rivals=tuple(rivals.get(one.broker_name, {}).get(one.broker_id, ()))) for one in found]
 
     async def broker_runtime_info(self, broker: str) -> dict[str, str]:
-        """The runtime info of a broker, names and values as text (mqadmin: brokerStatus).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            A dictionary with the broker's names.
-        """
+        """The runtime info of a broker, names and values as text (mqadmin: brokerStatus). Returns a dictionary with the broker's
+        names."""
         return await self._api.broker_runtime_info(await self._one(broker))
 
     async def broker_stats(self, broker: str, stats_name: str, stats_key: str) -> bodies.BrokerStatsData:
         """A counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic or ``GROUP_GET_NUMS`` of
         ``topic@group``.
 
-        Args:
-            broker: a name (its master) or ``host:port``.
-            stats_name: the name of the counter.
-            stats_key: what is counted: a topic, or ``topic@group``.
-
-        Returns:
-            Sums and rates over a minute, an hour and a day.
-
-        Raises:
-            RemoteError: there is no such count, or a server refused.
+        ``stats_name``: the name of the counter. ``stats_key``: what is counted: a topic, or ``topic@group``. Returns sums and rates
+        over a minute, an hour and a day. Raises RemoteError (there is no such count, or a server refused).
         """
         header = headers.ViewBrokerStatsDataRequestHeader(stats_name=stats_name, stats_key=stats_key)
         return await self._ask_body(await self._one(broker), requests.brokers.VIEW_BROKER_STATS_DATA, header)
 
     async def ha_status(self, broker: str) -> bodies.HARuntimeInfo:
-        """The replication offsets of a master's slaves, or of a slave (mqadmin: haStatus; 5.x).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            Offsets and rates for each slave.
-        """
+        """The replication offsets of a master's slaves, or of a slave (mqadmin: haStatus; 5.x). Returns offsets and rates for each
+        slave."""
         return await self._ask_body(await self._one(broker), requests.brokers.GET_BROKER_HA_STATUS)
 
     async def speaks_5x(self, broker: str) -> bool:
         """Whether a broker supports the requests of RocketMQ 5. This is found out by a harmless request that 4.9 does not support, because
-        the version that a broker reports is not reliable.
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            True if it does.
-
-        Raises:
-            RemoteError: a server refused.
-        """
+        the version that a broker reports is not reliable."""
         header = headers.GetTopicConfigRequestHeader(topic=DEFAULT_TOPIC)
         try:
             await self._ask(await self._one(broker), requests.topics.GET_TOPIC_CONFIG, header)
@@ -202,14 +159,7 @@ class BrokerRequests(AdminSession):
     # -- settings --------------------------------------------------------------------------------------------------------------
 
     async def broker_config(self, broker: str) -> dict[str, str]:
-        """All settings of a broker by their Apache names (mqadmin: getBrokerConfig).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            A dictionary by name.
-        """
+        """All settings of a broker by their Apache names (mqadmin: getBrokerConfig)."""
         return _settings((await self._ask(await self._one(broker), requests.brokers.GET_BROKER_CONFIG)).body)
 
     async def update_broker_config(
@@ -237,32 +187,17 @@ class BrokerRequests(AdminSession):
     # -- upkeep ----------------------------------------------------------------------------------------------------------------
 
     async def clean_expired_consume_queues(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete consume queue files whose messages are no longer stored (mqadmin: cleanExpiredCQ).
-
-        Args:
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete consume queue files whose messages are no longer stored (mqadmin: cleanExpiredCQ)."""
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, requests.brokers.CLEAN_EXPIRED_CONSUMEQUEUE)
 
     async def delete_expired_commit_logs(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete expired files of the commit log now, whatever the brokers' deletion hour is (mqadmin: deleteExpiredCommitLog).
-
-        Args:
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete expired files of the commit log now, whatever the brokers' deletion hour is (mqadmin: deleteExpiredCommitLog)."""
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, requests.brokers.DELETE_EXPIRED_COMMITLOG)
 
     async def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete the consume queue files of topics that no longer exist (mqadmin: cleanUnusedTopic).
-
-        Args:
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete the consume queue files of topics that no longer exist (mqadmin: cleanUnusedTopic)."""
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, requests.brokers.CLEAN_UNUSED_TOPIC)
 
@@ -275,13 +210,7 @@ class BrokerRequests(AdminSession):
 
     async def wipe_write_perm(self, broker_name: str) -> dict[str, int]:
         """Stop producers from sending to a broker, until it registers again or until ``add_write_perm`` (mqadmin: wipeWritePerm).
-
-        Args:
-            broker_name: the name of the broker.
-
-        Returns:
-            The number of changed topics by name server.
-        """
+        Returns the number of changed topics by name server."""
         header = headers.WipeWritePermOfBrokerRequestHeader(broker_name=broker_name)
         changed: dict[str, int] = {}
         for address in self.name_servers:
@@ -290,14 +219,7 @@ class BrokerRequests(AdminSession):
         return changed
 
     async def add_write_perm(self, broker_name: str) -> dict[str, int]:
-        """Undo ``wipe_write_perm`` (mqadmin: addWritePerm).
-
-        Args:
-            broker_name: the name of the broker.
-
-        Returns:
-            The number of changed topics by name server.
-        """
+        """Undo ``wipe_write_perm`` (mqadmin: addWritePerm). Returns the number of changed topics by name server."""
         header = headers.AddWritePermOfBrokerRequestHeader(broker_name=broker_name)
         changed: dict[str, int] = {}
         for address in self.name_servers:
@@ -306,27 +228,13 @@ class BrokerRequests(AdminSession):
         return changed
 
     async def put_kv_config(self, namespace: str, key: str, value: str) -> None:
-        """Store a value at the name servers (mqadmin: updateKvConfig).
-
-        Args:
-            namespace: the namespace of the key.
-            key: the key.
-            value: the value.
-        """
+        """Store a value at the name servers (mqadmin: updateKvConfig)."""
         header = headers.PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
         for address in self.name_servers:
             await self._ask(address, requests.name_servers.PUT_KV_CONFIG, header)
 
     async def kv_config(self, namespace: str, key: str) -> str | None:
-        """A value stored at the name servers; None if there is none.
-
-        Args:
-            namespace: the namespace of the key.
-            key: the key.
-
-        Returns:
-            The value, or None.
-        """
+        """A value stored at the name servers; None if there is none."""
         header = headers.GetKVConfigRequestHeader(namespace=namespace, key=key)
         try:
             answer = await self._ask_name_server(requests.name_servers.GET_KV_CONFIG, header)
@@ -337,14 +245,7 @@ class BrokerRequests(AdminSession):
         return requests.name_servers.GET_KV_CONFIG.answer_header_in(answer).value
 
     async def kv_configs(self, namespace: str) -> dict[str, str]:
-        """All values of a namespace by key; empty if there are none.
-
-        Args:
-            namespace: the namespace.
-
-        Returns:
-            The values by key.
-        """
+        """All values of a namespace by key; empty if there are none."""
         header = headers.GetKVListByNamespaceRequestHeader(namespace=namespace)
         try:
             answer = await self._ask_name_server(requests.name_servers.GET_KVLIST_BY_NAMESPACE, header)
@@ -355,33 +256,22 @@ class BrokerRequests(AdminSession):
         return dict(sorted((await answer_body(requests.name_servers.GET_KVLIST_BY_NAMESPACE, answer)).table.items()))
 
     async def delete_kv_config(self, namespace: str, key: str) -> None:
-        """Delete a value stored at the name servers (mqadmin: deleteKvConfig).
-
-        Args:
-            namespace: the namespace of the key.
-            key: the key.
-        """
+        """Delete a value stored at the name servers (mqadmin: deleteKvConfig)."""
         header = headers.DeleteKVConfigRequestHeader(namespace=namespace, key=key)
         for address in self.name_servers:
             await self._ask(address, requests.name_servers.DELETE_KV_CONFIG, header)
 
     async def namesrv_config(self) -> dict[str, dict[str, str]]:
-        """The settings of all name servers (mqadmin: getNamesrvConfig).
-
-        Returns:
-            Settings by name, for each address of a name server.
-        """
+        """The settings of all name servers (mqadmin: getNamesrvConfig). Returns settings by name, for each address of a name
+        server."""
         return {
             address: _settings((await self._ask(address, requests.name_servers.GET_NAMESRV_CONFIG)).body)
             for address in self.name_servers
         }
 
     async def update_namesrv_config(self, settings: Mapping[str, Any]) -> None:
-        """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig).
-
-        Args:
-            settings: values by their Apache names, such as ``{"orderMessageEnable": True}``.
-        """
+        """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig). ``settings``: values by their Apache
+        names, such as ``{"orderMessageEnable": True}``."""
         for address in self.name_servers:
             await self._ask(address, requests.name_servers.UPDATE_NAMESRV_CONFIG, body=_text(settings))
 

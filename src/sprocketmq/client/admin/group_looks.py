@@ -71,16 +71,8 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
     ) -> GroupDiagnosis:
         """Find out why a group makes no progress: one verdict, its evidence, and what to do. Changes nothing.
 
-        Args:
-            group: the consumer group.
-            stuck_after_ms: how many milliseconds a listener call may take before it counts as stuck.
-            watch_ms: how many milliseconds to watch whether progress changes.
-
-        Returns:
-            The diagnosis; ``not_learned`` lists what could not be found out.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
+        ``stuck_after_ms``: how many milliseconds a listener call may take before it counts as stuck. ``watch_ms``: how many
+        milliseconds to watch whether progress changes. Returns the diagnosis; ``not_learned`` lists what could not be found out.
         """
         check_range("watch_ms", watch_ms, 0, _MOST_WATCHED_MS)
         configs: Mapping[str, bodies.SubscriptionGroupConfig] | RequestNotServed

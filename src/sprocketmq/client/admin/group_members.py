@@ -22,18 +22,10 @@ class GroupMemberRequests(AdminSession):
     """The part of AsyncAdmin about the members of groups."""
 
     async def consumer_connection(self, group: str, *, broker: str | None = None) -> bodies.ConsumerConnection | None:
-        """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is online
-        (mqadmin: consumerConnection).
+        """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is
+        online (mqadmin: consumerConnection).
 
-        Args:
-            group: the consumer group.
-            broker: ask only this broker, by name (its master) or ``host:port``; default: all, until one has a member online.
-
-        Returns:
-            The members and subscriptions, or None.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
+        ``broker``: ask only this broker, by name (its master) or ``host:port``; default: all, until one has a member online.
         """
         connection = await self._connection(check_group(group), broker)
         if connection is None and broker is None:
@@ -54,17 +46,7 @@ class GroupMemberRequests(AdminSession):
         return None
 
     async def consumer_ids(self, group: str) -> list[str]:
-        """The client ids of the members that are online, sorted.
-
-        Args:
-            group: the consumer group.
-
-        Returns:
-            The client ids.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-        """
+        """The client ids of the members that are online, sorted."""
         check_group(group)
         servers = await self._servers_of_members()
         answers = await all_ended(self._api.consumer_ids(address, group) for address in servers)
@@ -76,20 +58,11 @@ class GroupMemberRequests(AdminSession):
     async def running_info(
         self, group: str, client_id: str, *, jstack: bool = False, broker: str | None = None
     ) -> bodies.ConsumerRunningInfo:
-        """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads
-        (mqadmin: consumerStatus -i).
+        """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads (mqadmin:
+        consumerStatus -i).
 
-        Args:
-            group: the consumer group.
-            client_id: the client id of the member, ``ip@instanceName``.
-            jstack: whether to include the stacks of its threads.
-            broker: the broker that asks the member, by name (its master) or ``host:port``; default: the first that knows it.
-
-        Returns:
-            The member's answer.
-
-        Raises:
-            RemoteError: the member is not online, or a server refused.
+        ``jstack``: whether to include the stacks of its threads. ``broker``: the broker that asks the member, by name (its master)
+        or ``host:port``; default: the first that knows it. Raises RemoteError (the member is not online, or a server refused).
         """
         header = headers.GetConsumerRunningInfoRequestHeader(
             consumer_group=check_group(group), client_id=client_id, jstack_enable=jstack
@@ -100,18 +73,8 @@ class GroupMemberRequests(AdminSession):
         )
 
     async def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
-        """The running info of each member, by client id (mqadmin: consumerStatus).
-
-        Args:
-            group: the consumer group.
-            jstack: whether to include the stacks of their threads.
-
-        Returns:
-            A dictionary by client id.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-        """
+        """The running info of each member, by client id (mqadmin: consumerStatus). ``jstack``: whether to include the stacks of
+        their threads. Returns a dictionary by client id."""
         ids = await self.consumer_ids(group)
         answers = await all_ended(self.running_info(group, client_id, jstack=jstack) for client_id in ids)
         return dict(zip(ids, answers, strict=True))
@@ -125,15 +88,8 @@ class GroupMemberRequests(AdminSession):
         return servers[0]
 
     async def producer_connection(self, group: str, topic: str) -> list[bodies.Connection]:
-        """The producers of ``group`` that are connected to a broker of ``topic`` (mqadmin: producerConnection).
-
-        Args:
-            group: the producer group.
-            topic: the name of the topic.
-
-        Returns:
-            A connection for each producer.
-        """
+        """The producers of ``group`` that are connected to a broker of ``topic`` (mqadmin: producerConnection). ``group``: the
+        producer group. Returns a connection for each producer."""
         header = headers.GetProducerConnectionListRequestHeader(producer_group=group)
         found: dict[str, bodies.Connection] = {}
         for address in (await self._masters_of(topic)).values():
@@ -146,29 +102,12 @@ class GroupMemberRequests(AdminSession):
         return [found[client_id] for client_id in sorted(found)]
 
     async def producers(self, broker: str) -> dict[str, list[bodies.ProducerInfo]]:
-        """All producers that are connected to one broker, by group (mqadmin: producer).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            A dictionary by producer group.
-        """
+        """All producers that are connected to one broker, by group (mqadmin: producer). Returns a dictionary by producer group."""
         answer = await self._ask_body(await self._one(broker), requests.consumers.GET_ALL_PRODUCER_INFO)
         return dict(sorted(answer.data.items()))
 
     async def topics_of_group(self, group: str) -> list[str]:
-        """The topics in which ``group`` has progress, sorted (5.x).
-
-        Args:
-            group: the consumer group.
-
-        Returns:
-            Their names.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-        """
+        """The topics in which ``group`` has progress, sorted (5.x)."""
         header = headers.QueryTopicsByConsumerRequestHeader(group=check_group(group))
         topics: set[str] = set()
         for address in (await self._masters(None, None)).values():
@@ -179,18 +118,8 @@ class GroupMemberRequests(AdminSession):
         return sorted(topics)
 
     async def subscription(self, group: str, topic: str) -> bodies.SubscriptionData | None:
-        """The current subscription of ``group`` to ``topic``; None if it is offline or does not subscribe (5.x).
-
-        Args:
-            group: the consumer group.
-            topic: the name of the topic.
-
-        Returns:
-            The expression and tags, or None.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """The current subscription of ``group`` to ``topic``; None if it is offline or does not subscribe (5.x). Returns the
+        expression and tags, or None."""
         header = headers.QuerySubscriptionByConsumerRequestHeader(group=check_group(group), topic=topic)
         for address in (await self._masters_of(topic)).values():
             try:

@@ -84,18 +84,8 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
     """The part of AsyncAdmin about the progress of groups."""
 
     async def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """The progress and lag for each queue of one or all of the group's topics; empty before it consumes (mqadmin: consumerProgress -g).
-
-        Args:
-            group: the consumer group.
-            topic: only this topic; default: all topics of the group.
-
-        Returns:
-            The numbers by queue.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """The progress and lag for each queue of one or all of the group's topics; empty before it consumes (mqadmin:
+        consumerProgress -g). ``topic``: only this topic; default: all topics of the group."""
         check_group(group)
         found = await self._progress(group, topic, await self._consume_stats(group, topic))
         if not any(progress.consumer_offset > 0 for progress in found.values()):
@@ -234,26 +224,13 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
         return bodies.ConsumeStats(offset_table=dict(zip(queues, answers, strict=True)))
 
     async def lag(self, group: str, topic: str | None = None) -> int:
-        """The number of messages that ``group`` has not consumed yet.
-
-        Args:
-            group: the consumer group.
-            topic: only this topic; default: all topics of the group.
-
-        Returns:
-            The sum over all queues.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """The number of messages that ``group`` has not consumed yet. ``topic``: only this topic; default: all topics of the group.
+        Returns the sum over all queues."""
         return sum(progress.lag for progress in (await self.consumer_progress(group, topic)).values())
 
     async def group_summaries(self) -> list[GroupSummary]:
-        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress).
-
-        Returns:
-            A row for each group: first those that have members and an unknown lag, then those with the largest lag.
-        """
+        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress). Returns a row for each group:
+        first those that have members and an unknown lag, then those with the largest lag."""
         topics = await self._api.topic_list()
         names = {topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)}
         names.update(group for group in await self.groups() if not is_system_group(group))
@@ -280,31 +257,14 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
         return sorted(rows, key=lambda row: (row.lag is not None or not row.members, -(row.lag or 0), row.group))
 
     async def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
-        """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-            only_ordered: whether to include only groups that consume in order.
-
-        Returns:
-            Progress by group, topic and queue.
-        """
+        """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats). ``only_ordered``: whether to
+        include only groups that consume in order. Returns progress by group, topic and queue."""
         header = headers.GetConsumeStatsInBrokerHeader(is_order=only_ordered)
         return await self._ask_body(await self._one(broker), requests.offsets.GET_BROKER_CONSUME_STATS, header)
 
     async def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
-        """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has waited.
-
-        Args:
-            topic: the name of the topic.
-            group: the consumer group.
-
-        Returns:
-            A span for each queue.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has
+        waited. Returns a span for each queue."""
         header = headers.QueryConsumeTimeSpanRequestHeader(topic=topic, group=check_group(group))
         spans: list[bodies.QueueTimeSpan] = []
         masters = await self._masters_of(topic)

@@ -27,16 +27,11 @@ class GroupRequests(AdminSession):
     async def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
-        """Create a consumer group, or replace its settings; settings that are not given get their defaults (mqadmin: updateSubGroup).
+        """Create a consumer group, or replace its settings; settings that are not given get their defaults (mqadmin:
+        updateSubGroup).
 
-        Args:
-            group: the name of the group.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-            settings: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
-
-        Raises:
-            ConfigurationError: there is no such setting.
+        ``settings``: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``. Raises
+        ConfigurationError (there is no such setting).
         """
         config = _config_of(check_group(group), settings)
         masters = await self._masters(cluster, broker)
@@ -48,18 +43,8 @@ class GroupRequests(AdminSession):
         """Change the given settings of a group, and leave the others unchanged on each broker that has it (mqadmin's updateSubGroup
         replaces all settings).
 
-        Args:
-            group: the name of the group.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-            settings: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
-
-        Returns:
-            The new settings by broker name.
-
-        Raises:
-            GroupNotExist: none of these brokers knows the group.
-            ConfigurationError: there is no such setting.
+        ``settings``: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``. Returns the new settings
+        by broker name. Raises GroupNotExist (none of these brokers knows the group), ConfigurationError (there is no such setting).
         """
         _config_of(check_group(group), settings)  # raises before anything is sent
         masters = await self._masters(cluster, broker)
@@ -80,12 +65,7 @@ class GroupRequests(AdminSession):
         broker: str | None = None,
     ) -> None:
         """Create or change many groups at once (mqadmin: updateSubGroupList). A 4.9 broker gets one request for each group.
-
-        Args:
-            configs: a SubscriptionGroupConfig for each group.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        ``configs``: a SubscriptionGroupConfig for each group."""
         for config in configs:
             check_group(config.group_name)
         body = bodies.SubscriptionGroupList(group_config_list=list(configs)).encode()
@@ -104,14 +84,8 @@ class GroupRequests(AdminSession):
     async def delete_group(
         self, group: str, *, remove_offsets: bool = False, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Delete a group, its retry topic and its dead letters (mqadmin: deleteSubGroup).
-
-        Args:
-            group: the consumer group.
-            remove_offsets: whether to delete its progress, too. Otherwise a new group of this name continues from it.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Delete a group, its retry topic and its dead letters (mqadmin: deleteSubGroup). ``remove_offsets``: whether to delete its
+        progress, too. Otherwise a new group of this name continues from it."""
         header = headers.DeleteSubscriptionGroupRequestHeader(
             group_name=check_group(group), clean_offset=remove_offsets, remove_offset=remove_offsets
         )
@@ -125,42 +99,21 @@ class GroupRequests(AdminSession):
                 await self._api.delete_topic_in_namesrv(topic)
 
     async def groups(self, *, cluster: str | None = None) -> list[str]:
-        """Names of all consumer groups that the brokers know, sorted.
-
-        Args:
-            cluster: only groups on the brokers of this cluster; default: on all brokers.
-
-        Returns:
-            Their names.
-        """
+        """Names of all consumer groups that the brokers know, sorted. ``cluster``: only groups on the brokers of this cluster;
+        default: on all brokers."""
         found: set[str] = set()
         for address in (await self._masters(cluster, None)).values():
             found.update(await self.group_configs(address))
         return sorted(found)
 
     async def group_configs(self, broker: str) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            A dictionary by group name.
-        """
+        """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata). Returns a dictionary by
+        group name."""
         return await self._groups_at(await self._one(broker))
 
     async def group_config(self, group: str) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig).
-
-        Args:
-            group: the consumer group.
-
-        Returns:
-            A dictionary by broker name.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-        """
+        """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig). Returns a dictionary
+        by broker name."""
         check_group(group)
         masters = await self._masters(None, None)
         found = {name: (await self.group_configs(address)).get(group) for name, address in masters.items()}
@@ -181,13 +134,8 @@ class GroupRequests(AdminSession):
     ) -> None:
         """Set whether members that let the broker allocate queues consume ``topic`` by PULL or POP (mqadmin: setConsumeMode; 5.x).
 
-        Args:
-            topic: the name of the topic.
-            group: the consumer group.
-            mode: ``PULL`` or ``POP``.
-            pop_share_queue_num: with POP, how many members share a queue in addition to its owner; -1 means all.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
+        ``mode``: ``PULL`` or ``POP``. ``pop_share_queue_num``: with POP, how many members share a queue in addition to its owner;
+        -1 means all.
         """
         if mode not in ("PULL", "POP"):
             raise ConfigurationError(f"mode is {mode!r}, 'PULL' or 'POP' is allowed")
@@ -201,19 +149,8 @@ class GroupRequests(AdminSession):
             await self._ask(address, requests.consumers.SET_MESSAGE_REQUEST_MODE, body=body)
 
     async def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
-        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x).
-
-        Args:
-            group: the consumer group.
-            topic: the name of the topic.
-            readable: the new value; default: nothing is changed.
-
-        Returns:
-            A dictionary by broker name.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x). ``readable``: the
+        new value; default: nothing is changed. Returns a dictionary by broker name."""
         header = headers.UpdateGroupForbiddenRequestHeader(group=check_group(group), topic=topic, readable=readable)
         answers: dict[str, bool] = {}
         masters = await self._masters_of(topic)

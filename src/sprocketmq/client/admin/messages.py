@@ -61,17 +61,8 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
     """The part of AsyncAdmin about stored messages."""
 
     async def view_message(self, offset_message_id: str) -> MessageExt:
-        """The stored copy with this offset message id (mqadmin: queryMsgById).
-
-        Args:
-            offset_message_id: the ``offset_message_id`` of a SendResult or of a received message.
-
-        Returns:
-            The stored message.
-
-        Raises:
-            ConfigurationError: it is not an offset message id; for a ``message_id`` use ``messages_by_unique_key``.
-        """
+        """The stored copy with this offset message id (mqadmin: queryMsgById). Raises ConfigurationError: it is not an offset
+        message id; for a ``message_id`` use ``messages_by_unique_key``."""
         address, offset = self.decode_message_id(offset_message_id)
         header = headers.ViewMessageRequestHeader(offset=offset)
         answer = await self._ask_where_stored(address, requests.messages.VIEW_MESSAGE_BY_ID, header)
@@ -92,17 +83,8 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
     @staticmethod
     def decode_message_id(offset_message_id: str) -> tuple[str, int]:
-        """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin: DecodeMessageId).
-
-        Args:
-            offset_message_id: the ``offset_message_id`` of a SendResult or of a received message.
-
-        Returns:
-            Address and offset.
-
-        Raises:
-            ConfigurationError: it is not an offset message id.
-        """
+        """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin:
+        DecodeMessageId). Raises ConfigurationError (it is not an offset message id)."""
         host, offset = decode_offset_message_id(check_text("offset_message_id", offset_message_id))
         return format_host(*host), offset
 
@@ -119,15 +101,11 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         """The messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
 
         Args:
-            topic: the name of the topic.
             key: one of the message's ``keys``.
             max_messages: the maximum number; the newest are returned.
             begin_ms: only messages stored at this time or later, in milliseconds since 1970.
             end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
             broker: ask only this broker, by name; default: all that have the topic.
-
-        Returns:
-            The messages.
         """
         found = await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False, broker=broker)
         return [message for message in found if key in message.keys]
@@ -138,13 +116,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
         (mqadmin: queryMsgByUniqueKey).
 
-        Args:
-            topic: the name of the topic.
-            unique_key: the ``message_id``.
-            broker: ask only this broker, by name; default: all that have the topic.
-
-        Returns:
-            The copies.
+        ``unique_key``: the ``message_id``. ``broker``: ask only this broker, by name; default: all that have the topic.
         """
         found = await self._query(topic, unique_key, 32, 0, _FOREVER_MS, unique=True, broker=broker)
         return [message for message in found if message.message_id == unique_key]
@@ -158,8 +130,8 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         begin_ms: int = 0,
         end_ms: int = _FOREVER_MS,
     ) -> list[TraceRecord]:
-        """The trace of a message: who sent and who consumed it, as clients of any language recorded it in the trace topic, oldest first
-        (mqadmin: queryMsgTraceById).
+        """The trace of a message: who sent and who consumed it, as clients of any language recorded it in the trace topic, oldest
+        first (mqadmin: queryMsgTraceById).
 
         Args:
             message_id: the message id, not the offset message id of a stored copy.
@@ -168,11 +140,8 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             begin_ms: only messages stored at this time or later, in milliseconds since 1970.
             end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
 
-        Returns:
-            One record for each send, and for each call of a listener before and after it.
-
-        Raises:
-            TopicNotExist: there is no trace topic yet.
+        Returns one record for each send, and for each call of a listener before and after it. Raises TopicNotExist (there is no
+        trace topic yet).
         """
         found = await self._query(trace_topic, message_id, max_messages, begin_ms, end_ms, unique=False)
         records = [
@@ -222,19 +191,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         ]
 
     async def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
-        """The message at an offset of a queue; None if there is none (mqadmin: queryMsgByOffset).
-
-        Args:
-            queue: topic, broker name and queue id.
-            offset: the queue offset.
-
-        Returns:
-            The message, or None.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
-        """
+        """The message at an offset of a queue; None if there is none (mqadmin: queryMsgByOffset). ``offset``: the queue offset."""
         messages, _ = await self._read(queue, check_range("offset", offset, 0, _FOREVER_MS), 1, "*")
         return messages[0] if messages and messages[0].queue_offset == offset else None
 
@@ -252,18 +209,10 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         To read whole topics, use QueueReader, which is faster.
 
         Args:
-            queue: topic, broker name and queue id.
             begin_offset: the first offset to read; default: the oldest message.
             end_offset: the offset before which to stop; default: the current end of the queue.
             max_messages: the maximum number.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
-
-        Returns:
-            The messages.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
         """
         check_range("max_messages", max_messages, 1, 1_000_000)
         low, high = await all_ended([self.min_offset(queue), self.max_offset(queue)])
@@ -285,17 +234,15 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         max_messages: int = 32,
         expression: FilterExpression | str = "*",
     ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
-        """Pull once from each of these queues, without a group and without progress, to follow a topic (mqadmin:
-        consumeMessage).
+        """Pull once from each of these queues, without a group and without progress, to follow a topic (mqadmin: consumeMessage).
 
         Args:
             positions: the offset from which to read, by queue; offsets before the oldest message count as its offset.
             max_messages: the maximum number for each queue; brokers return at most 32 in one pull by default.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
 
-        Returns:
-            The messages, in the order in which they were stored, and the positions for the next call: behind these messages and behind
-            those that the filter left out.
+        Returns the messages, in the order in which they were stored, and the positions for the next call: behind these messages and
+        behind those that the filter left out.
         """
         check_range("max_messages", max_messages, 1, 1_000)
         queues = list(positions)
@@ -324,14 +271,8 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         return decode_pull(result, queue, subscription, TOOLS_GROUP), result.next_begin_offset
 
     async def message_track(self, message: MessageExt) -> list[MessageTrack]:
-        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it).
-
-        Args:
-            message: a message that another method of this class returned.
-
-        Returns:
-            A row for each group.
-        """
+        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it). ``message``: a
+        message that another method of this class returned. Returns a row for each group."""
         groups = await self.consumers_of(message.topic)
         return [MessageTrack(group, await self._track(message, group)) for group in groups]
 
@@ -361,16 +302,9 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
     ) -> bodies.ConsumeMessageDirectlyResult:
         """Have one member consume a stored message now, without a change of progress and retries (mqadmin: queryMsgById -g -d).
 
-        Args:
-            group: the consumer group.
-            client_id: the client id of the member, ``ip@instanceName``.
-            message: a message that another method of this class returned, or an offset message id.
-
-        Returns:
-            The result of the listener, and how long the call took.
-
-        Raises:
-            RemoteError: the member is not online, is not a push consumer, or did not answer within 10 s.
+        ``message``: a message that another method of this class returned, or an offset message id. Returns the result of the
+        listener, and how long the call took. Raises RemoteError (the member is not online, is not a push consumer, or did not
+        answer within 10 s).
         """
         message_id = message if isinstance(message, str) else message.offset_message_id
         address, _ = self.decode_message_id(message_id)
@@ -388,16 +322,11 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         (mqadmin: queryCq).
 
         Args:
-            queue: topic, broker name and queue id.
             index: the offset of the first entry.
             count: the number of entries.
             group: the group whose filter is tried; default: none.
 
-        Returns:
-            The entries, and the subscription of the group.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+        Returns the entries, and the subscription of the group.
         """
         header = headers.QueryConsumeQueueRequestHeader(
             topic=queue.topic,
@@ -412,12 +341,8 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         return await self._ask_body(address, requests.offsets.QUERY_CONSUME_QUEUE, header)
 
     async def resume_half_message(self, topic: str, offset_message_id: str) -> None:
-        """Let the broker ask the producers again about a transaction after it has used up its check-backs.
-
-        Args:
-            topic: the topic of the message.
-            offset_message_id: the offset message id of the half message.
-        """
+        """Let the broker ask the producers again about a transaction after it has used up its check-backs. ``offset_message_id``:
+        the offset message id of the half message."""
         address, _ = self.decode_message_id(offset_message_id)
         header = headers.ResumeCheckHalfMessageRequestHeader(msg_id=offset_message_id, topic=topic)
         await self._ask_where_stored(address, requests.messages.RESUME_CHECK_HALF_MESSAGE, header)

@@ -35,98 +35,38 @@ class OffsetRequests(GroupProgressRequests):
     # -- queues ----------------------------------------------------------------------------------------------------------------
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The oldest message that is still there.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            Its offset.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
-        """
+        """The oldest message that is still there."""
         return await self._api.min_offset(await self._address_of(queue), queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The end of a queue: one more than the offset of its newest message.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            The offset.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
-        """
+        """The end of a queue: one more than the offset of its newest message."""
         return await self._api.max_offset(await self._address_of(queue), queue)
 
     async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int | datetime, *, last: bool = False) -> int:
-        """The offset of the first message stored at or after a time; the end of the queue if there is none (with 4.9, the newest message).
-
-        Args:
-            queue: topic, broker name and queue id.
-            timestamp_ms: milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone).
-            last: whether to return the last one of several messages of that millisecond (5.x).
-
-        Returns:
-            The offset.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
-        """
+        """The offset of the first message stored at or after a time; the end of the queue if there is none (with 4.9, the newest
+        message). ``last``: whether to return the last one of several messages of that millisecond (5.x)."""
         timestamp_ms = _ms(timestamp_ms)
         return await self._api.search_offset(await self._address_of(queue), queue, timestamp_ms, last=last)
 
     async def earliest_store_time_ms(self, queue: MessageQueue) -> int:
-        """The store time of the oldest message; -1 for an empty queue.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            Milliseconds since 1970, or -1.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong, or the topic has no such queue.
-        """
+        """The store time of the oldest message; -1 for an empty queue. Returns milliseconds since 1970, or -1."""
         return await self._api.earliest_store_time(await self._address_of(queue), queue)
 
     # -- progress of groups ----------------------------------------------------------------------------------------------------
 
     async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The offset of the next message that ``group`` consumes; None if it has no progress there.
-
-        Args:
-            group: the consumer group.
-            queue: topic, broker name and queue id.
-
-        Returns:
-            The offset, or None.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """The offset of the next message that ``group`` consumes; None if it has no progress there."""
         offset = await self._api.query_consumer_offset(await self._address_of(queue), check_group(group), queue)
         if not offset:  # for a new topic brokers answer 0 for any group
             await self._check_exists(group)
         return offset
 
     async def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the progress of ``group``. No member may be online, because it would overwrite this progress; otherwise use ``reset_offset``.
+        """Set the progress of ``group``. No member may be online, because it would overwrite this progress; otherwise use
+        ``reset_offset``.
 
-        Args:
-            group: the consumer group.
-            queue: topic, broker name and queue id.
-            offset: the offset of the next message to consume.
-
-        Raises:
-            GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 accepts any name).
+        ``offset``: the offset of the next message to consume. Raises GroupNotExist, TopicNotExist: a 5.x broker does not know it;
+        see ``create_group`` (4.9 accepts any name).
         """
         check_range("offset", offset, 0, _MAX)
         await self._api.update_consumer_offset(await self._address_of(queue), check_group(group), queue, offset)
@@ -134,37 +74,16 @@ class OffsetRequests(GroupProgressRequests):
     async def reset_offset_by_time(
         self, group: str, topic: str, timestamp_ms: int | datetime, *, force: bool = True
     ) -> dict[MessageQueue, int]:
-        """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online
-        (mqadmin: resetOffsetByTime).
+        """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online (mqadmin:
+        resetOffsetByTime).
 
-        Args:
-            group: the consumer group.
-            topic: the name of the topic.
-            timestamp_ms: milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone).
-            force: False: do not move queues forward (only 4.9; 5.x brokers always move them).
-
-        Returns:
-            The new offset by queue.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            RemoteError: a broker refused.
+        ``force``: False: do not move queues forward (only 4.9; 5.x brokers always move them). Returns the new offset by queue.
         """
         return await self._reset(group, topic, _ms(timestamp_ms), force)
 
     async def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """Let ``group`` skip the messages that wait in ``topic`` (mqadmin: skipAccumulatedMessage).
-
-        Args:
-            group: the consumer group.
-            topic: the name of the topic.
-
-        Returns:
-            The new offset by queue.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-        """
+        """Let ``group`` skip the messages that wait in ``topic`` (mqadmin: skipAccumulatedMessage). Returns the new offset by
+        queue."""
         return await self._reset(group, topic, _THE_END, True)
 
     async def _reset(self, group: str, topic: str, timestamp_ms: int, force: bool) -> dict[MessageQueue, int]:
@@ -226,16 +145,9 @@ class OffsetRequests(GroupProgressRequests):
     async def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
 
-        Args:
-            group: the consumer group.
-            queue: topic, broker name and queue id.
-            offset: the offset of the next message to consume.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: the offset is not between the queue's oldest message and its end; or members are online, and the broker is
-                4.9, which can only reset whole topics: stop the members first.
-            RemoteError: a server refused.
+        ``offset``: the offset of the next message to consume. Raises ConfigurationError: the offset is not between the queue's
+        oldest message and its end; or members are online, and the broker is 4.9, which can only reset whole topics: stop the
+        members first.
         """
         check_range("offset", offset, 0, _MAX)
         check_group(group)
@@ -278,19 +190,15 @@ class OffsetRequests(GroupProgressRequests):
     async def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
         """Copy the progress of ``source`` to ``destination``, in one topic or in all (mqadmin: cloneGroupOffset).
 
-        No member of ``destination`` may be online, and 5.x brokers must know it (see ``create_group``). Progress in the retry topic of
-        ``source`` is not copied.
+        No member of ``destination`` may be online, and 5.x brokers must know it (see ``create_group``). Progress in the retry topic
+        of ``source`` is not copied.
 
         Args:
             source: the group whose progress is copied.
             destination: the group that gets it.
             topic: only this topic; default: all topics of ``source``.
 
-        Returns:
-            The new offset by queue.
-
-        Raises:
-            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+        Returns the new offset by queue.
         """
         check_group(destination)
         cloned: dict[MessageQueue, int] = {}
@@ -305,15 +213,8 @@ class OffsetRequests(GroupProgressRequests):
         self, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
         """The progress in memory of each member that is online, or of one, by client id (mqadmin: getConsumerStatus).
-
-        Args:
-            topic: the name of the topic.
-            group: the consumer group.
-            client_id: the client id of one member; default: all members that are online.
-
-        Returns:
-            The next offset of each queue, by client id.
-        """
+        ``client_id``: the client id of one member; default: all members that are online. Returns the next offset of each queue,
+        by client id."""
         header = headers.GetConsumerStatusRequestHeader(
             topic=topic, group=check_group(group), client_addr=client_id or ""
         )

@@ -69,12 +69,8 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
     ) -> list[TopicSummary]:
         """A summary of each topic with its numbers of queues and messages, sorted by name (mqadmin: topicList, topicStatus).
 
-        Args:
-            cluster: only topics of this cluster; default: all topics that the name server knows.
-            with_system_topics: whether to include system topics, retry topics and dead letter topics.
-
-        Returns:
-            A TopicSummary for each topic that has queues.
+        ``cluster``: only topics of this cluster; default: all topics that the name server knows. ``with_system_topics``: whether to
+        include system topics, retry topics and dead letter topics. Returns a TopicSummary for each topic that has queues.
         """
         names: Collection[str] = await self.topics(cluster=cluster)
         if not with_system_topics:
@@ -119,17 +115,7 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
         )
 
     async def consumers_of(self, topic: str) -> list[str]:
-        """The groups that have progress in ``topic`` or subscribe to it, sorted.
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            Their names.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """The groups that have progress in ``topic`` or subscribe to it, sorted."""
         header = headers.QueryTopicConsumeByWhoRequestHeader(topic=topic)
         groups: set[str] = set()
         for address in (await self._masters_of(topic)).values():
@@ -138,14 +124,7 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
         return sorted(groups)
 
     async def topic_traffic(self, topic: str) -> list[TopicTraffic]:
-        """The traffic of ``topic``: a row for each group that consumes it, or one row without a group (mqadmin: statsAll).
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            A row for each group.
-        """
+        """The traffic of ``topic``: a row for each group that consumes it, or one row without a group (mqadmin: statsAll)."""
         masters = (await self._masters_of(topic)).values()
         incoming = await self._sum(masters, "TOPIC_PUT_NUMS", topic)
         rows: list[TopicTraffic] = []

@@ -43,7 +43,6 @@ class TopicRequests(AdminSession):
         """Create a topic, or change it, and wait until the name server knows it (mqadmin: updateTopic).
 
         Args:
-            topic: the name of the topic.
             queues: number of queues on each broker.
             read_queues: number of read queues on each broker; default: ``queues``.
             write_queues: number of write queues on each broker; default: ``queues``.
@@ -54,8 +53,7 @@ class TopicRequests(AdminSession):
             broker: only on this broker; default: on all brokers of the cluster.
             wait_ms: how many milliseconds to wait for the name server.
 
-        Raises:
-            ConfigurationError: a value is out of range, or there is no such cluster or broker.
+        Raises ConfigurationError (a value is out of range, or there is no such cluster or broker).
         """
         header = headers.CreateTopicRequestHeader(
             topic=check_topic(topic),
@@ -99,15 +97,8 @@ class TopicRequests(AdminSession):
     async def create_topics(
         self, configs: Sequence[bodies.TopicConfig], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Create or change many topics at once (mqadmin: updateTopicList). A 4.9 broker gets one request for each topic.
-
-        Does not wait for the name server.
-
-        Args:
-            configs: a TopicConfig for each topic.
-            cluster: on all masters of this cluster; default: on all masters.
-            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-        """
+        """Create or change many topics at once (mqadmin: updateTopicList). A 4.9 broker gets one request for each topic. Does not
+        wait for the name server. ``configs``: a TopicConfig for each topic."""
         for config in configs:
             check_topic(config.topic_name)
         body = bodies.CreateTopicListRequestBody(topic_config_list=list(configs)).encode()
@@ -129,13 +120,11 @@ class TopicRequests(AdminSession):
         """Set the permission of a topic, and leave its other settings unchanged (mqadmin: updateTopicPerm).
 
         Args:
-            topic: the name of the topic.
             perm: 4 to read, 2 to write, 6 for both, 0 for neither.
             cluster: on all masters of this cluster; default: wherever the topic exists.
             broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
 
-        Raises:
-            TopicNotExist: none of these brokers has the topic.
+        Raises TopicNotExist (none of these brokers has the topic).
         """
         await self.alter_topic(topic, perm=perm, cluster=cluster, broker=broker)
 
@@ -151,13 +140,12 @@ class TopicRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> dict[str, bodies.TopicConfig]:
-        """Change the given settings of a topic, and leave the others unchanged on each broker
-        (mqadmin's updateTopic replaces all settings).
+        """Change the given settings of a topic, and leave the others unchanged on each broker (mqadmin's updateTopic replaces all
+        settings).
 
         Does not wait for the name server.
 
         Args:
-            topic: the name of the topic.
             read_queues: number of read queues on each broker; default: unchanged.
             write_queues: number of write queues on each broker; default: unchanged.
             perm: 6 read and write, 4 read only, 2 write only, 0 neither; default: unchanged.
@@ -166,11 +154,8 @@ class TopicRequests(AdminSession):
             cluster: on all masters of this cluster; default: wherever the topic exists.
             broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
 
-        Returns:
-            The new settings by broker name; ``attributes`` are those before the change.
-
-        Raises:
-            TopicNotExist: none of these brokers has the topic.
+        Returns the new settings by broker name; ``attributes`` are those before the change. Raises TopicNotExist (none of these
+        brokers has the topic).
         """
         for name, queues in (("read_queues", read_queues), ("write_queues", write_queues)):
             if queues is not None:
@@ -189,11 +174,7 @@ class TopicRequests(AdminSession):
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic and its messages from all brokers (of ``cluster``) and from the name servers (mqadmin: deleteTopic).
-
-        Args:
-            topic: the name of the topic.
-            cluster: only from the brokers of this cluster; default: from all brokers.
-        """
+        ``cluster``: only from the brokers of this cluster; default: from all brokers."""
         check_topic(topic)
         masters = await self._masters(cluster, None)
         await all_ended(self._api.delete_topic(address, topic) for address in masters.values())
@@ -202,14 +183,8 @@ class TopicRequests(AdminSession):
         await self.delete_order_conf(topic)
 
     async def topics(self, *, cluster: str | None = None) -> list[str]:
-        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList).
-
-        Args:
-            cluster: only topics of this cluster; default: all topics that the name server knows.
-
-        Returns:
-            Their names.
-        """
+        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList). ``cluster``: only
+        topics of this cluster; default: all topics that the name server knows."""
         if cluster is None:
             return sorted(await self._api.topic_list())
         header = headers.GetTopicsByClusterRequestHeader(cluster=cluster)
@@ -220,11 +195,7 @@ class TopicRequests(AdminSession):
         return found
 
     async def system_topics(self) -> list[str]:
-        """The names of the system topics of brokers and name server, sorted.
-
-        Returns:
-            Their names.
-        """
+        """The names of the system topics of brokers and name server, sorted."""
         answer = await self._ask_name_server(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS)
         found = set((await answer_body(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS, answer)).topic_list)
         for address in (await self._masters(None, None)).values():
@@ -233,77 +204,30 @@ class TopicRequests(AdminSession):
         return sorted(found)
 
     async def route(self, topic: str) -> bodies.TopicRouteData:
-        """Which brokers have which queues of ``topic`` (mqadmin: topicRoute).
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            The brokers of the topic with their addresses and numbers of queues.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """Which brokers have which queues of ``topic`` (mqadmin: topicRoute). Returns the brokers of the topic with their addresses
+        and numbers of queues."""
         return await self._route(topic)
 
     async def topic_clusters(self, topic: str) -> list[str]:
-        """The clusters that have ``topic``, sorted (mqadmin: topicClusterList).
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            Their names.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """The clusters that have ``topic``, sorted (mqadmin: topicClusterList)."""
         return sorted({data.cluster for data in (await self._route(topic)).broker_datas if data.cluster})
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of ``topic``, in order.
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            The queues, sorted by broker name and queue id.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """The readable queues of ``topic``, in order. Returns the queues, sorted by broker name and queue id."""
         return await self._queues_of(topic)
 
     async def allocate(
         self, topic: str, client_ids: Iterable[str], *, strategy: allocation.AllocationStrategy | str = "AVG"
     ) -> dict[str, list[MessageQueue]]:
-        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed.
-
-        Args:
-            topic: the name of the topic.
-            client_ids: the client ids of the members.
-            strategy: the allocation strategy, as for a push consumer's ``allocate_strategy``.
-
-        Returns:
-            The queues of each member, by client id.
-        """
+        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed. ``client_ids``: the
+        client ids of the members. ``strategy``: the allocation strategy, as for a push consumer's ``allocate_strategy``."""
         chosen = allocation.strategy_by_name(strategy) if isinstance(strategy, str) else strategy
         queues, members = await self.queues(topic), sorted(set(client_ids), key=allocation.java_order)
         return {member: allocation.allocate(chosen, "", member, queues, members) for member in members}
 
     async def topic_stats(self, topic: str, *, broker: str | None = None) -> dict[MessageQueue, bodies.TopicOffset]:
-        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus).
-
-        Args:
-            topic: the name of the topic.
-            broker: ask only this broker, by name; default: all that have the topic.
-
-        Returns:
-            The numbers by queue.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus). ``broker``: ask only
+        this broker, by name; default: all that have the topic."""
         self._routes.table.update(topic, await self._route(topic))
         names = {queue.broker_name for queue in self._routes.table.subscribe_queues(topic)}
         if broker is not None:
@@ -329,28 +253,12 @@ class TopicRequests(AdminSession):
         return dict(zip(queues, await all_ended(map(ask, queues)), strict=True))
 
     async def topic_config(self, topic: str) -> dict[str, bodies.TopicConfig]:
-        """The settings of ``topic`` on each broker that has it, by broker name.
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            A dictionary by broker name.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-        """
+        """The settings of ``topic`` on each broker that has it, by broker name. Returns a dictionary by broker name."""
         return await self._topic_configs_of(topic, await self._masters_of(topic))
 
     async def topic_configs(self, broker: str) -> dict[str, bodies.TopicConfig]:
-        """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata).
-
-        Args:
-            broker: a name (its master) or ``host:port``.
-
-        Returns:
-            A dictionary by topic name.
-        """
+        """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata). Returns a dictionary by
+        topic name."""
         address = await self._one(broker)
 
         async def page(first: int, version: str) -> tuple[dict[str, bodies.TopicConfig], str, int]:
@@ -382,17 +290,8 @@ class TopicRequests(AdminSession):
         return configs
 
     async def order_conf(self, topic: str) -> dict[str, int]:
-        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin: updateOrderConf -m get).
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            The numbers of queues by broker name.
-
-        Raises:
-            TopicNotExist: there is no such topic, and no setting for it.
-        """
+        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin: updateOrderConf
+        -m get). Raises TopicNotExist (there is no such topic, and no setting for it)."""
         header = headers.GetKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
         try:
             answer = await self._ask_name_server(requests.name_servers.GET_KV_CONFIG, header)
@@ -406,12 +305,8 @@ class TopicRequests(AdminSession):
         return {name: int(count) for name, _, count in parts}
 
     async def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
-        """Set the number of queues to which an ordered topic is sent, also while a broker is down (mqadmin: updateOrderConf -m put).
-
-        Args:
-            topic: the name of the topic.
-            queues_by_broker: the number of queues by broker name.
-        """
+        """Set the number of queues to which an ordered topic is sent, also while a broker is down (mqadmin: updateOrderConf -m
+        put). ``queues_by_broker``: the number of queues by broker name."""
         value = ";".join(
             f"{name}:{check_range(f'queues of {name}', count, 1, 65_535)}" for name, count in queues_by_broker.items()
         )
@@ -420,11 +315,7 @@ class TopicRequests(AdminSession):
             await self._ask(address, requests.name_servers.PUT_KV_CONFIG, header)
 
     async def delete_order_conf(self, topic: str) -> None:
-        """Delete the setting of ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Does nothing if there is none.
-
-        Args:
-            topic: the name of the topic.
-        """
+        """Delete the setting of ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Does nothing if there is none."""
         header = headers.DeleteKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
         for address in self._api.name_servers.addresses:
             await self._ask(address, requests.name_servers.DELETE_KV_CONFIG, header)

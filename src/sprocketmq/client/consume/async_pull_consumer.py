@@ -71,6 +71,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
+
+    Every method takes topic, broker name and queue id as ``queue``; it must be a queue that this consumer reads, unless only offsets are
+    asked for. ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime with a time zone.
+
+    Every method raises ConfigurationError (an argument is wrong, or this consumer does not read that queue), RemoteError, NetworkError or
+    RequestTimeout (the broker, or a name server, refused or did not answer), and ClosedError (the consumer is not started, or was shut
+    down). A future has the exception instead.
     """
 
     def __init__(self, group: str, **options: Unpack[PullConsumerOptions]) -> None:
@@ -113,13 +120,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._auto_commit = value
 
     async def start(self) -> None:
-        """Start the consumer. Does nothing if it is started already.
-
-        Raises:
-            ConfigurationError: the instance has a consumer of this group already.
-            NetworkError, RequestTimeout: no name server can be reached.
-            ClosedError: it has been shut down.
-        """
+        """Start the consumer. Does nothing if it is started already. Raises ConfigurationError (the instance has a consumer of this
+        group already), NetworkError, RequestTimeout (no name server can be reached), ClosedError (it has been shut down)."""
         await super().start()
 
     async def shutdown(self) -> None:
@@ -161,27 +163,17 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
         """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first. Only before ``start``.
 
-        Args:
-            hook: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see module
-                ``sprocketmq.client.hooks``.
-
-        Raises:
-            ConfigurationError: the consumer is running, or the hook has none of these methods.
+        ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
+        module ``sprocketmq.client.hooks``. Raises ConfigurationError (the consumer is running, or the hook has none of these
+        methods).
         """
         if self._running is not None:
             raise ConfigurationError("the consumer is running, add hooks before start()")
         self._hooks.add(hook, ("consume", "filter"))
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
-        """Use these name servers from now on, in all clients of this instance.
-
-        Args:
-            namesrv_addr: ``host:9876``, several separated by ``;``.
-
-        Raises:
-            ConfigurationError: an address is invalid.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Use these name servers from now on, in all clients of this instance. ``namesrv_addr``: ``host:9876``, several separated
+        by ``;``."""
         self._started().instance.name_servers.replace(parse_addresses(namesrv_addr))
 
     # -- what is read ----------------------------------------------------------------------------------------------------------
@@ -195,11 +187,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             topic: the name of the topic; it need not exist yet.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
             on_queues_changed: a function of (topic, all its queues, queues of this consumer), called after each rebalance that
-                changed one of them; one that is not ``async def`` runs in a thread. ``poll`` returns messages of a new queue only after
-                the call, so it may ``seek``. Default: none.
+                changed one of them; one that is not ``async def`` runs in a thread. ``poll`` returns messages of a new queue only
+                after the call, so it may ``seek``. Default: none.
 
-        Raises:
-            ConfigurationError: queues were assigned, or the expression cannot be read.
+        Raises ConfigurationError (queues were assigned, or the expression cannot be read).
         """
         if self._assigned is not None:
             raise ConfigurationError("queues were assigned by hand, a consumer either subscribes or is assigned")
@@ -216,14 +207,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         await self._changed()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Write progress in ``topic`` and leave its queues to other members. Does nothing if it is not subscribed.
-
-        Args:
-            topic: the name of the topic.
-
-        Raises:
-            ConfigurationError: the topic's name is invalid.
-        """
+        """Write progress in ``topic`` and leave its queues to other members. Does nothing if it is not subscribed."""
         topic = wrap(self._options.namespace, check_topic(topic))
         self._subscriptions.pop(topic, None)
         self._listeners.pop(topic, None)
@@ -236,12 +220,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     ) -> None:
         """Read exactly these queues, independent of the group's other members. A second call replaces the first.
 
-        Args:
-            queues: at least one queue.
-            expression: one for all queues, or one for each topic.
-
-        Raises:
-            ConfigurationError: topics were subscribed, no queue is given, or the expression cannot be read.
+        ``queues``: at least one queue. ``expression``: one for all queues, or one for each topic. Raises ConfigurationError (topics
+        were subscribed, no queue is given, or the expression cannot be read).
         """
         if self._subscriptions and self._assigned is None:
             raise ConfigurationError("topics were subscribed, a consumer either subscribes or is assigned")
@@ -287,19 +267,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return sorted(map(self._outside, owned))
 
     async def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
-        """All readable queues of ``topic``, sorted.
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            The queues.
-
-        Raises:
-            TopicNotExist: there is no such topic, or none of its queues can be read.
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """All readable queues of ``topic``, sorted. Raises TopicNotExist (there is no such topic, or none of its queues can be
+        read)."""
         running = self._started_here()
         wrapped = wrap(self._options.namespace, check_topic(topic))
         await running.instance.routes.refresh(wrapped)
@@ -315,15 +284,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
         """Call ``listener`` when a topic gets or loses queues.
 
-        The queues are checked every ``topic_metadata_check_interval_ms``; the queues that exist now cause no call. This is meant for
-        consumers that use ``assign``.
+        The queues are checked every ``topic_metadata_check_interval_ms``; the queues that exist now cause no call. This is meant
+        for consumers that use ``assign``.
 
-        Args:
-            topic: the name of the topic.
-            listener: a function of (topic, all its queues); one that is not ``async def`` runs in a thread.
-
-        Raises:
-            ConfigurationError: the topic's name is invalid, or ``listener`` is not such a function.
+        ``listener``: a function of (topic, all its queues); one that is not ``async def`` runs in a thread.
         """
         topic = wrap(self._options.namespace, check_topic(topic))
         check_callback("listener", listener, "topic, queues", may_be_async=True)
@@ -343,16 +307,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         With ``auto_commit``, the messages of earlier polls count as consumed now. If a poll is cancelled or interrupted (Ctrl-C, a
         signal), the next one returns its messages.
 
-        Args:
-            max_messages: the maximum number, over all queues.
-            timeout_ms: how many milliseconds to wait for the first message; default: ``poll_timeout_ms``; 0 does not wait.
-
-        Returns:
-            The messages, in order within each queue; an empty list if none came.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-            ClosedError: the consumer is not started, or was shut down.
+        ``max_messages``: the maximum number, over all queues. ``timeout_ms``: how many milliseconds to wait for the first message;
+        default: ``poll_timeout_ms``; 0 does not wait. Returns the messages, in order within each queue; an empty list if none came.
         """
         return messages_of(await self._poll(max_messages, timeout_ms))
 
@@ -387,15 +343,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
                 running.instance.spawn(running.persist_offsets())
 
     def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Stop fetching from ``queues`` until ``resume``. Messages that are fetched already are still returned.
-
-        Args:
-            queues: the queues; default: all.
-
-        Raises:
-            ConfigurationError: this consumer does not read that queue.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Stop fetching from ``queues`` until ``resume``. Messages that are fetched already are still returned. ``queues``: the
+        queues; default: all."""
         running = self._started()
         if queues is None:
             running.paused = True
@@ -404,15 +353,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             self._service(running).paused_queues.update(self._ours(running, inside))
 
     def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Continue to fetch from ``queues`` after ``pause``.
-
-        Args:
-            queues: the queues; default: all paused queues.
-
-        Raises:
-            ConfigurationError: this consumer does not read that queue.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Continue to fetch from ``queues`` after ``pause``. ``queues``: the queues; default: all paused queues."""
         running = self._started()
         if queues is None:
             running.paused = False
@@ -431,16 +372,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     # -- places ----------------------------------------------------------------------------------------------------------------
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continue at ``offset`` in a queue that this consumer reads now. Messages that are fetched and not returned yet are dropped.
+        """Continue at ``offset`` in a queue that this consumer reads now. Messages that are fetched and not returned yet are
+        dropped.
 
         The next commit sets the progress accordingly, also backwards.
 
-        Args:
-            queue: a queue that this consumer reads.
-            offset: the offset of the next message to return.
-
-        Raises:
-            ConfigurationError: the queue is not read by this consumer, or the offset is not between its oldest message and its end.
+        ``offset``: the offset of the next message to return. Raises ConfigurationError (the queue is not read by this consumer, or
+        the offset is not between its oldest message and its end).
         """
         running = self._started_here()
         offset = check_range("offset", offset, 0, MAX_OFFSET)
@@ -452,31 +390,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._seek(running, queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Continue with the oldest message of ``queue``. Messages that are fetched and not returned yet are dropped.
-
-        Args:
-            queue: a queue that this consumer reads.
-
-        Raises:
-            ConfigurationError: this consumer does not read that queue.
-            ClosedError: the consumer is not started, or was shut down.
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-        """
+        """Continue with the oldest message of ``queue``. Messages that are fetched and not returned yet are dropped."""
         running, queue = self._started_here(), self._inside(queue)
         self._ours(running, [queue])
         self._seek(running, queue, await self.min_offset(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Continue at the end of ``queue``, with new messages. Messages that are fetched and not returned yet are dropped.
-
-        Args:
-            queue: a queue that this consumer reads.
-
-        Raises:
-            ConfigurationError: this consumer does not read that queue.
-            ClosedError: the consumer is not started, or was shut down.
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-        """
+        """Continue at the end of ``queue``, with new messages. Messages that are fetched and not returned yet are dropped."""
         running, queue = self._started_here(), self._inside(queue)
         self._ours(running, [queue])
         self._seek(running, queue, await self.max_offset(queue))
@@ -487,55 +407,19 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._service(running).queues.position_changed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
-        """The offset of the first message stored at or after ``timestamp_ms``.
-
-        If there is none, the end of the queue; a 4.9 broker returns the offset of the last message then.
-
-        Args:
-            queue: topic, broker name and queue id.
-            timestamp_ms: milliseconds since 1970 (0 is the beginning), or a datetime with a time zone.
-
-        Returns:
-            The offset.
-
-        Raises:
-            ConfigurationError: an argument is wrong.
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """The offset of the first message stored at or after ``timestamp_ms``. If there is none, the end of the queue; a 4.9 broker
+        returns the offset of the last message then."""
         timestamp_ms = check_time_ms("timestamp_ms", timestamp_ms, or_zero=True)
         running, queue = self._started_here(), self._inside(queue)
         return await running.instance.api.search_offset(await self._address(running, queue), queue, timestamp_ms)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message that is still stored.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            The offset.
-
-        Raises:
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """The offset of the oldest message that is still stored."""
         running, queue = self._started_here(), self._inside(queue)
         return await running.instance.api.min_offset(await self._address(running, queue), queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The end of the queue: one more than the offset of its newest message.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            The offset.
-
-        Raises:
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """The end of the queue: one more than the offset of its newest message."""
         running, queue = self._started_here(), self._inside(queue)
         return await running.instance.api.max_offset(await self._address(running, queue), queue)
 
@@ -564,18 +448,11 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     ) -> dict[MessageQueue, int]:
         """Commit the messages that ``poll`` has returned. The brokers have the progress when the call returns.
 
-        Args:
-            offsets: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
-                default: all queues.
-            persist: False: only the periodic task writes the progress to the brokers.
-
-        Returns:
-            The committed offsets. Queues that this consumer no longer reads are left out, because their new owner keeps their progress.
-
-        Raises:
-            ConfigurationError: an offset is not a whole number of at least 0.
-            RemoteError, NetworkError, RequestTimeout: a broker did not accept it. Call again, or wait for the periodic task.
-            ClosedError: the consumer is not started, or was shut down.
+        ``offsets``: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
+        default: all queues. ``persist``: False: only the periodic task writes the progress to the brokers. Returns the committed
+        offsets. Queues that this consumer no longer reads are left out, because their new owner keeps their progress. Raises
+        ConfigurationError: an offset is not a whole number of at least 0. RemoteError, NetworkError, RequestTimeout: a broker did
+        not accept it. Call again, or wait for the periodic task.
         """
         running = self._started_here()
         if not isinstance(persist, bool):
@@ -597,16 +474,9 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     ) -> asyncio.Future[dict[MessageQueue, int]]:
         """Like ``commit``, without waiting.
 
-        Args:
-            offsets: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
-                default: all queues.
-            persist: False: only the periodic task writes the progress to the brokers.
-
-        Returns:
-            A future of what was committed, or of what ``commit`` raises.
-
-        Raises:
-            ConfigurationError, RemoteError, NetworkError, RequestTimeout, ClosedError: in the future.
+        ``offsets``: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
+        default: all queues. ``persist``: False: only the periodic task writes the progress to the brokers. Returns a future of what
+        was committed, or of what ``commit`` raises.
         """
         return asyncio.ensure_future(self.commit(offsets, persist=persist))
 
@@ -641,18 +511,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         await all_ended(write(*item) for item in changed.items())
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's progress in ``queue``: what this consumer committed last, or else what is stored; None if there is none.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            The offset, or None.
-
-        Raises:
-            ClosedError: the consumer is not started, or was shut down.
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-        """
+        """The group's progress in ``queue``: what this consumer committed last, or else what is stored; None if there is none."""
         running, queue = self._started_here(), self._inside(queue)
         offset = running.member.offset_store.progress.read(queue)
         if offset >= 0:

@@ -93,6 +93,9 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         ConfigurationError: an option is unknown or out of range; nothing was opened.
 
     Delivery is at least once: a message is delivered again if its listener call did not succeed, or if the process crashed.
+
+    Every method raises ConfigurationError (an argument is wrong or out of range) and ClosedError (the consumer is not started, or was shut
+    down).
     """
 
     _restarts: ClassVar[bool] = False
@@ -128,29 +131,15 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         return self._settings
 
     def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
-        """Subscribe to ``topic``, before ``start`` or while the consumer runs.
-
-        Args:
-            topic: the name of the topic; it need not exist yet.
-            expression: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``.
-
-        Raises:
-            ConfigurationError: the topic's name or the expression is invalid.
-        """
+        """Subscribe to ``topic``, before ``start`` or while the consumer runs. ``topic``: the name of the topic; it need not exist
+        yet. ``expression``: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``."""
         topic = wrap(self._options.namespace, check_topic(topic))
         self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
         if self._running is not None:
             self._running.subscription_changed()
 
     def unsubscribe(self, topic: str) -> None:
-        """Stop consuming ``topic``. Does nothing if it is not subscribed.
-
-        Args:
-            topic: the name of the topic.
-
-        Raises:
-            ConfigurationError: the topic's name is invalid.
-        """
+        """Stop consuming ``topic``. Does nothing if it is not subscribed."""
         topic = wrap(self._options.namespace, check_topic(topic))
         if self._subscriptions.pop(topic, None) is not None and self._running is not None:
             self._running.subscription_changed()
@@ -158,14 +147,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     def on_message(self, listener: OneListener) -> OneListener:
         """Register a listener of single messages. If it returns, the message is consumed; if it raises, the message is retried.
 
-        Args:
-            listener: a function of one MessageExt, ``def`` or ``async def``.
-
-        Returns:
-            The listener itself, so that the method can be used as a decorator.
-
-        Raises:
-            ConfigurationError: it is not a function of one message, or the consumer is running.
+        ``listener``: a function of one MessageExt, ``def`` or ``async def``. Returns the listener itself, so that the method can be
+        used as a decorator. Raises ConfigurationError (it is not a function of one message, or the consumer is running).
         """
         one = OneAtATime(self.group, listener)
         check_callback("the listener", listener, "message", _OF_SEVERAL, may_be_async=True)
@@ -185,15 +168,13 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         ``context.ack_index`` and ``context.delay_level_when_next_consume``.
 
         Args:
-            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call. Default:
-                none, for use as a decorator: ``@consumer.concurrent_listener`` or ``@consumer.concurrent_listener(batch_size=32)``.
+            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call.
+                Default: none, for use as a decorator: ``@consumer.concurrent_listener`` or
+                ``@consumer.concurrent_listener(batch_size=32)``.
             batch_size: the maximum number of messages of a call, 1 to 1024; default: ``consume_message_batch_max_size``.
 
-        Returns:
-            The listener itself; a decorator if only ``batch_size`` is given.
-
-        Raises:
-            ConfigurationError: it is not a function of these two, ``batch_size`` is out of range, or the consumer is running.
+        Returns the listener itself; a decorator if only ``batch_size`` is given. Raises ConfigurationError (it is not a function of
+        these two, ``batch_size`` is out of range, or the consumer is running).
         """
         return self._register(listener, batch_size, orderly=False)
 
@@ -209,15 +190,13 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         last COMMIT.
 
         Args:
-            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call. Default:
-                none, for use as a decorator: ``@consumer.orderly_listener`` or ``@consumer.orderly_listener(batch_size=32)``.
+            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call.
+                Default: none, for use as a decorator: ``@consumer.orderly_listener`` or
+                ``@consumer.orderly_listener(batch_size=32)``.
             batch_size: the maximum number of messages of a call, 1 to 1024; default: ``consume_message_batch_max_size``.
 
-        Returns:
-            The listener itself; a decorator if only ``batch_size`` is given.
-
-        Raises:
-            ConfigurationError: it is not a function of these two, ``batch_size`` is out of range, or the consumer is running.
+        Returns the listener itself; a decorator if only ``batch_size`` is given. Raises ConfigurationError (it is not a function of
+        these two, ``batch_size`` is out of range, or the consumer is running).
         """
         return self._register(listener, batch_size, orderly=True)
 
@@ -231,14 +210,9 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
                     await handle(message)
                     message.ack()                           # or nack(delay_ms=60_000), dead_letter("no such carrier")
 
-        Args:
-            orderly: each queue's messages in order: the next one of a queue comes when the one before it is acked.
-
-        Returns:
-            The iterator. At most ``consume_thread_count`` messages are handed out and neither acked nor sent back at a time.
-
-        Raises:
-            ConfigurationError: the consumer has a listener, is iterated already, or is running.
+        ``orderly``: each queue's messages in order: the next one of a queue comes when the one before it is acked. Returns the
+        iterator. At most ``consume_thread_count`` messages are handed out and neither acked nor sent back at a time. Raises
+        ConfigurationError (the consumer has a listener, is iterated already, or is running).
         """
         from sprocketmq.client.consume.message_iterator import AsyncMessageIterator  # not at import: few use it
         from sprocketmq.client.listen.message_stream import MessageStream
@@ -261,12 +235,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
         """Call ``hook`` before and after each listener call, or to filter messages. Only before ``start``.
 
-        Args:
-            hook: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
-                module ``sprocketmq.client.hooks``.
-
-        Raises:
-            ConfigurationError: it has none of these methods, or the consumer is running.
+        ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
+        module ``sprocketmq.client.hooks``. Raises ConfigurationError (it has none of these methods, or the consumer is running).
         """
         if self._running is not None:
             raise ConfigurationError("the consumer is running, add hooks before start()")
@@ -277,14 +247,11 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
         Args:
             callback: a function of one StuckListener. It is called once for each such call, at its deadline, in a thread, or on the
-                consumer's loop if it is ``async def``. Its exceptions are logged. The messages are sent back with and without a callback;
-                the log, with the stack, and ``statistics`` show the timeout, too.
+                consumer's loop if it is ``async def``. Its exceptions are logged. The messages are sent back with and without a
+                callback; the log, with the stack, and ``statistics`` show the timeout, too.
 
-        Returns:
-            The callback itself, so that the method can be used as a decorator.
-
-        Raises:
-            ConfigurationError: it is not a function of one argument.
+        Returns the callback itself, so that the method can be used as a decorator. Raises ConfigurationError (it is not a function
+        of one argument).
         """
         check_callback("the callback", callback, "stuck", may_be_async=True)
         self._stuck_callbacks.append(callback)
@@ -320,10 +287,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     async def start(self) -> None:
         """Join the group and begin to consume. Does nothing if it is started already.
 
-        Raises:
-            ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
-            NetworkError, RequestTimeout: no name server can be reached.
-            ClosedError: it was shut down; create a new one.
+        Raises ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
+        NetworkError, RequestTimeout: no name server can be reached. ClosedError: it was shut down; create a new one.
         """
         if self._life.state is LifeState.NEW:
             await settle_forgotten(*self._membership[:2])
@@ -374,11 +339,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         return running
 
     async def shutdown(self) -> None:
-        """Stop pulling, wait for running listener calls (``await_termination_ms``), write progress, and leave the group. A second call does
-        nothing.
-
-        A listener may call it. Then it returns at once, and the result of that listener call still counts.
-        """
+        """Stop pulling, wait for running listener calls (``await_termination_ms``), write progress, and leave the group. A second
+        call does nothing. A listener may call it. Then it returns at once, and the result of that listener call still counts."""
         await super().shutdown()
 
     async def wait(self) -> None:
@@ -386,12 +348,11 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         await super().wait()
 
     async def run_forever(self) -> None:
-        """Start, consume until SIGTERM, SIGINT, SIGHUP (not under ``nohup``) or a ``shutdown`` of another thread or task, and shut down.
+        """Start, consume until SIGTERM, SIGINT, SIGHUP (not under ``nohup``) or a ``shutdown`` of another thread or task, and shut
+        down.
 
-        Raises:
-            ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
-            NetworkError, RequestTimeout: no name server can be reached.
-            ClosedError: it was shut down; create a new one.
+        Raises ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
+        NetworkError, RequestTimeout: no name server can be reached. ClosedError: it was shut down; create a new one.
         """
         self._check_listens()
         with stop_event() as stop:
@@ -446,35 +407,18 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         return self._running.health()
 
     def pause(self) -> None:
-        """Stop pulling until ``resume``. Cached messages are still consumed.
-
-        Raises:
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Stop pulling until ``resume``. Cached messages are still consumed."""
         self._started().paused = True
 
     def resume(self) -> None:
-        """Continue pulling after ``pause``.
-
-        Raises:
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Continue pulling after ``pause``."""
         running = self._started()
         running.paused = False
         running.wake()
 
     async def set_consume_timeout_ms(self, limit_ms: int) -> None:
-        """Change the consume timeout. It applies at once, also to running listener calls.
-
-        In orderly consumption, a call that takes longer is only reported.
-
-        Args:
-            limit_ms: milliseconds; 0 means no timeout.
-
-        Raises:
-            ConfigurationError: it is out of range.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Change the consume timeout. It applies at once, also to running listener calls. In orderly consumption, a call that takes
+        longer is only reported. ``limit_ms``: milliseconds; 0 means no timeout."""
         limit_ms = check_range("consume_timeout_ms", limit_ms, 0, 0x7FFFFFFF)
         from sprocketmq.client.listen.concurrent_service import ConcurrentService
         from sprocketmq.client.listen.orderly_service import OrderlyService
@@ -484,31 +428,15 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             service.consume_timeout_ms = limit_ms
 
     async def set_consume_thread_count(self, count: int) -> None:
-        """Change how many listener calls may run at the same time.
-
-        Args:
-            count: 1 to 1000.
-
-        Raises:
-            ConfigurationError: it is out of range.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Change how many listener calls may run at the same time. ``count``: 1 to 1000."""
         self._started_here().resize(check_range("consume_thread_count", count, 1, 1000))
 
     async def rebalance_now(self) -> None:
-        """Rebalance once, now (Java: rebalanceImmediately).
-
-        Raises:
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Rebalance once, now (Java: rebalanceImmediately)."""
         await self._started_here().rebalance()
 
     async def persist_offsets(self) -> None:
-        """Write progress to the brokers now instead of within 5 s.
-
-        Raises:
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Write progress to the brokers now instead of within 5 s."""
         await self._started_here().persist_offsets()
 
     def _started_here(self) -> RunningConsumer:

@@ -70,16 +70,10 @@ class AsyncMessageIterator:
 
         If it is cancelled, the next call returns its messages.
 
-        Args:
-            max_messages: the maximum number; ``consume_thread_count`` and ``orderly`` limit it, too.
-            timeout_ms: how many milliseconds to wait for the first message; 0 does not wait. Default: no limit.
-
-        Returns:
-            The messages; an empty list if none came in time.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-            ClosedError: the consumer is not started, or no more messages come: ``stop`` was called, or it was shut down.
+        ``max_messages``: the maximum number; ``consume_thread_count`` and ``orderly`` limit it, too. ``timeout_ms``: how many
+        milliseconds to wait for the first message; 0 does not wait. Default: no limit. Returns the messages; an empty list if none
+        came in time. Raises ConfigurationError (an argument is out of range), ClosedError (the consumer is not started, or no more
+        messages come: ``stop`` was called, or it was shut down).
         """
         max_messages = check_range("max_messages", max_messages, 1, 1 << 20)
         if timeout_ms is not None:
@@ -103,10 +97,8 @@ class AsyncMessageIterator:
         return await self._stream.receive(most, None if timeout_ms is None else timeout_ms / 1000)
 
     def stop(self) -> None:
-        """Hand out nothing more: each loop ends when it asks for its next message. For signal handlers; call it on the consumer's loop.
-
-        Messages that were handed out may still be acked, until the block is left.
-        """
+        """Hand out nothing more: each loop ends when it asks for its next message. For signal handlers; call it on the consumer's
+        loop. Messages that were handed out may still be acked, until the block is left."""
         self._stream.stop()
 
 
@@ -163,16 +155,10 @@ class MessageIterator:
 
         If it is interrupted (Ctrl-C, a signal), the next call returns its messages.
 
-        Args:
-            max_messages: the maximum number; ``consume_thread_count`` and ``orderly`` limit it, too.
-            timeout_ms: how many milliseconds to wait for the first message; 0 does not wait. Default: no limit.
-
-        Returns:
-            The messages; an empty list if none came in time.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-            ClosedError: the consumer is not started, or no more messages come: ``stop`` was called, or it was shut down.
+        ``max_messages``: the maximum number; ``consume_thread_count`` and ``orderly`` limit it, too. ``timeout_ms``: how many
+        milliseconds to wait for the first message; 0 does not wait. Default: no limit. Returns the messages; an empty list if none
+        came in time. Raises ConfigurationError (an argument is out of range), ClosedError (the consumer is not started, or no more
+        messages come: ``stop`` was called, or it was shut down).
         """
         return self._run(self._async.receive(max_messages, timeout_ms=timeout_ms))
 
@@ -191,14 +177,11 @@ class MessageIterator:
             for message in messages.receive(timeout_ms=0): ...
 
         It is readable while messages wait and fewer than ``consume_thread_count`` are in hand, and for good when no more come: then
-        ``receive`` raises ClosedError. Several threads may wait for it; then some find nothing. Leaving the ``with`` block closes it, so
-        unregister it before.
+        ``receive`` raises ClosedError. Several threads may wait for it; then some find nothing. Leaving the ``with`` block closes
+        it, so unregister it before.
 
-        Returns:
-            The number of a socket, the same for each call; -1 after the block was left.
-
-        Raises:
-            ClosedError: the first call is in a forked child, or its engine is closed.
+        Returns the number of a socket, the same for each call; -1 after the block was left. Raises ClosedError (the first call is
+        in a forked child, or its engine is closed).
         """
         stream = self._async._stream
         if stream.descriptor is None:
@@ -208,7 +191,5 @@ class MessageIterator:
 
     def stop(self) -> None:
         """Hand out nothing more: each loop ends when it asks for its next message. For signal handlers; call it in any thread.
-
-        Messages that were handed out may still be acked, until the block is left.
-        """
+        Messages that were handed out may still be acked, until the block is left."""
         self._consumer._engine.call(self._async.stop)

@@ -41,6 +41,13 @@ class PullConsumer(BlockingClient):
 
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
+
+    Every method takes topic, broker name and queue id as ``queue``; it must be a queue that this consumer reads, unless only offsets are
+    asked for. ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime with a time zone.
+
+    Every method raises ConfigurationError (an argument is wrong, or this consumer does not read that queue), RemoteError, NetworkError or
+    RequestTimeout (the broker, or a name server, refused or did not answer), and ClosedError (the consumer is not started, or was shut
+    down). A future has the exception instead.
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PullConsumerOptions]) -> None:
@@ -60,8 +67,7 @@ class PullConsumer(BlockingClient):
     @property
     def auto_commit(self) -> bool:
         """Whether progress is committed automatically. It can be changed while the consumer runs; the next ``poll`` or ``commit``
-        commits the messages returned before.
-        """
+        commits the messages returned before."""
         return self._async.auto_commit
 
     @auto_commit.setter
@@ -69,13 +75,8 @@ class PullConsumer(BlockingClient):
         self._async.auto_commit = value
 
     def start(self) -> None:
-        """Start the consumer. Does nothing if it is started already.
-
-        Raises:
-            ConfigurationError: the instance has a consumer of this group already.
-            NetworkError, RequestTimeout: no name server can be reached.
-            ClosedError: it has been shut down.
-        """
+        """Start the consumer. Does nothing if it is started already. Raises ConfigurationError (the instance has a consumer of this
+        group already), NetworkError, RequestTimeout (no name server can be reached), ClosedError (it has been shut down)."""
         self._run(self._async.start())
 
     def shutdown(self) -> None:
@@ -90,25 +91,15 @@ class PullConsumer(BlockingClient):
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
         """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first. Only before ``start``.
 
-        Args:
-            hook: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see module
-                ``sprocketmq.client.hooks``.
-
-        Raises:
-            ConfigurationError: the consumer is running, or the hook has none of these methods.
+        ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
+        module ``sprocketmq.client.hooks``. Raises ConfigurationError (the consumer is running, or the hook has none of these
+        methods).
         """
         self._async.add_hook(hook)
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
-        """Use these name servers from now on, in all clients of this instance.
-
-        Args:
-            namesrv_addr: ``host:9876``, several separated by ``;``.
-
-        Raises:
-            ConfigurationError: an address is invalid.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Use these name servers from now on, in all clients of this instance. ``namesrv_addr``: ``host:9876``, several separated
+        by ``;``."""
         self._async.update_name_server_address(namesrv_addr)
 
     def subscribe(
@@ -120,34 +111,22 @@ class PullConsumer(BlockingClient):
             topic: the name of the topic; it need not exist yet.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
             on_queues_changed: a function of (topic, all its queues, queues of this consumer), called after each rebalance that
-                changed one of them; one that is not ``async def`` runs in a thread. ``poll`` returns messages of a new queue only after
-                the call, so it may ``seek``. Default: none.
+                changed one of them; one that is not ``async def`` runs in a thread. ``poll`` returns messages of a new queue only
+                after the call, so it may ``seek``. Default: none.
 
-        Raises:
-            ConfigurationError: queues were assigned, or the expression cannot be read.
+        Raises ConfigurationError (queues were assigned, or the expression cannot be read).
         """
         self._run(self._async.subscribe(topic, expression, on_queues_changed=on_queues_changed))
 
     def unsubscribe(self, topic: str) -> None:
-        """Write progress in ``topic`` and leave its queues to other members. Does nothing if it is not subscribed.
-
-        Args:
-            topic: the name of the topic.
-
-        Raises:
-            ConfigurationError: the topic's name is invalid.
-        """
+        """Write progress in ``topic`` and leave its queues to other members. Does nothing if it is not subscribed."""
         self._run(self._async.unsubscribe(topic))
 
     def assign(self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*") -> None:
         """Read exactly these queues, independent of the group's other members. A second call replaces the first.
 
-        Args:
-            queues: at least one queue.
-            expression: one for all queues, or one for each topic.
-
-        Raises:
-            ConfigurationError: topics were subscribed, no queue is given, or the expression cannot be read.
+        ``queues``: at least one queue. ``expression``: one for all queues, or one for each topic. Raises ConfigurationError (topics
+        were subscribed, no queue is given, or the expression cannot be read).
         """
         self._run(self._async.assign(queues, expression))
 
@@ -157,33 +136,17 @@ class PullConsumer(BlockingClient):
         return self._now(lambda: self._async.assigned_queues)
 
     def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
-        """All readable queues of ``topic``, sorted.
-
-        Args:
-            topic: the name of the topic.
-
-        Returns:
-            The queues.
-
-        Raises:
-            TopicNotExist: there is no such topic, or none of its queues can be read.
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """All readable queues of ``topic``, sorted. Raises TopicNotExist (there is no such topic, or none of its queues can be
+        read)."""
         return self._run(self._async.fetch_message_queues(topic))
 
     def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
         """Call ``listener`` when a topic gets or loses queues.
 
-        The queues are checked every ``topic_metadata_check_interval_ms``; the queues that exist now cause no call. This is meant for
-        consumers that use ``assign``.
+        The queues are checked every ``topic_metadata_check_interval_ms``; the queues that exist now cause no call. This is meant
+        for consumers that use ``assign``.
 
-        Args:
-            topic: the name of the topic.
-            listener: a function of (topic, all its queues); one that is not ``async def`` runs in a thread.
-
-        Raises:
-            ConfigurationError: the topic's name is invalid, or ``listener`` is not such a function.
+        ``listener``: a function of (topic, all its queues); one that is not ``async def`` runs in a thread.
         """
         self._run(self._async.register_topic_message_queue_change_listener(topic, listener))
 
@@ -193,42 +156,19 @@ class PullConsumer(BlockingClient):
         With ``auto_commit``, the messages of earlier polls count as consumed now. If a poll is cancelled or interrupted (Ctrl-C, a
         signal), the next one returns its messages.
 
-        Args:
-            max_messages: the maximum number, over all queues.
-            timeout_ms: how many milliseconds to wait for the first message; default: ``poll_timeout_ms``; 0 does not wait.
-
-        Returns:
-            The messages, in order within each queue; an empty list if none came.
-
-        Raises:
-            ConfigurationError: an argument is out of range.
-            ClosedError: the consumer is not started, or was shut down.
+        ``max_messages``: the maximum number, over all queues. ``timeout_ms``: how many milliseconds to wait for the first message;
+        default: ``poll_timeout_ms``; 0 does not wait. Returns the messages, in order within each queue; an empty list if none came.
         """
         poll = self._async._poll(max_messages, timeout_ms)
         return messages_of(self._engine.run(poll, unreceived=self._async._put_back))
 
     def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Stop fetching from ``queues`` until ``resume``. Messages that are fetched already are still returned.
-
-        Args:
-            queues: the queues; default: all.
-
-        Raises:
-            ConfigurationError: this consumer does not read that queue.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Stop fetching from ``queues`` until ``resume``. Messages that are fetched already are still returned. ``queues``: the
+        queues; default: all."""
         self._now(lambda: self._async.pause(queues))
 
     def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Continue to fetch from ``queues`` after ``pause``.
-
-        Args:
-            queues: the queues; default: all paused queues.
-
-        Raises:
-            ConfigurationError: this consumer does not read that queue.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Continue to fetch from ``queues`` after ``pause``. ``queues``: the queues; default: all paused queues."""
         self._now(lambda: self._async.resume(queues))
 
     @property
@@ -237,92 +177,35 @@ class PullConsumer(BlockingClient):
         return self._now(lambda: self._async.paused_queues)
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continue at ``offset`` in a queue that this consumer reads now. Messages that are fetched and not returned yet are dropped.
+        """Continue at ``offset`` in a queue that this consumer reads now. Messages that are fetched and not returned yet are
+        dropped.
 
         The next commit sets the progress accordingly, also backwards.
 
-        Args:
-            queue: a queue that this consumer reads.
-            offset: the offset of the next message to return.
-
-        Raises:
-            ConfigurationError: the queue is not read by this consumer, or the offset is not between its oldest message and its end.
+        ``offset``: the offset of the next message to return. Raises ConfigurationError (the queue is not read by this consumer, or
+        the offset is not between its oldest message and its end).
         """
         self._run(self._async.seek(queue, offset))
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Continue with the oldest message of ``queue``. Messages that are fetched and not returned yet are dropped.
-
-        Args:
-            queue: a queue that this consumer reads.
-
-        Raises:
-            ConfigurationError: this consumer does not read that queue.
-            ClosedError: the consumer is not started, or was shut down.
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-        """
+        """Continue with the oldest message of ``queue``. Messages that are fetched and not returned yet are dropped."""
         self._run(self._async.seek_to_begin(queue))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """Continue at the end of ``queue``, with new messages. Messages that are fetched and not returned yet are dropped.
-
-        Args:
-            queue: a queue that this consumer reads.
-
-        Raises:
-            ConfigurationError: this consumer does not read that queue.
-            ClosedError: the consumer is not started, or was shut down.
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-        """
+        """Continue at the end of ``queue``, with new messages. Messages that are fetched and not returned yet are dropped."""
         self._run(self._async.seek_to_end(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
-        """The offset of the first message stored at or after ``timestamp_ms``.
-
-        If there is none, the end of the queue; a 4.9 broker returns the offset of the last message then.
-
-        Args:
-            queue: topic, broker name and queue id.
-            timestamp_ms: milliseconds since 1970 (0 is the beginning), or a datetime with a time zone.
-
-        Returns:
-            The offset.
-
-        Raises:
-            ConfigurationError: an argument is wrong.
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """The offset of the first message stored at or after ``timestamp_ms``. If there is none, the end of the queue; a 4.9 broker
+        returns the offset of the last message then."""
         return self._run(self._async.offset_for_timestamp(queue, timestamp_ms))
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message that is still stored.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            The offset.
-
-        Raises:
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """The offset of the oldest message that is still stored."""
         return self._run(self._async.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The end of the queue: one more than the offset of its newest message.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            The offset.
-
-        Raises:
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """The end of the queue: one more than the offset of its newest message."""
         return self._run(self._async.max_offset(queue))
 
     @property
@@ -338,18 +221,11 @@ class PullConsumer(BlockingClient):
     ) -> dict[MessageQueue, int]:
         """Commit the messages that ``poll`` has returned. The brokers have the progress when the call returns.
 
-        Args:
-            offsets: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
-                default: all queues.
-            persist: False: only the periodic task writes the progress to the brokers.
-
-        Returns:
-            The committed offsets. Queues that this consumer no longer reads are left out, because their new owner keeps their progress.
-
-        Raises:
-            ConfigurationError: an offset is not a whole number of at least 0.
-            RemoteError, NetworkError, RequestTimeout: a broker did not accept it. Call again, or wait for the periodic task.
-            ClosedError: the consumer is not started, or was shut down.
+        ``offsets``: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
+        default: all queues. ``persist``: False: only the periodic task writes the progress to the brokers. Returns the committed
+        offsets. Queues that this consumer no longer reads are left out, because their new owner keeps their progress. Raises
+        ConfigurationError: an offset is not a whole number of at least 0. RemoteError, NetworkError, RequestTimeout: a broker did
+        not accept it. Call again, or wait for the periodic task.
         """
         return self._run(self._async.commit(offsets, persist=persist))
 
@@ -361,32 +237,14 @@ class PullConsumer(BlockingClient):
     ) -> concurrent.futures.Future[dict[MessageQueue, int]]:
         """Like ``commit``, without waiting.
 
-        Args:
-            offsets: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
-                default: all queues.
-            persist: False: only the periodic task writes the progress to the brokers.
-
-        Returns:
-            A future of what was committed, or of what ``commit`` raises.
-
-        Raises:
-            ConfigurationError, RemoteError, NetworkError, RequestTimeout, ClosedError: in the future.
+        ``offsets``: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
+        default: all queues. ``persist``: False: only the periodic task writes the progress to the brokers. Returns a future of what
+        was committed, or of what ``commit`` raises.
         """
         return self._engine.submit(self._async.commit(offsets, persist=persist))
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """The group's progress in ``queue``: what this consumer committed last, or else what is stored; None if there is none.
-
-        Args:
-            queue: topic, broker name and queue id.
-
-        Returns:
-            The offset, or None.
-
-        Raises:
-            ClosedError: the consumer is not started, or was shut down.
-            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
-        """
+        """The group's progress in ``queue``: what this consumer committed last, or else what is stored; None if there is none."""
         return self._run(self._async.committed(queue))
 
     def _now(self, look: Callable[[], T]) -> T:

@@ -59,6 +59,9 @@ class PushConsumer(BlockingClient):
         ConfigurationError: an option is unknown or out of range; nothing was opened.
 
     Delivery is at least once: a message is delivered again if its listener call did not succeed, or if the process crashed.
+
+    Every method raises ConfigurationError (an argument is wrong or out of range) and ClosedError (the consumer is not started, or was shut
+    down).
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PushConsumerOptions]) -> None:
@@ -99,39 +102,19 @@ class PushConsumer(BlockingClient):
         return self._on_loop(lambda: self._async.process_queues)
 
     def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
-        """Subscribe to ``topic``, before ``start`` or while the consumer runs.
-
-        Args:
-            topic: the name of the topic; it need not exist yet.
-            expression: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``.
-
-        Raises:
-            ConfigurationError: the topic's name or the expression is invalid.
-        """
+        """Subscribe to ``topic``, before ``start`` or while the consumer runs. ``topic``: the name of the topic; it need not exist
+        yet. ``expression``: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``."""
         self._on_loop(lambda: self._async.subscribe(topic, expression))
 
     def unsubscribe(self, topic: str) -> None:
-        """Stop consuming ``topic``. Does nothing if it is not subscribed.
-
-        Args:
-            topic: the name of the topic.
-
-        Raises:
-            ConfigurationError: the topic's name is invalid.
-        """
+        """Stop consuming ``topic``. Does nothing if it is not subscribed."""
         self._on_loop(lambda: self._async.unsubscribe(topic))
 
     def on_message(self, listener: OneListener) -> OneListener:
         """Register a listener of single messages. If it returns, the message is consumed; if it raises, the message is retried.
 
-        Args:
-            listener: a function of one MessageExt, ``def`` or ``async def``.
-
-        Returns:
-            The listener itself, so that the method can be used as a decorator.
-
-        Raises:
-            ConfigurationError: it is not a function of one message, or the consumer is running.
+        ``listener``: a function of one MessageExt, ``def`` or ``async def``. Returns the listener itself, so that the method can be
+        used as a decorator. Raises ConfigurationError (it is not a function of one message, or the consumer is running).
         """
         return self._async.on_message(listener)
 
@@ -148,15 +131,13 @@ class PushConsumer(BlockingClient):
         ``context.ack_index`` and ``context.delay_level_when_next_consume``.
 
         Args:
-            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call. Default:
-                none, for use as a decorator: ``@consumer.concurrent_listener`` or ``@consumer.concurrent_listener(batch_size=32)``.
+            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call.
+                Default: none, for use as a decorator: ``@consumer.concurrent_listener`` or
+                ``@consumer.concurrent_listener(batch_size=32)``.
             batch_size: the maximum number of messages of a call, 1 to 1024; default: ``consume_message_batch_max_size``.
 
-        Returns:
-            The listener itself; a decorator if only ``batch_size`` is given.
-
-        Raises:
-            ConfigurationError: it is not a function of these two, ``batch_size`` is out of range, or the consumer is running.
+        Returns the listener itself; a decorator if only ``batch_size`` is given. Raises ConfigurationError (it is not a function of
+        these two, ``batch_size`` is out of range, or the consumer is running).
         """
         return self._async._register(listener, batch_size, orderly=False)
 
@@ -172,15 +153,13 @@ class PushConsumer(BlockingClient):
         last COMMIT.
 
         Args:
-            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call. Default:
-                none, for use as a decorator: ``@consumer.orderly_listener`` or ``@consumer.orderly_listener(batch_size=32)``.
+            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call.
+                Default: none, for use as a decorator: ``@consumer.orderly_listener`` or
+                ``@consumer.orderly_listener(batch_size=32)``.
             batch_size: the maximum number of messages of a call, 1 to 1024; default: ``consume_message_batch_max_size``.
 
-        Returns:
-            The listener itself; a decorator if only ``batch_size`` is given.
-
-        Raises:
-            ConfigurationError: it is not a function of these two, ``batch_size`` is out of range, or the consumer is running.
+        Returns the listener itself; a decorator if only ``batch_size`` is given. Raises ConfigurationError (it is not a function of
+        these two, ``batch_size`` is out of range, or the consumer is running).
         """
         return self._async._register(listener, batch_size, orderly=True)
 
@@ -194,14 +173,9 @@ class PushConsumer(BlockingClient):
                     handle(message)
                     message.ack()                           # or nack(delay_ms=60_000), dead_letter("no such carrier")
 
-        Args:
-            orderly: each queue's messages in order: the next one of a queue comes when the one before it is acked.
-
-        Returns:
-            The iterator. At most ``consume_thread_count`` messages are handed out and neither acked nor sent back at a time.
-
-        Raises:
-            ConfigurationError: the consumer has a listener, is iterated already, or is running.
+        ``orderly``: each queue's messages in order: the next one of a queue comes when the one before it is acked. Returns the
+        iterator. At most ``consume_thread_count`` messages are handed out and neither acked nor sent back at a time. Raises
+        ConfigurationError (the consumer has a listener, is iterated already, or is running).
         """
         from sprocketmq.client.consume.message_iterator import MessageIterator  # few iterate
 
@@ -210,12 +184,8 @@ class PushConsumer(BlockingClient):
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
         """Call ``hook`` before and after each listener call, or to filter messages. Only before ``start``.
 
-        Args:
-            hook: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
-                module ``sprocketmq.client.hooks``.
-
-        Raises:
-            ConfigurationError: it has none of these methods, or the consumer is running.
+        ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
+        module ``sprocketmq.client.hooks``. Raises ConfigurationError (it has none of these methods, or the consumer is running).
         """
         self._async.add_hook(hook)
 
@@ -224,33 +194,25 @@ class PushConsumer(BlockingClient):
 
         Args:
             callback: a function of one StuckListener. It is called once for each such call, at its deadline, in a thread, or on the
-                consumer's loop if it is ``async def``. Its exceptions are logged. The messages are sent back with and without a callback;
-                the log, with the stack, and ``statistics`` show the timeout, too.
+                consumer's loop if it is ``async def``. Its exceptions are logged. The messages are sent back with and without a
+                callback; the log, with the stack, and ``statistics`` show the timeout, too.
 
-        Returns:
-            The callback itself, so that the method can be used as a decorator.
-
-        Raises:
-            ConfigurationError: it is not a function of one argument.
+        Returns the callback itself, so that the method can be used as a decorator. Raises ConfigurationError (it is not a function
+        of one argument).
         """
         return self._async.on_consume_timeout(callback)
 
     def start(self) -> None:
         """Join the group and begin to consume. Does nothing if it is started already.
 
-        Raises:
-            ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
-            NetworkError, RequestTimeout: no name server can be reached.
-            ClosedError: it was shut down; create a new one.
+        Raises ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
+        NetworkError, RequestTimeout: no name server can be reached. ClosedError: it was shut down; create a new one.
         """
         self._run(self._async.start())
 
     def shutdown(self) -> None:
-        """Stop pulling, wait for running listener calls (``await_termination_ms``), write progress, and leave the group. A second call does
-        nothing.
-
-        A listener may call it. Then it returns at once, and the result of that listener call still counts.
-        """
+        """Stop pulling, wait for running listener calls (``await_termination_ms``), write progress, and leave the group. A second
+        call does nothing. A listener may call it. Then it returns at once, and the result of that listener call still counts."""
         try:
             self._run_shutdown(self._async)
         finally:
@@ -258,12 +220,11 @@ class PushConsumer(BlockingClient):
             self._over.put(None)
 
     def run_forever(self) -> None:
-        """Start, consume until SIGTERM, SIGINT, SIGHUP (not under ``nohup``) or a ``shutdown`` of another thread or task, and shut down.
+        """Start, consume until SIGTERM, SIGINT, SIGHUP (not under ``nohup``) or a ``shutdown`` of another thread or task, and shut
+        down.
 
-        Raises:
-            ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
-            NetworkError, RequestTimeout: no name server can be reached.
-            ClosedError: it was shut down; create a new one.
+        Raises ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
+        NetworkError, RequestTimeout: no name server can be reached. ClosedError: it was shut down; create a new one.
 
         Note:
             Signals are watched when called in the main thread; elsewhere it waits for ``shutdown``.
@@ -309,61 +270,28 @@ class PushConsumer(BlockingClient):
         return self._on_loop(self._async.health)
 
     def pause(self) -> None:
-        """Stop pulling until ``resume``. Cached messages are still consumed.
-
-        Raises:
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Stop pulling until ``resume``. Cached messages are still consumed."""
         self._on_loop(self._async.pause)
 
     def resume(self) -> None:
-        """Continue pulling after ``pause``.
-
-        Raises:
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Continue pulling after ``pause``."""
         self._on_loop(self._async.resume)
 
     def set_consume_timeout_ms(self, limit_ms: int) -> None:
-        """Change the consume timeout. It applies at once, also to running listener calls.
-
-        In orderly consumption, a call that takes longer is only reported.
-
-        Args:
-            limit_ms: milliseconds; 0 means no timeout.
-
-        Raises:
-            ConfigurationError: it is out of range.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Change the consume timeout. It applies at once, also to running listener calls. In orderly consumption, a call that takes
+        longer is only reported. ``limit_ms``: milliseconds; 0 means no timeout."""
         self._run(self._async.set_consume_timeout_ms(limit_ms))
 
     def set_consume_thread_count(self, count: int) -> None:
-        """Change how many listener calls may run at the same time.
-
-        Args:
-            count: 1 to 1000.
-
-        Raises:
-            ConfigurationError: it is out of range.
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Change how many listener calls may run at the same time. ``count``: 1 to 1000."""
         self._run(self._async.set_consume_thread_count(count))
 
     def rebalance_now(self) -> None:
-        """Rebalance once, now (Java: rebalanceImmediately).
-
-        Raises:
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Rebalance once, now (Java: rebalanceImmediately)."""
         self._run(self._async.rebalance_now())
 
     def persist_offsets(self) -> None:
-        """Write progress to the brokers now instead of within 5 s.
-
-        Raises:
-            ClosedError: the consumer is not started, or was shut down.
-        """
+        """Write progress to the brokers now instead of within 5 s."""
         self._run(self._async.persist_offsets())
 
     def _on_loop(self, call: Callable[[], T]) -> T:

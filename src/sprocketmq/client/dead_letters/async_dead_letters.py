@@ -81,6 +81,12 @@ class AsyncDeadLetters(AdminSession):
 
     Raises:
         ConfigurationError: an option or the group's name is invalid.
+
+    Every method takes conditions (``topic``, ``key``, ``tags``; ``since_ms`` and ``until_ms`` in milliseconds since 1970;
+    ``start_offsets``) as ``read`` explains them; default: all letters.
+
+    Every method raises GroupNotExist (no broker knows the group), ConfigurationError (the dead letter topic exists, but is not readable;
+    the message says what to do), and RemoteError, NetworkError or RequestTimeout (a server refused or did not answer).
     """
 
     def __init__(self, group: str, **options: Unpack[CommonOptions]) -> None:
@@ -101,16 +107,7 @@ class AsyncDeadLetters(AdminSession):
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
     async def count(self) -> int:
-        """The number of stored dead letters of the group.
-
-        Returns:
-            The number.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
-            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
-        """
+        """The number of stored dead letters of the group."""
         ends = await self._ends()
         return sum(end - begin for begin, end in ends.values())
 
@@ -135,13 +132,7 @@ class AsyncDeadLetters(AdminSession):
             start_offsets: the offset at which to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its
                 oldest letter.
 
-        Yields:
-            Each dead letter.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
-            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
+        Yields each dead letter.
         """
         walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
         async with contextlib.aclosing(walk):
@@ -150,18 +141,8 @@ class AsyncDeadLetters(AdminSession):
                     yield letter
 
     async def get(self, message_id: str) -> DeadLetterMessage:
-        """The dead letter with this id; the newest if there are several.
-
-        Args:
-            message_id: the message id, or the offset message id of the dead letter or of the first copy.
-
-        Returns:
-            The dead letter.
-
-        Raises:
-            ConfigurationError: there is no such dead letter.
-            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
-        """
+        """The dead letter with this id; the newest if there are several. ``message_id``: the message id, or the offset message id
+        of the dead letter or of the first copy. Raises ConfigurationError (there is no such dead letter)."""
         found: DeadLetterMessage | None = None
         async for letter in self.read():
             ids = (letter.message_id, letter.message.offset_message_id, letter.origin_offset_message_id)
@@ -261,16 +242,9 @@ class AsyncDeadLetters(AdminSession):
 
         Every group that subscribes to that topic gets the message, with its original message id and no failed tries.
 
-        Args:
-            letter: a dead letter from ``read`` or ``get``.
-            topic: the topic; default: the original topic.
-
-        Returns:
-            The SendResult of the copy.
-
-        Raises:
-            ConfigurationError: the original topic is not known, and no ``topic`` is given.
-            RemoteError, NetworkError, RequestTimeout: it could not be sent; after a timeout it may be stored nevertheless.
+        ``letter``: a dead letter from ``read`` or ``get``. ``topic``: the topic; default: the original topic. Returns the
+        SendResult of the copy. Raises ConfigurationError: the original topic is not known, and no ``topic`` is given. RemoteError,
+        NetworkError, RequestTimeout: it could not be sent; after a timeout it may be stored nevertheless.
         """
         if not isinstance(letter, DeadLetterMessage):
             raise ConfigurationError(f"letter is {letter!r}, a DeadLetterMessage from read or get is allowed")
@@ -305,23 +279,8 @@ class AsyncDeadLetters(AdminSession):
     ) -> ReplayReport:
         """Replay the dead letters that ``read`` returns for these conditions, one after the other, until one fails.
 
-        Args:
-            to_topic: the topic for all of them; default: the original topic of each.
-            topic: only letters that were first sent to this topic; default: any.
-            key: only letters with this key; default: any.
-            tags: only letters with exactly these tags; default: any.
-            since_ms: only letters that became dead letters at this time or later, in milliseconds since 1970; default: no limit.
-            until_ms: only letters that became dead letters before this time, in milliseconds since 1970; default: no limit.
-            start_offsets: the offset at which to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its
-                oldest letter.
-
-        Returns:
-            What was replayed, and in ``error`` the reason if it stopped early. Errors are only raised if reading fails.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
-            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
+        ``to_topic``: the topic for all of them; default: the original topic of each. Returns what was replayed, and in ``error``
+        the reason if it stopped early. Errors are only raised if reading fails.
         """
         report = ReplayReport()
         walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
@@ -339,17 +298,8 @@ class AsyncDeadLetters(AdminSession):
         return report
 
     async def purge(self) -> int:
-        """Delete all dead letters of the group by deleting their topic. RocketMQ cannot delete single messages.
-
-        The next dead letter creates the topic again. The brokers' commit logs keep the deleted messages until their files expire.
-
-        Returns:
-            The number of deleted dead letters.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
-        """
+        """Delete all dead letters of the group by deleting their topic. RocketMQ cannot delete single messages. The next dead
+        letter creates the topic again. The brokers' commit logs keep the deleted messages until their files expire."""
         count = await self.count()
         route = await self._api.route(self._stored_topic)
         if route is None:

@@ -37,6 +37,12 @@ class DeadLetters(BlockingClient):
 
     Raises:
         ConfigurationError: an option or the group's name is invalid.
+
+    Every method takes conditions (``topic``, ``key``, ``tags``; ``since_ms`` and ``until_ms`` in milliseconds since 1970;
+    ``start_offsets``) as ``read`` explains them; default: all letters.
+
+    Every method raises GroupNotExist (no broker knows the group), ConfigurationError (the dead letter topic exists, but is not readable;
+    the message says what to do), and RemoteError, NetworkError or RequestTimeout (a server refused or did not answer).
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[CommonOptions]) -> None:
@@ -56,16 +62,7 @@ class DeadLetters(BlockingClient):
         self._run_shutdown(self._async)
 
     def count(self) -> int:
-        """The number of stored dead letters of the group.
-
-        Returns:
-            The number.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
-            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
-        """
+        """The number of stored dead letters of the group."""
         return self._run(self._async.count())
 
     def read(
@@ -89,13 +86,7 @@ class DeadLetters(BlockingClient):
             start_offsets: the offset at which to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its
                 oldest letter.
 
-        Yields:
-            Each dead letter.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
-            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
+        Yields each dead letter.
         """
         letters = self._async.read(
             topic=topic, key=key, tags=tags, since_ms=since_ms, until_ms=until_ms, start_offsets=start_offsets
@@ -111,18 +102,8 @@ class DeadLetters(BlockingClient):
             self._run(letters.aclose())
 
     def get(self, message_id: str) -> DeadLetterMessage:
-        """The dead letter with this id; the newest if there are several.
-
-        Args:
-            message_id: the message id, or the offset message id of the dead letter or of the first copy.
-
-        Returns:
-            The dead letter.
-
-        Raises:
-            ConfigurationError: there is no such dead letter.
-            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
-        """
+        """The dead letter with this id; the newest if there are several. ``message_id``: the message id, or the offset message id
+        of the dead letter or of the first copy. Raises ConfigurationError (there is no such dead letter)."""
         return self._run(self._async.get(message_id))
 
     def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:
@@ -130,16 +111,9 @@ class DeadLetters(BlockingClient):
 
         Every group that subscribes to that topic gets the message, with its original message id and no failed tries.
 
-        Args:
-            letter: a dead letter from ``read`` or ``get``.
-            topic: the topic; default: the original topic.
-
-        Returns:
-            The SendResult of the copy.
-
-        Raises:
-            ConfigurationError: the original topic is not known, and no ``topic`` is given.
-            RemoteError, NetworkError, RequestTimeout: it could not be sent; after a timeout it may be stored nevertheless.
+        ``letter``: a dead letter from ``read`` or ``get``. ``topic``: the topic; default: the original topic. Returns the
+        SendResult of the copy. Raises ConfigurationError: the original topic is not known, and no ``topic`` is given. RemoteError,
+        NetworkError, RequestTimeout: it could not be sent; after a timeout it may be stored nevertheless.
         """
         return self._run(self._async.replay(letter, topic=topic))
 
@@ -156,23 +130,8 @@ class DeadLetters(BlockingClient):
     ) -> ReplayReport:
         """Replay the dead letters that ``read`` returns for these conditions, one after the other, until one fails.
 
-        Args:
-            to_topic: the topic for all of them; default: the original topic of each.
-            topic: only letters that were first sent to this topic; default: any.
-            key: only letters with this key; default: any.
-            tags: only letters with exactly these tags; default: any.
-            since_ms: only letters that became dead letters at this time or later, in milliseconds since 1970; default: no limit.
-            until_ms: only letters that became dead letters before this time, in milliseconds since 1970; default: no limit.
-            start_offsets: the offset at which to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its
-                oldest letter.
-
-        Returns:
-            What was replayed, and in ``error`` the reason if it stopped early. Errors are only raised if reading fails.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
-            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
+        ``to_topic``: the topic for all of them; default: the original topic of each. Returns what was replayed, and in ``error``
+        the reason if it stopped early. Errors are only raised if reading fails.
         """
         return self._run(
             self._async.replay_all(
@@ -187,15 +146,6 @@ class DeadLetters(BlockingClient):
         )
 
     def purge(self) -> int:
-        """Delete all dead letters of the group by deleting their topic. RocketMQ cannot delete single messages.
-
-        The next dead letter creates the topic again. The brokers' commit logs keep the deleted messages until their files expire.
-
-        Returns:
-            The number of deleted dead letters.
-
-        Raises:
-            GroupNotExist: no broker knows the group.
-            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
-        """
+        """Delete all dead letters of the group by deleting their topic. RocketMQ cannot delete single messages. The next dead
+        letter creates the topic again. The brokers' commit logs keep the deleted messages until their files expire."""
         return self._run(self._async.purge())

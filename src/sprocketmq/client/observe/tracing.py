@@ -63,11 +63,7 @@ class OpenTelemetryHook:
     # -- sends -----------------------------------------------------------------------------------------------------------------
 
     def before_send(self, context: SendMessageContext) -> None:
-        """Begin the span of this try and write its context into the properties that travel.
-
-        Args:
-            context: of the hook.
-        """
+        """Begin the span of this try and write its context into the properties that travel. ``context``: of the hook."""
         topic, message = context.message_queue.topic, context.message
         attributes = _attributes("send", topic, context.client_id, context.messages, context.properties[0])
         attributes["messaging.destination.partition.id"] = str(context.message_queue.queue_id)
@@ -85,11 +81,7 @@ class OpenTelemetryHook:
             properties.update(carrier)
 
     def after_send(self, context: SendMessageContext) -> None:
-        """End the span of this try.
-
-        Args:
-            context: of the hook.
-        """
+        """End the span of this try. ``context``: of the hook."""
         span: Span = context.notes[_NOTE]
         if context.result is not None and len(context.messages) == 1:
             span.set_attribute("messaging.message.id", context.result.message_id)
@@ -98,11 +90,7 @@ class OpenTelemetryHook:
     # -- listener calls --------------------------------------------------------------------------------------------------------
 
     def before_consume(self, context: ConsumeMessageContext) -> None:
-        """Begin the span of this call and make it the current one.
-
-        Args:
-            context: of the hook.
-        """
+        """Begin the span of this call and make it the current one. ``context``: of the hook."""
         topic = context.messages[0].topic
         attributes = _attributes("process", topic, context.client_id, context.messages, context.messages[0].properties)
         attributes["messaging.consumer.group.name"] = context.group
@@ -129,11 +117,7 @@ class OpenTelemetryHook:
         context.notes[_NOTE] = span, token
 
     def after_consume(self, context: ConsumeMessageContext) -> None:
-        """End the span of this call; what was current before is current again.
-
-        Args:
-            context: of the hook.
-        """
+        """End the span of this call; what was current before is current again. ``context``: of the hook."""
         span, token = context.notes[_NOTE]
         self._context.detach(token)
         if context.failure is not None:

@@ -56,6 +56,15 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
 
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
+
+    Every method takes the choice of a queue (``queue``, ``selector`` or ``sharding_key``) and a delay (``delay_level``, ``delay_ms`` in
+    milliseconds, or ``deliver_time_ms`` in milliseconds since 1970) as ``send`` explains them; default: none. ``timeout_ms`` is the time
+    limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
+
+    Every method raises ConfigurationError (the message or an argument is wrong; nothing was sent), TopicNotExist (the topic has no route
+    and no broker creates it), RemoteError (the broker refused it, after the retries that are useful), NetworkError or RequestTimeout (no
+    server answered; the message may nevertheless be stored), and ClosedError (the producer is not started, or was shut down). A future
+    has the exception instead.
     """
 
     def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
@@ -89,24 +98,17 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     def add_hook(self, hook: SendMessageHook | CheckForbiddenHook | EndTransactionHook) -> None:
         """Call ``hook`` before and after each try of a send, or when a transaction ends. Only before ``start``.
 
-        Args:
-            hook: an object with ``before_send`` and ``after_send``, ``check_forbidden``, ``end_transaction``, or several of them; see
-                module ``sprocketmq.client.hooks``.
-
-        Raises:
-            ConfigurationError: it has none of these methods, or the producer is started.
+        ``hook``: an object with ``before_send`` and ``after_send``, ``check_forbidden``, ``end_transaction``, or several of them;
+        see module ``sprocketmq.client.hooks``. Raises ConfigurationError (it has none of these methods, or the producer is
+        started).
         """
         if self._instance is not None:
             raise ConfigurationError("the producer is started, add hooks before start()")
         self._hooks.add(hook, ("send", "check_forbidden", "end_transaction"))
 
     async def start(self) -> None:
-        """Start the producer; connections open with the first send. Does nothing if it is started already.
-
-        Raises:
-            ConfigurationError: the instance has a producer of that group already.
-            ClosedError: it has been shut down.
-        """
+        """Start the producer; connections open with the first send. Does nothing if it is started already. Raises
+        ConfigurationError (the instance has a producer of that group already), ClosedError (it has been shut down)."""
         await super().start()
 
     async def shutdown(self) -> None:
@@ -116,13 +118,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         await super().shutdown()
 
     async def flush(self) -> None:
-        """Wait until everything that was given to ``send_async`` before is stored or has failed, each within its own timeout.
-
-        The futures have the results. Messages that wait in a batch are sent at once.
-
-        Raises:
-            ClosedError: the producer is not started, or was shut down.
-        """
+        """Wait until everything that was given to ``send_async`` before is stored or has failed, each within its own timeout. The
+        futures have the results. Messages that wait in a batch are sent at once."""
         self._started()
         parts = self._parts
         assert parts is not None
@@ -171,18 +168,14 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             producer.send(producer.message("orders", {"id": 7}, keys="order-7"))
 
         Args:
-            topic: where it is to be sent.
             value: whatever the serializer takes.
             tags: one tag, the thing subscriptions filter by; default none.
             keys: index keys, one or many, without blanks; default none.
             properties: text to text; default none.
             delay_level: 1 to ``max_delay_level``, delivered later; 0 is at once.
 
-        Returns:
-            The message; nothing is sent.
-
-        Raises:
-            ConfigurationError: there is no ``value_serializer`` for the topic, it failed or returned no bytes, or an argument is wrong.
+        Returns the message; nothing is sent. Raises ConfigurationError (there is no ``value_serializer`` for the topic, it failed
+        or returned no bytes, or an argument is wrong).
         """
         topic = check_sendable_topic(topic)
         body = serialized(self._settings.value_serializer, topic, value, self._name)
@@ -277,17 +270,10 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     def send_async(self, message: Message, **how: Unpack[SendArguments]) -> asyncio.Future[SendResult]:
         """Like ``send``, without waiting.
 
-        Args:
-            message: the message. Do not change it before the future has ended: it may be read until then.
-            how: the arguments of SendArguments: ``queue``, ``selector``, ``sharding_key``, ``delay_level``, ``delay_ms``,
-                ``deliver_time_ms``, ``timeout_ms``.
-
-        Returns:
-            A future of the SendResult, or of the exception of ``send``.
-
-        Raises:
-            ConfigurationError, TopicNotExist, RemoteError, NetworkError, RequestTimeout, ClosedError: in the future.
-            TooMuchRequest: with back-pressure, the send could not begin in time; nothing was sent.
+        ``message``: the message. Do not change it before the future has ended: it may be read until then. ``how``: the arguments of
+        SendArguments: ``queue``, ``selector``, ``sharding_key``, ``delay_level``, ``delay_ms``, ``deliver_time_ms``,
+        ``timeout_ms``. Returns a future of the SendResult, or of the exception of ``send``. Raises TooMuchRequest: with
+        back-pressure, the send could not begin in time; nothing was sent.
         """
         batches = self._batches
         if batches is None or self._permits is not None:
@@ -383,26 +369,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     ) -> None:
         """Send one message without waiting for an answer. This is fast, but whether the message was stored is not known.
 
-        It can fail before the message is handed to the connection, within ``send_msg_timeout_ms``.
-
-        Args:
-            message: the message.
-            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
-            selector: a function of (queues, message) that returns one of the queues; default: none.
-            sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients choose
-                the same queue; default: none.
-            delay_level: the delay level, 1 to ``max_delay_level`` (1s 5s 10s 30s 1m ... 2h, unless the brokers have others); 0 means no
-                delay.
-            delay_ms: the delay in milliseconds, accurate to the second (only brokers from 5.0 on; a 4.9 broker delivers at once); default:
-                none.
-            deliver_time_ms: the delivery time, in milliseconds since 1970 or as a datetime with a time zone (only brokers from 5.0 on);
-                default: none.
-
-        Raises:
-            ConfigurationError: the message or an argument is wrong; nothing was sent.
-            TopicNotExist: the topic has no route and no broker creates it.
-            NetworkError, RequestTimeout: there was no route, or no connection to the broker.
-            ClosedError: the producer is not started, or was shut down.
+        It can fail before the message is handed to the connection, within ``send_msg_timeout_ms``. Raises NetworkError,
+        RequestTimeout (there was no route, or no connection to the broker).
         """
         await self._started().send_oneway(
             message,
@@ -424,22 +392,9 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     ) -> SendResult:
         """Send messages of one topic in one request. Either all or none are stored, one after the other in one queue.
 
-        Args:
-            messages: messages of one topic, which is not a retry topic, without delays, of at most ``max_message_bytes`` together.
-            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
-            sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients choose
-                the same queue; default: none.
-            timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
-
-        Returns:
-            The SendResult. ``queue_offset`` is the offset of the first message; ``message_id`` has all ids, separated by commas.
-
-        Raises:
-            ConfigurationError: a message or an argument is wrong; nothing was sent.
-            TopicNotExist: the topic has no route and no broker creates it.
-            RemoteError: the broker refused it, after the retries that are useful.
-            NetworkError, RequestTimeout: no broker answered; the message may nevertheless be stored.
-            ClosedError: the producer is not started, or was shut down.
+        ``messages``: messages of one topic, which is not a retry topic, without delays, of at most ``max_message_bytes`` together.
+        Returns the SendResult. ``queue_offset`` is the offset of the first message; ``message_id`` has all ids, separated by
+        commas.
         """
         return await self._started().send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
 
@@ -461,20 +416,10 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """Send one message and wait for the reply of its consumer (see ``reply``).
 
         Args:
-            message: the request.
             timeout_ms: the time limit for sending and waiting, in milliseconds; the message carries it as TTL.
-            queue: send to exactly this queue; default: any.
-            selector: a function of (queues, message) that returns one of the queues; default: none.
-            sharding_key: requests with the same key go to the same queue; default: none.
 
-        Returns:
-            The reply with its body and properties.
-
-        Raises:
-            RequestTimeout: no reply came in time; the request may nevertheless have been stored and consumed.
-            ConfigurationError: the message or an argument is wrong; nothing was sent.
-            TopicNotExist, RemoteError, NetworkError: the request could not be sent.
-            ClosedError: the producer is not started, or was shut down.
+        Returns the reply with its body and properties. Raises RequestTimeout: no reply came in time; the request may nevertheless have
+        been stored and consumed.
         """
         from sprocketmq.client.produce.request_reply import RequestFutures  # imported here because few programs use it
 
@@ -494,20 +439,9 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     ) -> SendResult:
         """Reply to a message that was sent by ``request``, in the listener that received it or later.
 
-        Args:
-            request: the received message.
-            body: the body of the reply, at least one byte.
-            properties: properties of the reply; default: none.
-            timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
-
-        Returns:
-            The SendResult of the reply.
-
-        Raises:
-            ConfigurationError: ``request`` is not a request, or an argument is wrong.
-            RemoteError: with code 1, the broker could not reach the sender of the request, which left or no longer waits.
-            NetworkError, RequestTimeout: the broker did not answer.
-            ClosedError: the producer is not started, or was shut down.
+        ``body``: the body of the reply, at least one byte. ``properties``: properties of the reply; default: none. Raises
+        ConfigurationError (``request`` is not a request, or an argument is wrong), RemoteError (with code 1, the broker could not
+        reach the sender of the request, which left or no longer waits).
         """
         from sprocketmq.client.produce.request_reply import send_reply
 
@@ -516,35 +450,15 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     async def recall(self, topic: str, recall_handle: str) -> str:
         """Recall a message that waits for its delivery time (5.x brokers with ``recallMessageEnable=true``).
 
-        Args:
-            topic: the topic of the message.
-            recall_handle: the ``recall_handle`` of its SendResult.
-
-        Returns:
-            The message id.
-
-        Raises:
-            ConfigurationError: the handle is invalid.
-            RemoteError: the broker refused, because the message is delivered already, or because it does not recall messages.
-            NetworkError, RequestTimeout: the broker did not answer.
-            ClosedError: the producer is not started, or was shut down.
+        ``recall_handle``: the ``recall_handle`` of its SendResult. Returns the message id. Raises ConfigurationError (the handle is
+        invalid), RemoteError (the broker refused, because the message is delivered already, or because it does not recall
+        messages).
         """
         return await self._started().recall(topic, recall_handle)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues to which messages of ``topic`` can be sent (Java: fetchPublishMessageQueues).
-
-        Args:
-            topic: the name of the topic. If it does not exist yet, the queues that it would get.
-
-        Returns:
-            The queues, sorted by broker name and queue id.
-
-        Raises:
-            TopicNotExist: the topic has no route and no broker creates it.
-            NetworkError, RequestTimeout: no name server answered.
-            ClosedError: the producer is not started, or was shut down.
-        """
+        """The queues to which messages of ``topic`` can be sent (Java: fetchPublishMessageQueues). ``topic``: the name of the
+        topic. If it does not exist yet, the queues that it would get. Returns the queues, sorted by broker name and queue id."""
         return await self._started().queue_choice.publish_queues(topic)
 
     def _started(self) -> Sender:

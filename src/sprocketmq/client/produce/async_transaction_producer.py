@@ -103,6 +103,8 @@ class AsyncTransactionProducer(AsyncProducer):
 
     Raises:
         ConfigurationError: an option is unknown or out of range, or a callback is no function of one message; nothing was opened.
+
+    What every method takes and raises is said by AsyncProducer.
     """
 
     def __init__(
@@ -150,26 +152,15 @@ class AsyncTransactionProducer(AsyncProducer):
             message: the message; delays are not allowed.
             execute: a function of ``message``, whose ``transaction_id`` is set; it does the local work and returns a
                 LocalTransactionState. A ``def`` function runs in a worker thread (with TransactionProducer in the calling thread,
-                so that it shares that thread's database session). An exception counts as UNKNOWN and is in the result. Default:
-                the producer's.
-            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
-            selector: a function of (queues, message) that returns one of the queues; default: none.
-            sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients choose
-                the same queue; default: none.
-            check_immunity_time_s: how many seconds the broker waits before its first check-back; default: its ``transactionTimeOut``, 6 s.
-            timeout_ms: the time limit for storing the half message, in milliseconds; default: ``send_msg_timeout_ms``. It does not limit
-                ``execute``.
+                so that it shares that thread's database session). An exception counts as UNKNOWN and is in the result. Default: the
+                producer's.
+            check_immunity_time_s: how many seconds the broker waits before its first check-back; default: its
+                ``transactionTimeOut``, 6 s.
+            timeout_ms: the time limit for storing the half message, in milliseconds; default: ``send_msg_timeout_ms``. It does not
+                limit ``execute``.
 
-        Returns:
-            The TransactionSendResult. ``local_transaction_state`` is the result of the local work, also if the broker could not be
-            informed.
-
-        Raises:
-            ConfigurationError: the message or an argument is wrong (such as a delay), or no ``execute`` is given.
-            TopicNotExist: the topic has no route and no broker creates it.
-            RemoteError: the broker refused it, after the retries that are useful.
-            NetworkError, RequestTimeout: no broker answered; the message may nevertheless be stored.
-            ClosedError: the producer is not started, or was shut down.
+        Returns the TransactionSendResult. ``local_transaction_state`` is the result of the local work, also if the broker could not
+        be informed. Raises ConfigurationError: the message or an argument is wrong (such as a delay), or no ``execute`` is given.
         """
         run = self._chosen_execute(execute)
         half = await self._send_half(message, queue, selector, sharding_key, check_immunity_time_s, timeout_ms)
@@ -192,20 +183,8 @@ class AsyncTransactionProducer(AsyncProducer):
 
         A half whose send failed may be stored all the same; ``check`` must know that it does not count.
 
-        Args:
-            message: the message; delays are not allowed.
-            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
-            timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
-
-        Returns:
-            The acknowledgement, and where the half lies; nothing of it is kept here. With a status other than SEND_OK it may get lost.
-
-        Raises:
-            ConfigurationError: the message (a delay?) or an argument is wrong.
-            TopicNotExist: the topic has no route and no broker creates it.
-            RemoteError: the broker refused it, after the retries that are useful.
-            NetworkError, RequestTimeout: no broker answered; the message may nevertheless be stored.
-            ClosedError: the producer is not started, or was shut down.
+        ``message``: the message; delays are not allowed. Returns the acknowledgement, and where the half lies; nothing of it is
+        kept here. With a status other than SEND_OK it may get lost.
         """
         half = await self._send_half(message, queue, None, None, None, timeout_ms)
         if half.status is SendStatus.SEND_OK:
@@ -215,17 +194,8 @@ class AsyncTransactionProducer(AsyncProducer):
     def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> PendingHalf | None:
         """Begin ``send_prepared`` without waiting, for callers that keep many sends in flight.
 
-        Args:
-            message: the message; delays are not allowed.
-            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
-
-        Returns:
-            What ``prepared`` takes; None: it cannot be sent at once (its route or connection is missing, it must be signed, the
-            broker does not read): nothing was sent; use ``send_prepared``.
-
-        Raises:
-            ConfigurationError: the message (a delay?) is wrong.
-            ClosedError: the producer is not started, or was shut down.
+        ``message``: the message; delays are not allowed. Returns what ``prepared`` takes; None: it cannot be sent at once (its
+        route or connection is missing, it must be signed, the broker does not read): nothing was sent; use ``send_prepared``.
         """
         self._refuse_delay(message)
         pending = self._started().begin(message, queue, self._half_properties)
@@ -234,16 +204,8 @@ class AsyncTransactionProducer(AsyncProducer):
     async def prepared(self, half: PendingHalf) -> tuple[SendResult, HalfPlace]:
         """The result of ``begin_prepared``; there is no second try.
 
-        Args:
-            half: as ``begin_prepared`` gave it.
-
-        Returns:
-            The acknowledgement, and where the half lies.
-
-        Raises:
-            RemoteError: the broker refused it.
-            NetworkError, RequestTimeout: the broker did not answer; it may have been stored nevertheless.
-            ClosedError: the producer is not started, or was shut down.
+        ``half``: as ``begin_prepared`` gave it. Returns the acknowledgement, and where the half lies. Raises NetworkError,
+        RequestTimeout: the broker did not answer; it may have been stored nevertheless.
         """
         result = await self._started().deliver(half.outgoing, half.pending.target, None, None, half.pending)
         return result, _place(result)

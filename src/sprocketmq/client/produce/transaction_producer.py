@@ -52,6 +52,8 @@ class TransactionProducer(Producer):
 
     Raises:
         ConfigurationError: an option is unknown or out of range, or a callback is no function of one message; nothing was opened.
+
+    What every method takes and raises is said by Producer.
     """
 
     def __init__(
@@ -94,26 +96,15 @@ class TransactionProducer(Producer):
             message: the message; delays are not allowed.
             execute: a function of ``message``, whose ``transaction_id`` is set; it does the local work and returns a
                 LocalTransactionState. A ``def`` function runs in a worker thread (with TransactionProducer in the calling thread,
-                so that it shares that thread's database session). An exception counts as UNKNOWN and is in the result. Default:
-                the producer's.
-            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
-            selector: a function of (queues, message) that returns one of the queues; default: none.
-            sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients choose
-                the same queue; default: none.
-            check_immunity_time_s: how many seconds the broker waits before its first check-back; default: its ``transactionTimeOut``, 6 s.
-            timeout_ms: the time limit for storing the half message, in milliseconds; default: ``send_msg_timeout_ms``. It does not limit
-                ``execute``.
+                so that it shares that thread's database session). An exception counts as UNKNOWN and is in the result. Default: the
+                producer's.
+            check_immunity_time_s: how many seconds the broker waits before its first check-back; default: its
+                ``transactionTimeOut``, 6 s.
+            timeout_ms: the time limit for storing the half message, in milliseconds; default: ``send_msg_timeout_ms``. It does not
+                limit ``execute``.
 
-        Returns:
-            The TransactionSendResult. ``local_transaction_state`` is the result of the local work, also if the broker could not be
-            informed.
-
-        Raises:
-            ConfigurationError: the message or an argument is wrong (such as a delay), or no ``execute`` is given.
-            TopicNotExist: the topic has no route and no broker creates it.
-            RemoteError: the broker refused it, after the retries that are useful.
-            NetworkError, RequestTimeout: no broker answered; the message may nevertheless be stored.
-            ClosedError: the producer is not started, or was shut down.
+        Returns the TransactionSendResult. ``local_transaction_state`` is the result of the local work, also if the broker could not
+        be informed. Raises ConfigurationError: the message or an argument is wrong (such as a delay), or no ``execute`` is given.
         """
         steps = self._transactional
         run = steps._chosen_execute(execute)

@@ -34,93 +34,40 @@ Deserializers = Deserializer | Mapping[str, Deserializer]
 def json_serializer(value: object) -> bytes:
     """JSON in UTF-8: what ``json`` writes, and dataclasses, msgspec structs, enums, datetimes, UUIDs and decimals, too.
 
-    As msgspec writes it: NaN and infinity become null, bytes become base64.
-
-    Args:
-        value: what is to be sent.
-
-    Returns:
-        The body.
-
-    Raises:
-        TypeError: there is no JSON for it.
+    As msgspec writes it: NaN and infinity become null, bytes become base64. ``value``: what is to be sent. Returns the body. Raises
+    TypeError (there is no JSON for it).
     """
     return msgspec.json.encode(value)
 
 
 def json_deserializer(body: bytes) -> Any:
-    """The value of a JSON text: dict, list, str, int, float, bool or None. For a class of yours: ``msgspec.json.Decoder(Order).decode``.
-
-    Args:
-        body: JSON in UTF-8.
-
-    Returns:
-        The value.
-
-    Raises:
-        ValueError: it is no JSON.
-    """
+    """The value of a JSON text: dict, list, str, int, float, bool or None. For a class of yours:
+    ``msgspec.json.Decoder(Order).decode``. ``body``: JSON in UTF-8. Raises ValueError (it is no JSON)."""
     return msgspec.json.decode(body)
 
 
 def text_serializer(value: str) -> bytes:
-    """Text in UTF-8.
-
-    Args:
-        value: the text.
-
-    Returns:
-        The body.
-
-    Raises:
-        TypeError: it is no text.
-    """
+    """Text in UTF-8. ``value``: the text. Returns the body. Raises TypeError (it is no text)."""
     if not isinstance(value, str):
         raise TypeError(f"{type(value).__name__} is no text (str)")
     return value.encode()
 
 
 def text_deserializer(body: bytes) -> str:
-    """Text in UTF-8.
-
-    Args:
-        body: the text's bytes.
-
-    Returns:
-        The text.
-
-    Raises:
-        ValueError: it is no UTF-8.
-    """
+    """Text in UTF-8. ``body``: the text's bytes. Raises ValueError (it is no UTF-8)."""
     return body.decode()
 
 
 def bytes_serializer(value: bytes | bytearray | memoryview) -> bytes:
-    """Bytes as they are, for a topic of its own in a mapping.
-
-    Args:
-        value: the body.
-
-    Returns:
-        The body.
-
-    Raises:
-        TypeError: it is no bytes.
-    """
+    """Bytes as they are, for a topic of its own in a mapping. ``value``: the body. Returns the body. Raises TypeError (it is no
+    bytes)."""
     if not isinstance(value, bytes | bytearray | memoryview):
         raise TypeError(f"{type(value).__name__} is no bytes")
     return bytes(value)
 
 
 def bytes_deserializer(body: bytes) -> bytes:
-    """Bytes as they are, for a topic of its own in a mapping.
-
-    Args:
-        body: the body.
-
-    Returns:
-        The body.
-    """
+    """Bytes as they are, for a topic of its own in a mapping. ``body``: the body. Returns the body."""
     return body
 
 

@@ -43,14 +43,8 @@ class FilterExpression(Struct, frozen=True):
 def sql92(expression: str) -> FilterExpression:
     """A SQL92 filter over message properties, evaluated by the broker (which must have ``enablePropertyFilter=true``).
 
-    Args:
-        expression: for example ``"distance > 1000 AND carrier = 'UA'"``. It is sent as it is; the broker checks its grammar.
-
-    Returns:
-        What ``subscribe`` takes.
-
-    Raises:
-        ConfigurationError: the expression is blank.
+    ``expression``: for example ``"distance > 1000 AND carrier = 'UA'"``. It is sent as it is; the broker checks its grammar. Raises
+    ConfigurationError (the expression is blank).
     """
     if not isinstance(expression, str):
         raise ConfigurationError(f"expression is {expression!r}, text (str) is allowed")

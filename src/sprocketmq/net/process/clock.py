@@ -139,31 +139,16 @@ class ManualClock:
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970 (Java's System.currentTimeMillis).
-
-        Returns:
-            The time.
-        """
+        """Milliseconds since 1970 (Java's System.currentTimeMillis). Returns the time."""
         return int(self._now_ms)
 
     def steady_ms(self) -> int:
-        """Milliseconds of a clock that cannot be set, to measure how long a peer is silent.
-
-        Returns:
-            The time.
-        """
+        """Milliseconds of a clock that cannot be set, to measure how long a peer is silent. Returns the time."""
         return int(self._now_ms - self._jumped_ms)
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
-        """Call a function later, on the running event loop.
-
-        Args:
-            delay_ms: milliseconds of this clock.
-            callback: a function without arguments.
-
-        Returns:
-            The timer; ``cancel`` twice is harmless.
-        """
+        """Call a function later, on the running event loop. ``delay_ms``: milliseconds of this clock. ``callback``: a function
+        without arguments. Returns the timer; ``cancel`` twice is harmless."""
         loop = asyncio.get_running_loop()
         with self._lock:
             timer = _ManualTimer(self._now_ms + max(0.0, delay_ms), next(self._numbers), loop, callback)
@@ -172,11 +157,7 @@ class ManualClock:
         return timer
 
     async def sleep(self, delay_ms: float) -> None:
-        """Wait on the running event loop.
-
-        Args:
-            delay_ms: milliseconds of this clock.
-        """
+        """Wait on the running event loop. ``delay_ms``: milliseconds of this clock."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self.call_later(delay_ms, lambda: None if future.done() else future.set_result(None))
         try:
@@ -185,11 +166,8 @@ class ManualClock:
             timer.cancel()
 
     def advance(self, delay_ms: float) -> None:
-        """Move time forward by ``delay_ms``, running everything that falls due on the way. Blocks until it ran.
-
-        Args:
-            delay_ms: milliseconds.
-        """
+        """Move time forward by ``delay_ms``, running everything that falls due on the way. Blocks until it ran. ``delay_ms``:
+        milliseconds."""
         self.turn_loops()  # a callback that runs may be about to set a timer, and its test has seen it begin
         target_ms = self._now_ms + delay_ms
         while (timer := self._pop_due(target_ms)) is not None:
@@ -199,24 +177,18 @@ class ManualClock:
 
     def turn_loops(self, limit_s: float = _TURN_S) -> None:
         """Wait until each running event loop that uses this clock has done what it can do now; not for that of the calling thread.
-
-        Args:
-            limit_s: seconds of real time, for a loop that something blocks.
-        """
+        ``limit_s``: seconds of real time, for a loop that something blocks."""
         self._turn_loops(0, limit_s)
 
     def is_at_rest(self, hanging: Set[object] = frozenset()) -> bool:
-        """Whether nothing more happens before a timer of this clock is due, as far as the clock can know. Takes a moment of real time.
+        """Whether nothing more happens before a timer of this clock is due, as far as the clock can know. Takes a moment of real
+        time.
 
-        At rest is: each event loop that uses this clock has done what it can do, no listener runs, no request waits for its answer (but
-        for a pull, which waits at the broker for messages), and what one end of a connection has written the other one has read. It
-        never is while a client or server is connected that does not use this clock, such as one of another process.
+        At rest is: each event loop that uses this clock has done what it can do, no listener runs, no request waits for its answer
+        (but for a pull, which waits at the broker for messages), and what one end of a connection has written the other one has
+        read. It never is while a client or server is connected that does not use this clock, such as one of another process.
 
-        Args:
-            hanging: the calls of listeners (:meth:`running_calls`) that are not waited for.
-
-        Returns:
-            Whether it is at rest.
+        ``hanging``: the calls of listeners (:meth:`running_calls`) that are not waited for.
         """
         seen = self._look(hanging)
         # Looked at twice, because not all is looked at in the same moment: what one end wrote after its look, the other may have read
@@ -228,21 +200,13 @@ class ManualClock:
         )
 
     def running_calls(self) -> Set[object]:
-        """The calls of listeners, and of other functions of the user, that run.
-
-        Returns:
-            A value for each call.
-        """
+        """The calls of listeners, and of other functions of the user, that run. Returns a value for each call."""
         with self._lock:
             parts = list(self._parts)
         return frozenset().union(*(part.calls for part in parts))
 
     def next_timer_ms(self) -> float | None:
-        """Milliseconds until the next timer is due, at least 0; None: there is none.
-
-        Returns:
-            The milliseconds.
-        """
+        """Milliseconds until the next timer is due, at least 0; None: there is none."""
         with self._lock:
             self._drop_dead_timers()
             return max(0.0, self._timers[0].due_ms - self._now_ms) if self._timers else None
@@ -284,13 +248,8 @@ class ManualClock:
         return all(done.wait(max(0.0, end_s - time.monotonic())) for done in turning)
 
     def jump(self, delta_ms: float) -> None:
-        """Set the clock forward or back as an administrator does.
-
-        Nothing runs, and what was scheduled is due as long from now as before.
-
-        Args:
-            delta_ms: milliseconds; negative is back.
-        """
+        """Set the clock forward or back as an administrator does. Nothing runs, and what was scheduled is due as long from now as
+        before. ``delta_ms``: milliseconds; negative is back."""
         with self._lock:
             self._now_ms += delta_ms
             self._jumped_ms += delta_ms

@@ -52,15 +52,9 @@ def send_back(
 ) -> list[tuple[SendBackRequest, RemoteError]]:
     """Send messages back for another try in ``group``: many requests in flight, each retried while its broker does not answer.
 
-    Args:
-        namesrv_addr: default NAMESRV_ADDR.
-        max_reconsume: after so many tries the broker makes a dead letter of a message.
-
-    Returns:
-        The messages that a broker refused for good, with its answer (code 1: the stored record is gone).
-
-    Raises:
-        NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some messages may be stored.
+    ``namesrv_addr``: default NAMESRV_ADDR. ``max_reconsume``: after so many tries the broker makes a dead letter of a message.
+    Returns the messages that a broker refused for good, with its answer (code 1: the stored record is gone). Raises NetworkError,
+    RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some messages may be stored.
     """
     group, max_reconsume = check_group(group), plain_int(max_reconsume)
     cluster = Cluster.at(resolve_namesrv_addr(namesrv_addr), plain_int(retry_timeout_ms), access)

@@ -20,40 +20,21 @@ class Body(msgspec.Struct, rename="camel"):
     """Base of the typed bodies. Names are camelCase on the wire; a field that peers may omit has the default of Java's class."""
 
     def encode(self) -> bytes:
-        """Encode as JSON in the dialect of fastjson: see ``wire.text.fastjson``.
-
-        Returns:
-            UTF-8.
-        """
+        """Encode as JSON in the dialect of fastjson: see ``wire.text.fastjson``. Returns UTF-8."""
         return fastjson.dumps(self)
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview) -> Self:
-        """Decode a body.
-
-        Args:
-            data: JSON as fastjson writes it.
-
-        Returns:
-            The body, with defaults for fields that are missing.
-
-        Raises:
-            ProtocolError: the text is not JSON, or has another shape.
-        """
+        """Decode a body. ``data``: JSON as fastjson writes it. Returns the body, with defaults for fields that are missing. Raises
+        ProtocolError (the text is not JSON, or has another shape)."""
         return fastjson.decode(data, cls)
 
     @classmethod
     def of_request(cls, data: bytes | bytearray | memoryview) -> Self:
         """Decode the body of a request. A long text must be standard JSON, which is fast to read.
 
-        Args:
-            data: JSON as fastjson writes it.
-
-        Returns:
-            The body, with defaults for fields that are missing.
-
-        Raises:
-            ProtocolError: it is too long, not JSON, or has another shape.
+        ``data``: JSON as fastjson writes it. Returns the body, with defaults for fields that are missing. Raises ProtocolError (it
+        is too long, not JSON, or has another shape).
         """
         if len(data) > fastjson.MAX_REQUEST_BYTES:
             allowed = fastjson.MAX_REQUEST_BYTES

@@ -129,11 +129,8 @@ class Message:
 
     @property
     def properties_text(self) -> str:
-        """The text form of the properties (see ``wire.records.properties``).
-
-        Raises:
-            ConfigurationError: the dict was changed, and a name or value is not text, or holds a separator.
-        """
+        """The text form of the properties (see ``wire.records.properties``). Raises ConfigurationError (the dict was changed, and a
+        name or value is not text, or holds a separator)."""
         text = self._text
         return props.joined_properties(self.properties) if text is None else text
 
@@ -152,11 +149,7 @@ class Message:
         return plain_text(key) if isinstance(key, str) else key
 
     def identify(self, unique_key: str) -> None:
-        """Give it its id. Called by producers, for a message without one.
-
-        Args:
-            unique_key: as ``wire.records.message_id`` says.
-        """
+        """Give it its id. Called by producers, for a message without one. ``unique_key``: as ``wire.records.message_id`` says."""
         if self._text is None:
             self.properties[_UNIQ_KEY] = unique_key
         else:
