@@ -37,13 +37,13 @@ class Change:
     def confirm(self, what: str, *, warning: str = "", ask: bool = True, **facts: Any) -> bool:
         """Whether to make the change: False with ``--dry-run``.
 
-        Raises click.UsageError (the change must be confirmed, and stdin is no terminal), SystemExit (the user declined).
-
         Args:
             what: completes "would ...", such as "delete topic 'orders' with 12 messages".
             warning: a sentence printed to stderr first.
             ask: False if this change hides and deletes nothing, so that it need not be confirmed.
             facts: what ``--json`` prints with ``--dry-run``.
+
+        Raises click.UsageError (the change must be confirmed, and stdin is no terminal), SystemExit (the user declined).
         """
         if warning:
             note(f"sprocketmq: {warning}")

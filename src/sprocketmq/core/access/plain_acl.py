@@ -155,13 +155,13 @@ class PlainAcl:
     ) -> str | None:
         """Why this request may not be served; None if it may.
 
-        Raises ProtocolError (the needs cannot be determined).
-
         Args:
             host: the peer's address without port.
             asked: the sender according to the request.
             needs: the needs of ``command``; called only if they count.
             needs_key: requests with equal keys have equal needs; with None the decision is not cached.
+
+        Raises ProtocolError (the needs cannot be determined).
         """
         for pattern in self.white_addresses:
             if pattern.matches(host):

@@ -72,15 +72,15 @@ def allocate(
 ) -> list[MessageQueue]:
     """The queues of ``client_id``: sorts both lists as Java does, then asks the strategy.
 
-    Returns our queues; empty when there is nothing to share, or the broker does not list us yet. Raises ConfigurationError: the
-    strategy returned something else than queues. Exceptions that the strategy raises are not caught.
-
     Args:
         strategy: one of the classes of this module, or the user's own.
         group: consumer group, for strategies that use it.
         client_id: our own id, as sent in heartbeats.
         queues: all subscribe queues of one topic, in any order.
         client_ids: all members of the group as the broker lists them, in any order.
+
+    Returns our queues; empty when there is nothing to share, or the broker does not list us yet. Raises ConfigurationError: the
+    strategy returned something else than queues. Exceptions that the strategy raises are not caught.
     """
     all_queues = sorted(set(queues), key=queue_order)
     all_ids = sorted(set(client_ids), key=java_order)
@@ -289,8 +289,6 @@ def strategy_by_name(
 ) -> AllocationStrategy:
     """The strategy of that name.
 
-    Raises ConfigurationError (no such name, or one whose argument is missing).
-
     Args:
         name: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, CONFIG, MACHINE_ROOM, or MACHINE_ROOM_NEARBY, which works with AVG inside of a
             room; MACHINE_ROOM_NEARBY-CONSISTENT_HASH with another one.
@@ -298,6 +296,8 @@ def strategy_by_name(
         rooms: the rooms that MACHINE_ROOM serves. Java: consumeridcs.
         resolver: what MACHINE_ROOM_NEARBY asks. Java: machineRoomResolver.
         virtual_node_count: of CONSISTENT_HASH.
+
+    Raises ConfigurationError (no such name, or one whose argument is missing).
     """
     outer, _, inner = name.partition("-")
     if name == "CONFIG":

@@ -371,15 +371,15 @@ def commit_step(
 ) -> AppendDecision | EndAttempts | RowCountMismatch | OtherTopics | BatchStatus:
     """What the writer of ``batch`` does next, when all of its tasks are done.
 
-    Returns AppendDecision; or EndAttempts; or OtherTopics, with which this is another write; or RowCountMismatch, with which
-    nothing may be ended unless the user agrees; or the status UNREAD or SUPERSEDED, with which nothing may be appended (law 5).
-
     Args:
         ledger: read to its end after everything that the writer itself has stored.
         attempts: those of its tasks that sent something.
         lost: half messages of these attempts whose sends were not answered.
         rows: the rows of all tasks, whether they were sent or not.
         topics: to which they go; None if that need not be the same for all writes of the batch.
+
+    Returns AppendDecision; or EndAttempts; or OtherTopics, with which this is another write; or RowCountMismatch, with which
+    nothing may be ended unless the user agrees; or the status UNREAD or SUPERSEDED, with which nothing may be appended (law 5).
     """
     batch_status = ledger.batch_status(query, batch)
     if batch_status is BatchStatus.OPEN:
