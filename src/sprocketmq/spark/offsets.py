@@ -64,8 +64,7 @@ class QueueRange:
 @dataclass(frozen=True)
 class StreamOffset:
     """One offset of the stream. ``initial`` is the symbolic start (None after the first batch); ``queues`` has the next offset to read of
-    each queue.
-    """
+    each queue."""
 
     queues: Offsets = field(default_factory=dict)
     origin: Offsets = field(default_factory=dict)

@@ -119,11 +119,9 @@ class RocketMQDataSource(DataSource):
         return StreamWriter(self._sink_options(schema), schema)
 
     def _sink_options(self, schema: StructType) -> SinkOptions:
-        """The options of a write. Into a table of the catalog it gets none of the table's.
-
-        The metadata of ``schema`` may be of the table that is written or of the one that the rows come from, so no topic is taken from
-        there. Rows whose topic comes from such a table would go to the topic that they were read from.
-        """
+        """The options of a write. Into a table of the catalog it gets none of the table's. The metadata of ``schema`` may be of the
+        table that is written or of the one that the rows come from, so no topic is taken from there. Rows whose topic comes from
+        such a table would go to the topic that they were read from."""
         if not {name.lower() for name in self.options}.difference(map(str.lower, SPARK_OPTIONS)):
             raise ConfigurationError(f"the write has no options, and {_NOT_PASSED}")
         options = sink_options(self.options)

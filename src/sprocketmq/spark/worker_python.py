@@ -27,11 +27,9 @@ _LOOK_S: Final = 10
 
 
 def use_this_python() -> None:
-    """Set PYSPARK_PYTHON to this process's Python, if nobody chose one, no JVM runs yet, and ``python3`` of PATH does not have the package.
-
-    Then the source would not be found with any master, so nothing that works changes. (On a cluster the executors start the same path, and
-    Spark names it if they do not have it.) If the JVM runs already, the log tells what is wrong.
-    """
+    """Set PYSPARK_PYTHON to this process's Python, if nobody chose one, no JVM runs yet, and ``python3`` of PATH does not have the
+    package. Then the source would not be found with any master, so nothing that works changes. (On a cluster the executors start
+    the same path, and Spark names it if they do not have it.) If the JVM runs already, the log tells what is wrong."""
     if not sys.executable or find_spec("pyspark") is None or _is_worker():
         return
     wheel = next((folder for folder in Path(__file__).parents if folder.suffix == ".whl"), None)

@@ -225,8 +225,7 @@ def replace_file(path: str | os.PathLike[str], raw: bytes, *, private: bool = Fa
 
 def _keep(target: str, old: str) -> bool:
     """Give the present text a second name. False if there is none, or if the file system has no links (FAT): then the backup stays as it
-    is.
-    """
+    is."""
     if not os.path.exists(target):
         return False
     with contextlib.suppress(FileNotFoundError):  # left by a kill

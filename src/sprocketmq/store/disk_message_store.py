@@ -193,10 +193,9 @@ class DiskMessageStore(QueueLogStore):
 
     @staticmethod
     def _write_pid(fd: int, *, with_mark: bool) -> None:
-        """Write the process id, for people, and the mark of the machine's start. Without the mark, a start assumes that writes are torn.
-
-        Failing to write is not an error: the existence of the file is what matters, and a start on a full disk must still serve pulls.
-        """
+        """Write the process id, for people, and the mark of the machine's start. Without the mark, a start assumes that writes are
+        torn. Failing to write is not an error: the existence of the file is what matters, and a start on a full disk must still
+        serve pulls."""
         mark = (mapped_progress.file_mark(fd) or b"").hex() if with_mark else ""
         pid = b"%d\n%s" % (os.getpid(), mark.encode())
         try:

@@ -102,11 +102,9 @@ def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_me
 
 
 def _confirmed(data: memoryview, queue_id: int, offset: int, sizes: Sequence[int], places: Sequence[int]) -> bool:
-    """Whether the records at these places have these sizes, this queue and the offsets from ``offset`` on; ``data`` holds all of them.
-
-    Used for entries that were on the disk when the queue was opened, because a bit of them may have flipped. Entries that this process
-    wrote are not checked: that would make each pull slower by a third.
-    """
+    """Whether the records at these places have these sizes, this queue and the offsets from ``offset`` on; ``data`` holds all of
+    them. Used for entries that were on the disk when the queue was opened, because a bit of them may have flipped. Entries that
+    this process wrote are not checked: that would make each pull slower by a third."""
     first, last = places[0], places[-1]
     if min(places) < first or max(places) != last or sizes[-1] < _HEAD.size:
         return False

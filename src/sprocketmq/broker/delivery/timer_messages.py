@@ -238,10 +238,9 @@ class TimerMessages:
 
     @staticmethod
     def direct_send_problem(raw: bytes, queues_of: Callable[[str], int]) -> str | None:
-        """Why a message that a client sends directly to rmq_sys_wheel_timer, as Apache allows, could not be delivered from there; or None.
-
-        ``queues_of`` returns the number of writable queues of a topic. A message without time and place is skipped when it is read.
-        """
+        """Why a message that a client sends directly to rmq_sys_wheel_timer, as Apache allows, could not be delivered from there;
+        or None. ``queues_of`` returns the number of writable queues of a topic. A message without time and place is skipped when
+        it is read."""
         topic, queue_id = destination(raw)
         if not topic or props.get_property(raw, props.TIMER_OUT_MS) is None:
             return None

@@ -77,11 +77,9 @@ def with_access_checks(
 
 
 def topic_at(store: MessageStore) -> Callable[[int], str | None]:
-    """The topic of the record at a commit log offset, for ``Place.topic_at``.
-
-    A record counts only if an entry of its queue points to it: bytes inside a message may look like the head of a record, and with a large
-    length it would cover the messages behind it.
-    """
+    """The topic of the record at a commit log offset, for ``Place.topic_at``. A record counts only if an entry of its queue points
+    to it: bytes inside a message may look like the head of a record, and with a large length it would cover the messages behind
+    it."""
 
     def look(physical_offset: int) -> str | None:
         chunk = store.record_at(physical_offset)

@@ -96,10 +96,9 @@ class TopicTable:
         return f"{self._config().broker_cluster_name}_REPLY_TOPIC"
 
     def create_in_send(self, topic: str, default_topic: str, queue_nums: int, now_ms: int) -> TopicConfig | None:
-        """Create a topic for a send to an unknown one, with the settings of ``default_topic``; None if that may not be inherited.
-
-        A retry topic is created anyway, with one queue. Java: createTopicInSendMessageMethod. None also if there are too many topics.
-        """
+        """Create a topic for a send to an unknown one, with the settings of ``default_topic``; None if that may not be inherited. A
+        retry topic is created anyway, with one queue. Java: createTopicInSendMessageMethod. None also if there are too many
+        topics."""
         if len(self.table) >= self._config().max_topics:
             return None
         model = self.table.get(default_topic)
@@ -125,11 +124,9 @@ class TopicTable:
         self.deleted, self._has_deletions_on_disk = deleted, True
 
     def forget_deletions(self, log_begin: int, log_end: int) -> None:
-        """Forget the deletions of topics of which the log has no record any more.
-
-        If the log ends before a topic's deletion, a power cut has cut its tail, or it was removed by hand. New records would then lie
-        before the recorded end although they are not from before the deletion. So no recorded end may be behind the log's end.
-        """
+        """Forget the deletions of topics of which the log has no record any more. If the log ends before a topic's deletion, a
+        power cut has cut its tail, or it was removed by hand. New records would then lie before the recorded end although they
+        are not from before the deletion. So no recorded end may be behind the log's end."""
         ends = {topic: min(end, log_end) for topic, end in self.deleted.items()}
         ends = {topic: end for topic, end in ends.items() if end > log_begin}
         if ends != self.deleted:

@@ -140,14 +140,7 @@ class AccessRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Replace the policies of a user for these resources (mqadmin: updateAcl; 5.x).
-
-        Args:
-            resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
-            actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
-            decision: ``Allow`` or ``Deny``.
-            source_ips: the policy applies only to requests from these addresses; () means any.
-        """
+        """Replace the policies of a user for these resources, as ``create_acl`` takes them (mqadmin: updateAcl; 5.x)."""
         info = _acl(subject, resources, actions, decision, source_ips)
         await self._change(
             requests.accounts.AUTH_UPDATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker

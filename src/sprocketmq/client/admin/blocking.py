@@ -210,12 +210,11 @@ class Admin(BlockingClient):
         return self._run(self._async.topic_stats(topic, broker=broker))
 
     def topic_config(self, topic: str) -> dict[str, bodies.TopicConfig]:
-        """The settings of ``topic`` on each broker that has it, by broker name. Returns a dictionary by broker name."""
+        """The settings of ``topic`` on each broker that has it, by broker name."""
         return self._run(self._async.topic_config(topic))
 
     def topic_configs(self, broker: str) -> dict[str, bodies.TopicConfig]:
-        """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata). Returns a dictionary by
-        topic name."""
+        """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata)."""
         return self._run(self._async.topic_configs(broker))
 
     def order_conf(self, topic: str) -> dict[str, int]:
@@ -294,13 +293,11 @@ class Admin(BlockingClient):
         return self._run(self._async.groups(cluster=cluster))
 
     def group_configs(self, broker: str) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata). Returns a dictionary by
-        group name."""
+        """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata)."""
         return self._run(self._async.group_configs(broker))
 
     def group_config(self, group: str) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig). Returns a dictionary
-        by broker name."""
+        """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig)."""
         return self._run(self._async.group_config(group))
 
     def set_consume_mode(
@@ -326,7 +323,7 @@ class Admin(BlockingClient):
 
     def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
         """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x). ``readable``: the
-        new value; default: nothing is changed. Returns a dictionary by broker name."""
+        new value; default: nothing is changed."""
         return self._run(self._async.group_readable(group, topic, readable))
 
     def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
@@ -379,7 +376,7 @@ class Admin(BlockingClient):
 
     def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
         """The running info of each member, by client id (mqadmin: consumerStatus). ``jstack``: whether to include the stacks of
-        their threads. Returns a dictionary by client id."""
+        their threads."""
         return self._run(self._async.running_infos(group, jstack=jstack))
 
     def producer_connection(self, group: str, topic: str) -> list[bodies.Connection]:
@@ -388,7 +385,7 @@ class Admin(BlockingClient):
         return self._run(self._async.producer_connection(group, topic))
 
     def producers(self, broker: str) -> dict[str, list[bodies.ProducerInfo]]:
-        """All producers that are connected to one broker, by group (mqadmin: producer). Returns a dictionary by producer group."""
+        """All producers that are connected to one broker, by group (mqadmin: producer)."""
         return self._run(self._async.producers(broker))
 
     def topics_of_group(self, group: str) -> list[str]:
@@ -644,8 +641,7 @@ class Admin(BlockingClient):
         return self._run(self._async.brokers(cluster=cluster))
 
     def broker_runtime_info(self, broker: str) -> dict[str, str]:
-        """The runtime info of a broker, names and values as text (mqadmin: brokerStatus). Returns a dictionary with the broker's
-        names."""
+        """The runtime info of a broker, names and values as text (mqadmin: brokerStatus)."""
         return self._run(self._async.broker_runtime_info(broker))
 
     def broker_stats(self, broker: str, stats_name: str, stats_key: str) -> bodies.BrokerStatsData:
@@ -843,14 +839,7 @@ class Admin(BlockingClient):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Replace the policies of a user for these resources (mqadmin: updateAcl; 5.x).
-
-        Args:
-            resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
-            actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
-            decision: ``Allow`` or ``Deny``.
-            source_ips: the policy applies only to requests from these addresses; () means any.
-        """
+        """Replace the policies of a user for these resources, as ``create_acl`` takes them (mqadmin: updateAcl; 5.x)."""
         self._run(
             self._async.update_acl(
                 subject, resources, actions, decision, source_ips=source_ips, cluster=cluster, broker=broker

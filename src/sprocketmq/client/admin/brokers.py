@@ -122,8 +122,7 @@ class BrokerRequests(AdminSession):
         return [replace(one, rivals=tuple(rivals.get(one.broker_name, {}).get(one.broker_id, ()))) for one in found]
 
     async def broker_runtime_info(self, broker: str) -> dict[str, str]:
-        """The runtime info of a broker, names and values as text (mqadmin: brokerStatus). Returns a dictionary with the broker's
-        names."""
+        """The runtime info of a broker, names and values as text (mqadmin: brokerStatus)."""
         return await self._api.broker_runtime_info(await self._one(broker))
 
     async def broker_stats(self, broker: str, stats_name: str, stats_key: str) -> bodies.BrokerStatsData:

@@ -74,7 +74,7 @@ class GroupMemberRequests(AdminSession):
 
     async def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
         """The running info of each member, by client id (mqadmin: consumerStatus). ``jstack``: whether to include the stacks of
-        their threads. Returns a dictionary by client id."""
+        their threads."""
         ids = await self.consumer_ids(group)
         answers = await all_ended(self.running_info(group, client_id, jstack=jstack) for client_id in ids)
         return dict(zip(ids, answers, strict=True))
@@ -102,7 +102,7 @@ class GroupMemberRequests(AdminSession):
         return [found[client_id] for client_id in sorted(found)]
 
     async def producers(self, broker: str) -> dict[str, list[bodies.ProducerInfo]]:
-        """All producers that are connected to one broker, by group (mqadmin: producer). Returns a dictionary by producer group."""
+        """All producers that are connected to one broker, by group (mqadmin: producer)."""
         answer = await self._ask_body(await self._one(broker), requests.consumers.GET_ALL_PRODUCER_INFO)
         return dict(sorted(answer.data.items()))
 

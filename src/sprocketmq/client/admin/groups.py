@@ -107,13 +107,11 @@ class GroupRequests(AdminSession):
         return sorted(found)
 
     async def group_configs(self, broker: str) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata). Returns a dictionary by
-        group name."""
+        """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata)."""
         return await self._groups_at(await self._one(broker))
 
     async def group_config(self, group: str) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig). Returns a dictionary
-        by broker name."""
+        """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig)."""
         check_group(group)
         masters = await self._masters(None, None)
         found = {name: (await self.group_configs(address)).get(group) for name, address in masters.items()}
@@ -150,7 +148,7 @@ class GroupRequests(AdminSession):
 
     async def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
         """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x). ``readable``: the
-        new value; default: nothing is changed. Returns a dictionary by broker name."""
+        new value; default: nothing is changed."""
         header = headers.UpdateGroupForbiddenRequestHeader(group=check_group(group), topic=topic, readable=readable)
         answers: dict[str, bool] = {}
         masters = await self._masters_of(topic)

@@ -253,12 +253,11 @@ class TopicRequests(AdminSession):
         return dict(zip(queues, await all_ended(map(ask, queues)), strict=True))
 
     async def topic_config(self, topic: str) -> dict[str, bodies.TopicConfig]:
-        """The settings of ``topic`` on each broker that has it, by broker name. Returns a dictionary by broker name."""
+        """The settings of ``topic`` on each broker that has it, by broker name."""
         return await self._topic_configs_of(topic, await self._masters_of(topic))
 
     async def topic_configs(self, broker: str) -> dict[str, bodies.TopicConfig]:
-        """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata). Returns a dictionary by
-        topic name."""
+        """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata)."""
         address = await self._one(broker)
 
         async def page(first: int, version: str) -> tuple[dict[str, bodies.TopicConfig], str, int]:

@@ -235,12 +235,8 @@ class PullConsumer(BlockingClient):
         *,
         persist: bool = True,
     ) -> concurrent.futures.Future[dict[MessageQueue, int]]:
-        """Like ``commit``, without waiting.
-
-        ``offsets``: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
-        default: all queues. ``persist``: False: only the periodic task writes the progress to the brokers. Returns a future of what
-        was committed, or of what ``commit`` raises.
-        """
+        """Like ``commit``, without waiting. ``offsets`` (default: all queues) and ``persist`` are those of ``commit``. Returns a future
+        of what was committed, or of what ``commit`` raises."""
         return self._engine.submit(self._async.commit(offsets, persist=persist))
 
     def committed(self, queue: MessageQueue) -> int | None:

@@ -152,14 +152,8 @@ class PushConsumer(BlockingClient):
         same messages are delivered again. With ``context.auto_commit = False``, COMMIT and ROLLBACK apply to all messages since the
         last COMMIT.
 
-        Args:
-            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call.
-                Default: none, for use as a decorator: ``@consumer.orderly_listener`` or
-                ``@consumer.orderly_listener(batch_size=32)``.
-            batch_size: the maximum number of messages of a call, 1 to 1024; default: ``consume_message_batch_max_size``.
-
-        Returns the listener itself; a decorator if only ``batch_size`` is given. Raises ConfigurationError (it is not a function of
-        these two, ``batch_size`` is out of range, or the consumer is running).
+        ``listener`` (default: none, for use as a decorator), ``batch_size`` (default: ``consume_message_batch_max_size``), and what is
+        returned and raised are as for ``concurrent_listener``.
         """
         return self._async._register(listener, batch_size, orderly=True)
 

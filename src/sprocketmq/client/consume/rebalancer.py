@@ -357,11 +357,9 @@ class Rebalancer:
         return True
 
     async def _unlock_when_due(self, drop: Drop, process_queue: ProcessQueue) -> None:
-        """Unlock a queue: at once when the consumer shuts down or nothing is cached, else later (RebalancePushImpl.unlockDelay of 4.x).
-
-        Cached messages mean that the queue was being consumed: work that a listener began may still run, and the next owner begins with
-        the same messages.
-        """
+        """Unlock a queue: at once when the consumer shuts down or nothing is cached, else later (RebalancePushImpl.unlockDelay of
+        4.x). Cached messages mean that the queue was being consumed: work that a listener began may still run, and the next
+        owner begins with the same messages."""
         delay_ms = self._group.settings.unlock_delay_ms
         if drop.reason is DropReason.SHUTDOWN or not process_queue.pending_count or delay_ms == 0:
             await self._unlock(drop.queue)

@@ -82,8 +82,8 @@ class AsyncDeadLetters(AdminSession):
     Raises:
         ConfigurationError: an option or the group's name is invalid.
 
-    Every method takes conditions (``topic``, ``key``, ``tags``; ``since_ms`` and ``until_ms`` in milliseconds since 1970;
-    ``start_offsets``) as ``read`` explains them; default: all letters.
+    Every method that selects letters takes conditions (``topic``, ``key``, ``tags``; ``since_ms`` and ``until_ms`` in milliseconds
+    since 1970; ``start_offsets``) as ``read`` explains them; default: all letters.
 
     Every method raises GroupNotExist (no broker knows the group), ConfigurationError (the dead letter topic exists, but is not readable;
     the message says what to do), and RemoteError, NetworkError or RequestTimeout (a server refused or did not answer).

@@ -45,9 +45,9 @@ class Producer(BlockingClient):
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
 
-    Every method takes the choice of a queue (``queue``, ``selector`` or ``sharding_key``) and a delay (``delay_level``, ``delay_ms`` in
-    milliseconds, or ``deliver_time_ms`` in milliseconds since 1970) as ``send`` explains them; default: none. ``timeout_ms`` is the time
-    limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
+    Every method that sends takes the choice of a queue (``queue``, ``selector`` or ``sharding_key``) and a delay (``delay_level``,
+    ``delay_ms`` in milliseconds, or ``deliver_time_ms`` in milliseconds since 1970) as ``send`` explains them; default: none.
+    ``timeout_ms`` is the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
 
     Every method raises ConfigurationError (the message or an argument is wrong; nothing was sent), TopicNotExist (the topic has no route
     and no broker creates it), RemoteError (the broker refused it, after the retries that are useful), NetworkError or RequestTimeout (no

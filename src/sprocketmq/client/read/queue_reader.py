@@ -380,11 +380,9 @@ class QueueReader:
         return TopicConfig.decode(answer.body).attributes.get("cleanup.policy") == "COMPACTION"
 
     def _learn(self, where: _Range, asked: int, progress: int) -> None:
-        """Adapt the length of segments to what one answer covers: shorter ones waste requests, longer ones need several.
-
-        Segments grow fast until an answer falls short, and slowly from then on, because the rest of a segment that is a little too long
-        costs a request, too. A full answer for such a rest is ignored.
-        """
+        """Adapt the length of segments to what one answer covers: shorter ones waste requests, longer ones need several. Segments
+        grow fast until an answer falls short, and slowly from then on, because the rest of a segment that is a little too long
+        costs a request, too. A full answer for such a rest is ignored."""
         longest = _LONGEST_SEGMENT if self._filtered else min(self._max_messages, _LONGEST_SEGMENT)
         if progress < asked:
             where.span, where.fell_short = max(progress, 1), True

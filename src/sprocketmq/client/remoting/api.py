@@ -352,11 +352,9 @@ class RemotingApi:
         return None if found is None else list(found)
 
     async def check_client_config(self, address: str, body: bodies.CheckClientConfigRequestBody) -> None:
-        """CHECK_CLIENT_CONFIG: does this broker accept the filter expression?
-
-        A proxy says yes to any (ClientManagerActivity.checkClientConfig), and a broker delivers everything to a group whose expression it
-        cannot read (ConsumerFilterManager.build). So behind a proxy the expression is read here, too.
-        """
+        """CHECK_CLIENT_CONFIG: does this broker accept the filter expression? A proxy says yes to any
+        (ClientManagerActivity.checkClientConfig), and a broker delivers everything to a group whose expression it cannot read
+        (ConsumerFilterManager.build). So behind a proxy the expression is read here, too."""
         await self.ask(address, requests.consumers.CHECK_CLIENT_CONFIG, body=body.encode())
         asked = body.subscription_data
         if self.behind_proxy and asked is not None and asked.expression_type == SQL92:

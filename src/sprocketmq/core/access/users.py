@@ -91,10 +91,8 @@ class UserTable:
         needs_key: Callable[[Command], Hashable | None] = no_key,
     ) -> str | None:
         """Why this user may not do all that ``command`` needs from ``host``; None if it may. ``needs`` is called only if it counts.
-
         ``needs_key``: requests with equal keys have equal needs; with None each need is checked. Raises ProtocolError (the needs
-        cannot be determined).
-        """
+        cannot be determined)."""
         user = self._users.get(username)
         if user is None:
             return f"user {shown(username)} does not exist"

@@ -144,8 +144,7 @@ def _are_names(value: object) -> bool:
 
 class BatchStatus(Enum):
     """OPEN: not decided, the batch may be written. DECIDED. SUPERSEDED: a later batch is decided and this one is not, or its decision
-    expired. UNREAD: older parts of the log must be read to find out.
-    """
+    expired. UNREAD: older parts of the log must be read to find out."""
 
     OPEN = "OPEN"
     DECIDED = "DECIDED"
@@ -155,8 +154,7 @@ class BatchStatus(Enum):
 
 class _QueryDecisions:
     """The valid decisions of one query among the records read from ``start`` on, oldest first. After the first that is surely valid, the
-    validity of each later record is known. Adding a record costs the same however many there are.
-    """
+    validity of each later record is known. Adding a record costs the same however many there are."""
 
     def __init__(self, start: int) -> None:
         self._start, self._last, self._last_undecidable = start, -1, -1
@@ -247,8 +245,7 @@ class DecisionLedger:
 
     def summary(self, least: int) -> QuerySummary | None:
         """The summary that a writer should append (law 6); None if not enough was read, or if the last summary is less than ``least``
-        records old.
-        """
+        records old."""
         known = max(
             (summary for summary in self._summaries if summary.read_to >= self.start), key=_read_to, default=None
         )
@@ -346,8 +343,7 @@ class EndAttempts:
 @dataclass(frozen=True, slots=True)
 class RowCountMismatch:
     """The batch is decided with another number of rows. If it was planned again under its old number, rows that only one plan has would be
-    lost or written twice. If not, ``end`` is right.
-    """
+    lost or written twice. If not, ``end`` is right."""
 
     decided: int
     end: EndAttempts

@@ -152,11 +152,9 @@ class TransactionTable:
     # -- what is found in the store at the start -------------------------------------------------------------------------------
 
     def found_op(self, op_offset: int, half_offsets: list[int], half_end: int, *, set_aside: bool = False) -> None:
-        """An op message of the op queue, in its order; those before ``op_progress`` serve to know an END that comes again.
-
-        Marks beyond ``half_end`` belong to halves that a crash took; they mean nothing. ``set_aside``: it is the mark of a half that has
-        a newer copy, so it does not mean that the transaction ended.
-        """
+        """An op message of the op queue, in its order; those before ``op_progress`` serve to know an END that comes again. Marks
+        beyond ``half_end`` belong to halves that a crash took; they mean nothing. ``set_aside``: it is the mark of a half that
+        has a newer copy, so it does not mean that the transaction ended."""
         for offset in half_offsets:
             if self.half_progress <= offset < half_end:
                 if offset not in self._settled and set_aside:

@@ -123,8 +123,7 @@ class Cluster:
     @classmethod
     def at(cls, namesrv_addr: str, retry_timeout_ms: int = 60_000, access: Access = ANONYMOUS) -> Cluster:
         """This process's cluster object for the address, the account and the retry timeout. Objects that differ in the retry timeout alone
-        share connections, routes and members.
-        """
+        share connections, routes and members."""
         connections = cls.shared.get((namesrv_addr, access), lambda _: _Connections(namesrv_addr, access))
         cluster = connections.by_retry_timeout.get(retry_timeout_ms)
         if cluster is None:
@@ -173,8 +172,7 @@ class Cluster:
 
     def masters(self, topics: Iterable[str] = ()) -> set[str]:
         """The names of the brokers whose master is registered. A proxy does not list them; they are those of ``topics``, and of a topic
-        that each broker has, if this account may see it.
-        """
+        that each broker has, if this account may see it."""
 
         async def ask() -> set[str]:
             try:
@@ -231,11 +229,9 @@ class Cluster:
         return await self.broker_address(queue.broker_name, queue.topic)
 
     async def broker_address(self, broker_name: str, topic: str | None = None) -> str:
-        """The address of a broker's master. The route of ``topic`` saves a request if the broker is in it.
-
-        Only masters are used. A slave may lag behind and would give wrong offsets. Raises NetworkError: the name server (or the
-        proxy) does not know the broker, or it has no master.
-        """
+        """The address of a broker's master. The route of ``topic`` saves a request if the broker is in it. Only masters are used. A
+        slave may lag behind and would give wrong offsets. Raises NetworkError: the name server (or the proxy) does not know the
+        broker, or it has no master."""
         known = None if topic is None else await self.route(topic)
         now_s = time.monotonic()
         # Routes of other topics name the broker, too; only those that have not expired count, as the broker may have moved.

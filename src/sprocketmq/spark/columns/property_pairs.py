@@ -170,11 +170,9 @@ def _prints(heads: Any, sizes: Any) -> Any:
 
 
 def _last_and_first(codes: Any, names: int, offsets: Any) -> tuple[Any, Any]:
-    """Of each pair the number of the last one of its row with its name, and whether it is the first of them.
-
-    A table has a cell for each name of each row, of as many rows as keep it in a processor's cache. Each pair writes its number into
-    its cell; one that does not find it there afterwards was not the last.
-    """
+    """Of each pair the number of the last one of its row with its name, and whether it is the first of them. A table has a cell for
+    each name of each row, of as many rows as keep it in a processor's cache. Each pair writes its number into its cell; one that
+    does not find it there afterwards was not the last."""
     most_rows = max(1, _MOST_CELLS // max(1, names))
     valued, is_first = np.empty(len(codes), np.int64), np.empty(len(codes), bool)
     last, first = np.empty((2, most_rows * names), np.int64)

@@ -183,8 +183,7 @@ class BrokerPoller:
 
     def gone(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Reason]:
         """Which of the unseen ``queues`` no longer exist, and why. Empty while their brokers are unreachable, and if this was asked just
-        now.
-        """
+        now."""
         missing = list(queues)
         now_s = self._clock_s()
         if not missing or now_s < self._gone_until_s:

@@ -31,10 +31,8 @@ def committed_offsets(cluster: Cluster, group: str, queues: Sequence[MessageQueu
 
 async def query_committed(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
     """The committed offset of each queue; queues without one are left out. A failed request raises: it must not look like "none".
-
-    For a topic whose first message is still in memory, a 4.x broker answers 0 instead of "none". So if one answers 0, its whole offset
-    table is requested, as a slave does.
-    """
+    For a topic whose first message is still in memory, a 4.x broker answers 0 instead of "none". So if one answers 0, its whole
+    offset table is requested, as a slave does."""
 
     async def one(queue: MessageQueue) -> int | None:
         return await cluster.api.query_consumer_offset(await cluster.address(queue), group, queue, zero_if_young=False)
@@ -120,10 +118,8 @@ class GroupProgress:
 
     def _one_of_each_new_table(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """One queue of each topic and broker where nothing was committed yet; its commit must be over before the others begin.
-
-        Apache's broker makes the table of a group and topic with its first commit. Of two at the same moment each makes one, and the second
-        replaces the first with its offset (ConsumerOffsetManager.commitOffset).
-        """
+        Apache's broker makes the table of a group and topic with its first commit. Of two at the same moment each makes one, and
+        the second replaces the first with its offset (ConsumerOffsetManager.commitOffset)."""
         known = {(queue.topic, queue.broker_name) for queue in self.offsets}
         firsts = {(queue.topic, queue.broker_name): queue for queue in queues}
         return {queue for table, queue in firsts.items() if table not in known}

@@ -115,8 +115,7 @@ class LagReport:
 
 def source_lag(offsets: Iterable[tuple[str | None, str | None, str | None]]) -> SourceLag | None:
     """The lag of a query from the (start, end, latest) offsets of its sources; None if none of them is a rocketmq source with both end and
-    latest.
-    """
+    latest."""
     found: SourceLag | None = None
     for start_text, end_text, latest_text in offsets:
         end, latest = _offset(end_text), _offset(latest_text)

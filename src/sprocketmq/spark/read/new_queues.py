@@ -34,8 +34,7 @@ BrokerFailure = NetworkError | RequestTimeout | RemoteError
 
 def new_queue_start(options: ReadOptions, now_ms: int, seen: Iterable[str]) -> NewQueueStart | None:
     """The rule of a query that begins now, while the brokers ``seen`` are there; None if other queues begin at their smallest offset
-    (``earliest``, JSON).
-    """
+    (``earliest``, JSON)."""
     kind, begun_ms = options.starting.kind, now_ms - _CLOCKS_MS
     if kind in ("latest", "timestamp"):
         ms = options.starting.timestamp_ms if kind == "timestamp" else begun_ms

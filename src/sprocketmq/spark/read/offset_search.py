@@ -53,11 +53,9 @@ def sample_queues(
 def real_min_offsets(
     cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], group: str
 ) -> dict[MessageQueue, QueueBounds]:
-    """``bounds`` with the offset of the first message that really exists. Costs one pull for each queue of a 4.x broker.
-
-    When all messages of a queue were deleted, a 4.x broker reports the old smallest offset, also after new messages came, until it deletes
-    a log file again. Messages are deleted from the beginning, so a binary search finds the first one.
-    """
+    """``bounds`` with the offset of the first message that really exists. Costs one pull for each queue of a 4.x broker. When all
+    messages of a queue were deleted, a 4.x broker reports the old smallest offset, also after new messages came, until it
+    deletes a log file again. Messages are deleted from the beginning, so a binary search finds the first one."""
 
     async def has(queue: MessageQueue, offset: int) -> bool:
         try:
@@ -92,11 +90,9 @@ def offsets_by_time(
 async def search_by_time(
     cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], times_ms: Mapping[MessageQueue, int], group: str
 ) -> dict[MessageQueue, int]:
-    """The first offset stored at or after the time of each queue. Queues without such a message are left out.
-
-    A 4.9 broker answers with the message nearest to the time, which may be older, or any message of the same millisecond. So its answer is
-    only the start of the search; the store times of the messages around it decide.
-    """
+    """The first offset stored at or after the time of each queue. Queues without such a message are left out. A 4.9 broker answers
+    with the message nearest to the time, which may be older, or any message of the same millisecond. So its answer is only the
+    start of the search; the store times of the messages around it decide."""
 
     async def one(queue: MessageQueue, timestamp_ms: int) -> int:
         held = bounds[queue]

@@ -38,8 +38,7 @@ Offsets = Mapping[MessageQueue, int]
 @dataclass(frozen=True)
 class BrokerOffsets:
     """What the brokers answered. ``by_time`` lacks queues without a message at or after the time; ``committed`` lacks queues without a
-    committed offset.
-    """
+    committed offset."""
 
     bounds: Mapping[MessageQueue, QueueBounds]
     by_time: Offsets = field(default_factory=dict)
@@ -63,12 +62,9 @@ def resolve_start(
     fallback: Literal["earliest", "latest", "error"] = "earliest",
     strategy: Literal["error", "latest"] = "error",
 ) -> dict[MessageQueue, int]:
-    """The first offset of every queue that exists now.
-
-    A retry topic starts at the group's committed offset, otherwise at its smallest one, whatever ``bound`` says. Raises
-    ConfigurationError: no message is that young (``strategy`` error), a queue has no committed offset (``fallback`` error), or a
-    queue is named that does not exist.
-    """
+    """The first offset of every queue that exists now. A retry topic starts at the group's committed offset, otherwise at its
+    smallest one, whatever ``bound`` says. Raises ConfigurationError: no message is that young (``strategy`` error), a queue has
+    no committed offset (``fallback`` error), or a queue is named that does not exist."""
     _all_exist(bound, facts)
     start = {}
     for queue, bounds in facts.bounds.items():

@@ -70,10 +70,9 @@ def queue_bounds(
 
 
 def hidden_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
-    """The queues with messages that no reader gets, because their topic has fewer read queues now, at the topics and brokers of ``queues``.
-
-    Up to ten requests for each topic and broker. A broker that does not answer has none, and a proxy does not tell.
-    """
+    """The queues with messages that no reader gets, because their topic has fewer read queues now, at the topics and brokers of
+    ``queues``. Up to ten requests for each topic and broker. A broker that does not answer has none, and a proxy does not
+    tell."""
 
     async def ask(topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
         try:
@@ -191,8 +190,7 @@ async def _held(
     cluster: Cluster, address: str, topic: str, wanted: AbstractSet[MessageQueue]
 ) -> dict[MessageQueue, QueueBounds]:
     """The offsets of the ``wanted`` queues at the master, and whether its smallest offsets are reliable (``real_min_offsets``). A queue of
-    a 4.x broker whose last message was deleted is empty, whatever its smallest offset says.
-    """
+    a 4.x broker whose last message was deleted is empty, whatever its smallest offset says."""
 
     async def one(queue: MessageQueue) -> QueueBounds:
         low, high = await all_ended([cluster.api.min_offset(address, queue), cluster.api.max_offset(address, queue)])

@@ -153,12 +153,10 @@ def read_partition(options: ReadOptions, schema: StructType, partition: InputPar
 
 
 def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[QueueRange]) -> Iterator[pa.RecordBatch]:
-    """The messages of ``ranges`` as batches of exactly the Arrow schema that Spark expects. Runs in a task.
-
-    A retry topic is read without the filter, as by Java consumers: its messages have passed it before. Raises DataLoss: a range is
-    (partly) deleted and ``failOnDataLoss`` is true. NetworkError, RequestTimeout, RemoteError: a broker cannot be read; Spark runs
-    the task again.
-    """
+    """The messages of ``ranges`` as batches of exactly the Arrow schema that Spark expects. Runs in a task. A retry topic is read
+    without the filter, as by Java consumers: its messages have passed it before. Raises DataLoss: a range is (partly) deleted
+    and ``failOnDataLoss`` is true. NetworkError, RequestTimeout, RemoteError: a broker cannot be read; Spark runs the task
+    again."""
     prepare_task_process()
     decoder = BatchDecoder(_arrow_schema(schema), options.tags)
     for expression, kind, part in _by_filter(options, ranges):

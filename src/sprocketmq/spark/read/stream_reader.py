@@ -122,8 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """One of the limits, because Spark accepts no combination; the others are applied from the options. ``ReadAllAvailable`` only if
-        there is no limit, so that a trigger that asks for everything (once) can be recognized.
-        """
+        there is no limit, so that a trigger that asks for everything (once) can be recognized."""
         options = self._options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
@@ -410,8 +409,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _postponed(self, step: BatchPlan) -> bool:
         """With minOffsetsPerTrigger: whether to skip this trigger because too few messages are available. Not longer than maxTriggerDelay,
-        and never for a loss.
-        """
+        and never for a loss."""
         if self._delay is None or self._all_available or self._target is not None or step.losses:
             return False
         return not self._delay.is_due(step.available, int(time.monotonic() * 1000))

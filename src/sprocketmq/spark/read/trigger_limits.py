@@ -111,8 +111,7 @@ class TriggerDelay:
 
     def is_due(self, available: int, now_ms: int) -> bool:
         """Whether the trigger is due now; if so, it counts as the last trigger. Called at each poll, also without messages, as in Kafka's
-        source.
-        """
+        source."""
         due = self._last_ms is None or available >= self._least or now_ms - self._last_ms >= self._max_delay_ms
         if due:
             self.triggered(now_ms)

@@ -241,11 +241,9 @@ def _is_classic(spark: SparkSession) -> bool:
 
 
 def _query_of(spark: SparkSession, checkpoint_location: str | None) -> Any:
-    """The query whose batch this is, as an object of the JVM; None with Spark Connect, and if it is not found.
-
-    On a thread that the user started Spark does not know the query. Then the given checkpoint identifies it, because a checkpoint has one
-    run at a time.
-    """
+    """The query whose batch this is, as an object of the JVM; None with Spark Connect, and if it is not found. On a thread that the
+    user started Spark does not know the query. Then the given checkpoint identifies it, because a checkpoint has one run at a
+    time."""
     if not _is_classic(spark):
         return None
     jvm: Any = spark._jvm

@@ -63,8 +63,7 @@ class DecisionTopic:
 
     async def ledger_of(self, query: str, batch: int, upto: int = 0, *, is_new: bool = False) -> DecisionLedger:
         """The ledger, read to its end (at least to ``upto``) and as far back as ``batch`` needs. For a query that ``is_new`` nothing older
-        is read.
-        """
+        is read."""
         async with self._lock:
             ledger = await self._read_newer(upto)
             await self._warn_once()

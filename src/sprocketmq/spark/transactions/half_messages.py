@@ -59,8 +59,7 @@ class HalfMessage:
 @dataclass(frozen=True, slots=True)
 class HalfPositions:
     """The positions of half messages on one broker: of one queue in the order of rows (``in_order``), or of any queues. ``oldest_ms`` is
-    when the first of them was sent. Compressed to about eight bytes for each.
-    """
+    when the first of them was sent. Compressed to about eight bytes for each."""
 
     topic: str
     broker_name: str

@@ -117,11 +117,9 @@ async def _at(api: RemotingApi, topic: str, name: str) -> LedgerLocation:
 
 
 async def _create(api: RemotingApi, topic: str, masters: Mapping[str, str]) -> dict[str, int]:
-    """Create the ledger, and return the permissions by broker.
-
-    It is created on the first broker by name, so that drivers that do this at the same moment choose the same broker. It is not created if
-    a broker already has the topic and the name server does not know yet (law 1).
-    """
+    """Create the ledger, and return the permissions by broker. It is created on the first broker by name, so that drivers that do
+    this at the same moment choose the same broker. It is not created if a broker already has the topic and the name server does
+    not know yet (law 1)."""
     if not masters:
         raise NetworkError("no broker is registered with the name server now; is one running?")
     having = await all_ended(_has(api, at, topic) for at in masters.values())

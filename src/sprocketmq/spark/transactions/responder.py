@@ -185,8 +185,7 @@ class Responder:
 
     async def half_queue_ends(self) -> dict[MessageQueue, int]:
         """The next offset of the half-message queue at each broker of this member's topics. Half messages left by a process that died are
-        before it.
-        """
+        before it."""
         ends: dict[MessageQueue, int] = {}
         for topic in sorted(self.topics):
             for queue in await self.producer.publish_queues(topic):

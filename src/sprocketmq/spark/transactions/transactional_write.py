@@ -70,8 +70,7 @@ _SUMMARY_EVERY_RECORDS: Final = 1_000
 @dataclass
 class TransactionalTaskResult(WriterCommitMessage):
     """What one task did: which batch it wrote, and the positions of the half messages of its attempt. ``skipped``: the batch was decided
-    before, so none of its ``rows`` was sent.
-    """
+    before, so none of its ``rows`` was sent."""
 
     query: str
     batch: int

@@ -135,8 +135,7 @@ class _DeadLetter:
 
 def _as_text(topic: str) -> str:
     """The name of a topic, which may be invalid, as a property value. An invalid name stays invalid, so that the row is not replayed to
-    another topic.
-    """
+    another topic."""
     return "".join(letter if letter.isprintable() else "?" for letter in topic)[:_TOPIC_CHARACTERS]
 
 

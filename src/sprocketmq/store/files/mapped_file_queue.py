@@ -58,11 +58,9 @@ class MappedFileQueue:
         self.new_files = False  # a file was created since the directory was last synced
 
     def load(self) -> None:
-        """Find the existing files.
-
-        A file that is missing, has another length or is none is in ``faults``; what stands in ``files`` for it reads as zeros.
-        Nothing is changed until ``repair``. Raises StoreCorrupt (no file has the expected length, or the names do not fit it).
-        """
+        """Find the existing files. A file that is missing, has another length or is none is in ``faults``; what stands in ``files``
+        for it reads as zeros. Nothing is changed until ``repair``. Raises StoreCorrupt (no file has the expected length, or the
+        names do not fit it)."""
         if self.directory is None or not os.path.isdir(self.directory):
             return
         size = self.file_size_bytes

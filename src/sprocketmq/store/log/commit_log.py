@@ -204,11 +204,9 @@ class CommitLog:
         known_end: int = 0,
         damages: Damages | None = None,
     ) -> Iterator[RecordView]:
-        """Recovery: the valid records from ``physical_offset`` on, across files. The first place at which none begins becomes the end.
-
-        Before ``sound_until`` all writes were complete. So a damaged record there is not the end: it is skipped if valid records follow.
-        Before ``known_end`` there were records, so zeros are damage, too. ``damages`` gets what was found.
-        """
+        """Recovery: the valid records from ``physical_offset`` on, across files. The first place at which none begins becomes the
+        end. Before ``sound_until`` all writes were complete. So a damaged record there is not the end: it is skipped if valid
+        records follow. Before ``known_end`` there were records, so zeros are damage, too. ``damages`` gets what was found."""
         limit = self.files.files[-1].start + self.file_size_bytes if self.files.files else 0
         at = physical_offset
         while at < limit:
@@ -269,11 +267,9 @@ class CommitLog:
         return file.start + file.size_bytes if blank_size(file.data, physical_offset - file.start) else None
 
     def offset_after_damage(self, physical_offset: int, check_crc: bool, *, over_zeros: bool = False) -> int | None:
-        """The offset of the next valid record after a damaged one at ``physical_offset``; None if the log ends there.
-
-        The head of a record is written last. If it is zero, no record was completed there, and the log ends; unless the log is known to go
-        on (``over_zeros``).
-        """
+        """The offset of the next valid record after a damaged one at ``physical_offset``; None if the log ends there. The head of a
+        record is written last. If it is zero, no record was completed there, and the log ends; unless the log is known to go on
+        (``over_zeros``)."""
         for index, file in enumerate(self.files.files):
             at = physical_offset - file.start
             if at >= file.size_bytes:

@@ -97,10 +97,8 @@ class RecordBatch:
 
 def read_records(data: memoryview, at: int, end: int, file_start: int, max_records: int) -> RecordBatch:
     """The valid records that follow each other from position ``at`` on: at most ``max_records``, and none that ends after ``end``.
-
-    A record is valid if its magic, its lengths and its physical offset (``file_start`` + position) are right; checksums are not checked.
-    The batch ends before the first invalid record, so it is empty if no valid record begins at ``at``.
-    """
+    A record is valid if its magic, its lengths and its physical offset (``file_start`` + position) are right; checksums are not
+    checked. The batch ends before the first invalid record, so it is empty if no valid record begins at ``at``."""
     first = at
     alike = _equal_sizes(data, at, end, max_records)
     starts: Ints = np.empty(0, np.int64)

@@ -192,11 +192,9 @@ class Recovery:
         self._queues.delete_queues(gone)
 
     def _drop_unconfirmed_tails(self) -> None:
-        """Remove the entries after the newest one that its record confirms.
-
-        Entries after the log's end are what a crash leaves. But if the newest confirmed entry is older than the scan, the entry after it
-        may be damaged, and more may follow. Then the log is read from there.
-        """
+        """Remove the entries after the newest one that its record confirms. Entries after the log's end are what a crash leaves.
+        But if the newest confirmed entry is older than the scan, the entry after it may be damaged, and more may follow. Then
+        the log is read from there."""
         begin = self.begin
         totals = self._checkpoint.queue_totals
         known_end = totals[0] if totals is not None else 0
@@ -248,11 +246,9 @@ class Recovery:
         return max(newest, self._log.min_offset)
 
     def _newest_end(self, queue: ConsumeQueue, log_end: int | None = None) -> int:
-        """The end of the record of the last entry. Entries that their record does not confirm are dropped first.
-
-        Apache truncates a queue without zeroing, so stale entries may follow the true end. An entry with a flipped bit is not stale: it is
-        repaired, and those after it stay.
-        """
+        """The end of the record of the last entry. Entries that their record does not confirm are dropped first. Apache truncates a
+        queue without zeroing, so stale entries may follow the true end. An entry with a flipped bit is not stale: it is
+        repaired, and those after it stay."""
         kept = confirmed_end(self._log, queue, log_end)
         while kept < queue.max_offset and self._is_damaged(queue, kept, log_end):
             repair_entry(self._log, queue, kept, self._levels)

@@ -91,11 +91,8 @@ def check_directory(
 
 def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = None) -> QueueLogStore:
     """Open the store in ``path`` for reading: log and queues are loaded, the end of the log is not searched, the index is not
-    loaded.
-
-    File sizes are taken from the files that are there. A broker may have the store open. Raises StoreCorrupt (``path`` is not a
-    store directory, or its files do not fit together at all).
-    """
+    loaded. File sizes are taken from the files that are there. A broker may have the store open. Raises StoreCorrupt (``path``
+    is not a store directory, or its files do not fit together at all)."""
     root = os.path.abspath(os.fspath(path))
     config = config or StoreConfig()
     log_path = config.store_path_commit_log or os.path.join(root, "commitlog")

@@ -111,8 +111,7 @@ class ResetOffsetRequestHeader(ExtHeader):
 
 class GetConsumerStatusRequestHeader(ExtHeader):
     """Header of INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223, administrator to broker) and GET_CONSUMER_STATUS_FROM_CLIENT (221, broker to
-    client): get the progress that a running consumer has in memory.
-    """
+    client): get the progress that a running consumer has in memory."""
 
     topic: str
     group: str
@@ -141,8 +140,7 @@ class CloneGroupOffsetRequestHeader(ExtHeader):
 
 class QueryConsumeQueueRequestHeader(ExtHeader):
     """Header of QUERY_CONSUME_QUEUE (321): get ``count`` entries of a consume queue from ``index`` on, and whether they pass the
-    group's filter.
-    """
+    group's filter."""
 
     topic: str
     queue_id: Int32

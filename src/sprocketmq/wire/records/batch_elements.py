@@ -200,11 +200,9 @@ def _alike(data: bytes) -> BatchElements | None:
 
 
 def _one_by_one(data: bytes) -> BatchElements | None:
-    """The elements; None if one of them is invalid.
-
-    The lengths are read without a sign, so that a negative one ends after the data, as one that is too large. With any wrong length a
-    tail is too short, or the last element does not end where the data end.
-    """
+    """The elements; None if one of them is invalid. The lengths are read without a sign, so that a negative one ends after the
+    data, as one that is too large. With any wrong length a tail is too short, or the last element does not end where the data
+    end."""
     at, end = 0, len(data)
     flags: list[int] = []
     bodies: list[bytes] = []

@@ -163,11 +163,9 @@ def write_ipv4_record(
     reconsume_times: int,
     prepared_transaction_offset: int,
 ) -> None:
-    """Write the record of :func:`encode_record` into ``view`` at ``at``, its first eight bytes last: without them there is no record.
-
-    Only for the common case, which the caller has checked: V1, both hosts IPv4 and no v6 bit in ``sys_flag``, all sizes within their
-    limits. ``size`` is the ``record_size`` of these parts; ``topic_part`` is the length byte and the topic.
-    """
+    """Write the record of :func:`encode_record` into ``view`` at ``at``, its first eight bytes last: without them there is no
+    record. Only for the common case, which the caller has checked: V1, both hosts IPv4 and no v6 bit in ``sys_flag``, all sizes
+    within their limits. ``size`` is the ``record_size`` of these parts; ``topic_part`` is the length byte and the topic."""
     body_bytes = len(body)
     born_ip, born_port = born_host
     store_ip, store_port = store_host
@@ -338,11 +336,8 @@ def _tail(buffer: Buffer, at: int, size: int, magic: int, body_at: int, body_byt
 
 def record_parts(buffer: Buffer, at: int = 0) -> tuple[tuple[Any, ...], memoryview, bytes]:
     """Return head, body and raw properties of the record at ``at``. Takes a third of the time of a RecordView, for callers that
-    copy many.
-
-    The head consists of the fixed fields in their order, each host as address bytes and port. The body is a view into the buffer.
-    Raises ProtocolError (there is no complete record at ``at``).
-    """
+    copy many. The head consists of the fixed fields in their order, each host as address bytes and port. The body is a view into
+    the buffer. Raises ProtocolError (there is no complete record at ``at``)."""
     end = len(buffer) - at
     if at >= 0 and end >= MIN_RECORD_BYTES:
         head = _UNPACK_V4(buffer, at)

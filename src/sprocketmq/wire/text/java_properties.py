@@ -51,10 +51,9 @@ def _unescape(text: str) -> str:
 
 
 def format_properties(settings: Mapping[str, str]) -> str:
-    """One ``key=value`` a line, in the order of ``settings``: what :func:`parse_properties` and java.util.Properties read back as it was.
-
-    Apache writes no escapes (MixAll.properties2String) but reads them, so a value with a line break would come back as two settings.
-    """
+    """One ``key=value`` a line, in the order of ``settings``: what :func:`parse_properties` and java.util.Properties read back as
+    it was. Apache writes no escapes (MixAll.properties2String) but reads them, so a value with a line break would come back as
+    two settings."""
     return "".join(f"{_escaped(key, ' =:')}={_escaped(value)}\n" for key, value in settings.items())
 
 
