@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/glossary.md: each module that it names is there; each term has one line."""
+"""docs/internals/glossary.md: each module that it names is there; each term has one line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/glossary.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs/internals/glossary.md"
 ROW = re.compile(r"^\| ([^|]+?) \| ([^|]+?) \| ([^|]*?) ?\| ([^|]+?) \|$", re.MULTILINE)
 
 

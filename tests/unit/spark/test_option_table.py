@@ -149,8 +149,7 @@ def test_no_page_names_an_option_that_does_not_exist() -> None:
     known = {name.lower() for name in OPTION_OF} | {"checkpointlocation", "path"}
     told = {
         (page.name, name)
-        for page in [*(ROOT / "docs/spark").glob("*.md"), ROOT / "docs/guides/spark.md"]
-        if page.exists()
+        for page in (ROOT / "docs/spark").glob("*.md")
         for name in re.findall(r"\.option\(\s*\"(\w+)\"", page.read_text("utf-8"))
     }
     assert not {(page, name) for page, name in told if name.lower() not in known and not name.startswith("spark")}

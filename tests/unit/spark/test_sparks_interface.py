@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Spark's interface for Python sources asks of one, in so far as it can be held without a Spark: see docs/spark/pitfalls.md."""
+"""What Spark's interface for Python sources asks of one, as far as it shows without a Spark: docs/internals/spark-pitfalls.md."""
 
 from __future__ import annotations
 
