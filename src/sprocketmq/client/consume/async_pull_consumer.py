@@ -9,7 +9,7 @@ Rebalance, pull loops, flow control and offset store are those of a push consume
 handed out and what is done. With auto commit, the messages of one poll count as done when the next poll begins. A crash, an exception that
 leaves the ``with`` block, or a queue that moves to another member before that repeats those messages and loses none.
 
-This file is longer than 500 lines because half of it is docstrings that ``help()`` shows.
+This file is longer than 500 lines because a fifth of it is docstrings that ``help()`` shows.
 """
 
 from __future__ import annotations
