@@ -205,7 +205,6 @@ class BrokerController(Service):
         self.sends_wait = self._sends_wait()
 
     def _make_access(self, root: Path | None) -> None:
-        """Make access control."""
         config = self.config
         place = Place(config.broker_cluster_name, topic_at(self.store))
         self.plain_access: PlainAccessValidator | None = None

@@ -28,8 +28,6 @@ _ROUND_INTERVAL_MS: Final = 10_000  # ClientHousekeepingService, and cleanResour
 
 
 class Housekeeping:
-    """The periodic tasks of one broker."""
-
     def __init__(
         self, broker: BrokerController, clock: Clock, believed_time: BelievedTime, config_store: ConfigStore
     ) -> None:

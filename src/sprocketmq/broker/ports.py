@@ -37,7 +37,6 @@ class Ports:
 
     @property
     def refused_connections(self) -> int:
-        """Number of refused connections."""
         return sum(server.refused_connections for server in (self._server, self._fast_server) if server is not None)
 
     @property

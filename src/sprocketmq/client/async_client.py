@@ -46,8 +46,6 @@ EXIT_TIMEOUT_S: Final = 5.0
 
 
 class Parts(Protocol):
-    """The parts of a running client."""
-
     async def start(self) -> None:
         """Called once. If it fails or is cancelled, ``stop`` is called."""
         ...

@@ -47,8 +47,6 @@ class ParkedPull(Generic[R]):
 
 
 class LongPoll(Generic[R]):
-    """The parked pulls of a broker."""
-
     __slots__ = ("_heap", "_owned", "_owned_bytes", "_sequence", "_size", "queues", "total_bytes")
 
     def __init__(self) -> None:

@@ -122,8 +122,6 @@ class _Item:
 
 
 class ConsumerStatistics:
-    """Statistics of one consumer, per topic."""
-
     __slots__ = ("_due_ms", "_next_ms", "_timed_out", "_topics")
 
     def __init__(self) -> None:

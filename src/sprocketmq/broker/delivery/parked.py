@@ -113,7 +113,6 @@ class ParkedPulls:
         return True
 
     def waiting(self, topic: str, queue_id: int) -> bool:
-        """Whether any pull waits."""
         return (topic, queue_id) in self._room.queues
 
     def arrived(self, topic: str, queue_id: int, tags_code: int) -> None:

@@ -53,8 +53,6 @@ class _HandedOver(msgspec.Struct, rename="camel"):
 
 
 class HandoverDriver:
-    """The handover of one broker."""
-
     def __init__(
         self,
         broker: BrokerController,

@@ -207,7 +207,6 @@ class PlainAccessValidator:
         return data_version(self._contents.get(str(self.default_file), {}))
 
     def versions(self) -> dict[str, DataVersion]:
-        """Version of each file."""
         return {name: data_version(content) for name, content in self._contents.items()}
 
     def _change(self, file: str, content: dict[str, Any]) -> None:

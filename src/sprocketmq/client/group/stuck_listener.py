@@ -88,7 +88,6 @@ async def run_timeout_callback(callback: StuckListenerCallback, stuck: StuckList
 
 
 def thread_stack(thread: threading.Thread) -> str:
-    """The stack of a thread."""
     frame = sys._current_frames().get(thread.ident or 0)
     frames: list[tuple[FrameType, int]] = []
     while frame is not None:

@@ -244,7 +244,6 @@ class MessageWriter:
         return request(outgoing.code, self.header(outgoing, target), outgoing.body)
 
     def header(self, outgoing: OutgoingMessage, target: MessageQueue) -> headers.SendMessageRequestHeaderV2:
-        """The header of the request."""
         text = None
         reconsume_times = 0
         max_reconsume_times: int | None = None

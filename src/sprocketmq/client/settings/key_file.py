@@ -56,7 +56,6 @@ class KeyFile:
         raise TypeError("a KeyFile cannot be pickled, give its path")
 
     def current(self) -> Credentials:
-        """The current keys."""
         try:
             seen = _look(os.stat(self._path))
         except OSError:

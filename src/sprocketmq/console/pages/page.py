@@ -27,8 +27,6 @@ _MOST_FIELDS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ConsoleParts:
-    """The parts of one console."""
-
     settings: ConsoleSettings
     cluster: Cluster
     watcher: Watcher
@@ -73,7 +71,6 @@ def address(path: str, **parameters: object) -> str:
 
 
 def page(request: Request, template: str, *, code: int = 200, **context: Any) -> HTMLResponse:
-    """A page from a template."""
     parts = parts_of(request)
     session: Session = request.state.session
     parts.watcher.page_loaded()

@@ -273,7 +273,6 @@ def _event(name: str, data: str) -> str:
 
 
 async def send(request: Request) -> Response:
-    """Send one message."""
     form = await change_of(request)
     parts = parts_of(request)
     fields = {name: str(form.get(name, "")) for name in ("topic", "body", "tags", "keys", "sharding_key", "properties")}

@@ -30,5 +30,4 @@ class Templates:
         self._environment.globals.update(everywhere, version=__version__)
 
     def response(self, template: str, *, code: int = 200, **context: Any) -> HTMLResponse:
-        """A rendered template as a response."""
         return HTMLResponse(self._environment.get_template(template).render(context), status_code=code)

@@ -59,8 +59,6 @@ def subject_name(subject: str | None) -> str:
 
 
 class UserTable:
-    """All users with their policies."""
-
     def __init__(self) -> None:
         self._users: dict[str, User] = {}
         self._acls: dict[str, Acl] = {}

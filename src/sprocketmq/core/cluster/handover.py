@@ -30,8 +30,6 @@ ROUND_LIMIT_MS = 5_000
 
 
 class HandoverState(enum.Enum):
-    """The state of a handover."""
-
     SERVING = "serving"
     WAITING = "waiting"
     FROZEN = "frozen"

@@ -359,7 +359,6 @@ class NamesrvTable:
         return found
 
     def topics(self) -> list[str]:
-        """All topic names."""
         return list(self._topics)
 
     def topics_of_cluster(self, cluster: str) -> list[str]:

@@ -95,7 +95,6 @@ class Replay:
             yield self.step(line, number)
 
     def step(self, line: Line, number: int = 0) -> Step:
-        """Replay one line."""
         at_ms = line.get("at", 0)
         if "do" in line:
             return self._call(line, number, at_ms)

@@ -26,8 +26,6 @@ Array = Any  # pyarrow has no type information
 
 
 class PropertyColumns(Protocol):
-    """The properties of all messages of a batch."""
-
     def column(self, name: str) -> Array:
         """One property of all messages, null where a message has it not."""
 

@@ -23,8 +23,6 @@ _NEVER: Final = 2**31 - 1
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Options of the sink."""
-
     namesrv_addr: str
     topic: str | None
     group: str

@@ -58,7 +58,6 @@ class ConsumeQueueTable:
         return queue
 
     def ids(self, topic: str) -> Set[int]:
-        """The queue ids of ``topic``."""
         return self._ids.get(topic, frozenset())
 
     def _named(self, topic: str, queue_id: int) -> ConsumeQueue:
