@@ -128,7 +128,7 @@ class StoreConfig:
             ("maxMsgsNumBatch", self.max_msgs_num_batch, 1, 1_024),
             ("mappedFileSizeConsumeQueueExt", self.mapped_file_size_consume_queue_ext, 64, 0x7FFFFFFF),
             # Below 0 each full file has expired, and its messages go.
-            ("fileReservedTime", self.file_reserved_time, 0, 876_000),
+            ("fileReservedTime", self.file_reserved_time, 0, 0x7FFFFFFF),
             ("diskMaxUsedSpaceRatio", self.disk_max_used_space_ratio, 0, 100),
             ("diskSpaceCleanForciblyRatio", self.disk_space_clean_forcibly_ratio, 0, 100),
             ("diskSpaceWarningLevelRatio", self.disk_space_warning_level_ratio, 0, 100),

@@ -91,7 +91,7 @@ def test_no_number_may_be_less_than_its_lowest_value(kind) -> None:
         ("haListenPort", "-2", "-1 (no replication)"),
         ("haTransferBatchSize", "0", "1 to 4194292"),
         ("slaveTimeout", "0", "1 or more"),
-        ("fileReservedTime", "-3", "0 to 876000"),
+        ("fileReservedTime", "-3", "0 to 2147483647"),
         ("diskSpaceWarningLevelRatio", "101", "0 to 100"),
         ("deleteWhen", "04;25", "00 to 23"),
     ],
@@ -103,6 +103,12 @@ def test_a_bad_value_is_one_sentence_with_key_value_and_what_is_allowed(key, val
     assert key in sentence
     assert allowed in sentence
     assert "\n" not in sentence
+
+
+@pytest.mark.parametrize(("key", "value"), [("fileReservedTime", "2147483647"), ("timerRollWindowSlot", "0")])
+def test_what_apache_gives_a_meaning_is_taken(key, value):
+    """Files that are kept for ever, and a roll window of less than 2 slots, which means the longest."""
+    BrokerConfig.from_properties({key: value})
 
 
 def test_overrides_win_over_properties():

@@ -448,12 +448,8 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         DelayLevels.parse(self.message_delay_level)
         self._check("timer_precision_ms", lambda ms: ms in (100, 200, 500, 1000), "100, 200, 500 or 1000 milliseconds")
         self._check("timer_max_delay_sec", lambda seconds: 0 < seconds <= 2**31 - 1, "1 to 2147483647 seconds")
-        for field in (
-            "timer_roll_window_slot",
-            "split_metadata_size",
-            "max_filter_message_size",
-            "default_query_max_num",
-        ):
+        self._check("timer_roll_window_slot", lambda slots: slots >= 0, "0 or more")
+        for field in ("split_metadata_size", "max_filter_message_size", "default_query_max_num"):
             self._check(field, lambda number: number > 0, "1 or more")
         for field in ("filter_data_clean_time_span_ms", "subscription_expired_timeout_ms"):
             self._check(field, lambda ms: ms > 0, "1 or more milliseconds")

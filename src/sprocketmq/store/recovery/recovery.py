@@ -212,8 +212,8 @@ class Recovery:
                     max(end, self._log.min_offset),
                 )
                 begin = min(begin, max(end, self._log.min_offset))
-        # Queues that were counted may have been deleted since.
-        can_compare = all(deleted_at <= known_end for deleted_at in self._deleted_topics.values())
+        # Queues that were counted may have been deleted since, also with no record in between.
+        can_compare = all(deleted_at < known_end for deleted_at in self._deleted_topics.values())
         if totals is not None and can_compare and self._has_lost_entries(totals, (sum(map(bool, ends)), sum(ends))):
             begin = self._log.min_offset
         if begin < self.begin:

@@ -486,6 +486,22 @@ def test_a_recreated_topic_keeps_its_messages_through_a_rebuild(tmp_path: Path) 
     again.close()
 
 
+def test_a_topic_deleted_since_the_checkpoint_is_no_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = open_disk(tmp_path / "s")
+    fill(store, 20)
+    fill(store, 20, "U")
+    store.flush()
+    deleted_at = store.max_physical_offset
+    store.delete_topic("T")
+    path = crash(store, tmp_path / "c")
+    store.close()
+    again = DiskMessageStore(path, SMALL)
+    again.load({"T": deleted_at})
+    assert {topic for topic, _ in again.queues()} == {"U"}
+    assert "whole log" not in caplog.text
+    again.close()
+
+
 @pytest.mark.parametrize("damaged", [1, 2, 3])
 def test_damaged_entries_at_the_end_of_a_recreated_topic_are_rebuilt(tmp_path: Path, damaged: int) -> None:
     """They are durable, so the scan begins behind them: only that they are there tells that it has to begin earlier."""
