@@ -234,8 +234,12 @@ class QueueLogStore:
         assert len(records) == size, "the records do not have the reserved size"
         # Unlike in append, the entries are written first, because making room for one of them can still fail. Readers do not see entries
         # that point behind the end of the log.
-        queue.put_all(units_of(places, sizes, batch.tags_codes))
-        log.write(memoryview(records))
+        log.in_batch = True
+        try:
+            queue.put_all(units_of(places, sizes, batch.tags_codes))
+            log.write(memoryview(records))
+        finally:
+            log.in_batch = False
         log.last_store_timestamp_ms = now_ms
         log.indexed_offset = int(places[-1])
         return BatchAppendResult(at, queue_offset, now_ms, size, places)

@@ -67,7 +67,7 @@ class _Round:
 
     durable_offset: int
     store_timestamp_ms: int
-    queue_totals: tuple[int, int, int]
+    queue_totals: tuple[int, int, int] | None
     queues: list[ConsumeQueue]
 
 
@@ -250,9 +250,10 @@ class Flusher:
         current = self._round
         if current is None:
             indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms
-            totals = self._queues.totals()
-            # The end is read after them: every entry that is counted points before it, but for those of a batch that is being written.
-            queue_totals = self._log.max_offset, *totals
+            queue_totals, totals = self._checkpoint.queue_totals, self._queues.totals()
+            # In this order every entry that is counted points before the end.
+            if not self._log.in_batch:
+                queue_totals = self._log.max_offset, *totals
             dirty = self._queues.dirty()  # also without an append: entries that the start found or rebuilt
             unchanged = (
                 indexed_offset in (-1, self._checkpoint.durable_offset)

@@ -20,13 +20,14 @@ from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_file import MappedFile
+from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.store.recovery import recovery
 from sprocketmq.store.recovery.losses import Stop, stop_of
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.hashing import tags_code
 
-from ..stores import NOW_MS, SMALL, bodies, crash, kill, message, open_disk, problems, records
+from ..stores import NOW_MS, SMALL, batch_of, bodies, crash, kill, message, open_disk, problems, records
 
 ONE_FILE = dataclasses.replace(SMALL, mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
 
@@ -498,6 +499,28 @@ def test_a_topic_deleted_since_the_checkpoint_is_no_loss(tmp_path: Path, caplog:
     again = DiskMessageStore(path, SMALL)
     again.load({"T": deleted_at})
     assert {topic for topic, _ in again.queues()} == {"U"}
+    assert "whole log" not in caplog.text
+    again.close()
+
+
+def test_a_batch_that_is_being_written_is_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The flush thread may save the checkpoint between its queue entries and its records."""
+    store = open_disk(tmp_path / "s")
+    sent = fill(store, 20)
+    write = CommitLog.write
+
+    def flush_and_write(log: CommitLog, record: bytes | memoryview) -> None:
+        store.flush()
+        write(log, record)
+
+    monkeypatch.setattr(CommitLog, "write", flush_and_write)
+    store.append_batch(batch_of([message(body=b"%d" % number) for number in range(3)]), NOW_MS)
+    path = crash(store, tmp_path / "c")
+    store.close()
+    again = reopened(path)
+    assert len(bodies(again)) == len(sent[0::3]) + 3
     assert "whole log" not in caplog.text
     again.close()
 
