@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that run Python in unusual ways: ends of the interpreter, forks, replaced threads, other event loops.
 
-The hosts that need packages which the project does not have are in ``test_more_hosts.py``. docs/hosts.md is the table for users.
+The hosts that need packages which the project does not have are in ``test_more_hosts.py``. docs/guides/hosts.md is the table for users.
 """
 
 from __future__ import annotations
