@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import sprocketmq as rmq
+from sprocketmq.client.remoting.outages import Outages
 from sprocketmq.client.results import ServerOutage
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
@@ -130,3 +131,14 @@ def test_a_server_that_was_never_there_is_not_called_lost(caplog: pytest.LogCapt
     (line,) = lines(caplog)
     assert "group ops: name server 127.0.0.1:1 cannot be reached: " in line
     assert "lost" not in line
+
+
+def test_a_refusal_does_not_hide_another_one(caplog: pytest.LogCaptureFixture) -> None:
+    outages = Outages()
+    for topic, code in [("a", 1), ("b", 16), ("a", 1), ("b", 16)]:
+        error = rmq.RemoteError(code, "no", "h:1")
+        outages.failed("routes", error, "the route of topic %s could not be refreshed: %s", topic, error)
+    assert lines(caplog) == [
+        "WARNING the route of topic a could not be refreshed: code 1 from h:1: no",
+        "WARNING the route of topic b could not be refreshed: code 16 from h:1: no",
+    ]

@@ -306,9 +306,10 @@ class PullLoop:
         if self._logged_ms is None or now_ms - self._logged_ms >= _LOG_INTERVAL_MS:
             self._logged_ms = now_ms
             # A broker refuses the pulls of all its queues alike; a message that cannot be opened is in one queue.
-            where = f"{error.address} {error.code}" if isinstance(error, RemoteError) else f"{self.queue}"
             self._api.outages.failed(
-                f"{self._group.name}: {where}",
+                f"pulls of {self._group.name}"
+                if isinstance(error, RemoteError)
+                else f"{self._group.name}: {self.queue}",
                 error,
                 "group %s: %s cannot be read at offset %d, its messages have waited there for %d s: %s",
                 self._group.name,

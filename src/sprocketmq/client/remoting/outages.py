@@ -21,7 +21,7 @@ import msgspec
 from sprocketmq.client.hooks import run_callback
 from sprocketmq.client.results import ServerOutage
 from sprocketmq.client.settings.options import ClientOptions
-from sprocketmq.errors import NetworkError, RequestTimeout
+from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.process.clock import Clock, SystemClock
 
 log = logging.getLogger("sprocketmq.client")
@@ -96,7 +96,10 @@ class Outages:
     def failed(
         self, cause: str, error: Exception | None, sentence: str, *args: Any, level: int = logging.WARNING
     ) -> None:
-        """Log that something failed that may fail again and again: once a minute for each ``cause``, which is a text of few."""
+        """Log that something failed that may fail again and again: once a minute for each ``cause``, which is a text of few, and for each
+        code with which a server refuses it."""
+        if isinstance(error, RemoteError):
+            cause = f"{cause}: {error.address} {error.code}"
         now_ms = self._clock.steady_ms()
         failure = self._failures.get(cause)
         is_told = isinstance(error, NetworkError | RequestTimeout) and error.address in self._lost
