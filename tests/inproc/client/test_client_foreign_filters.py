@@ -115,6 +115,28 @@ def test_pulls_carry_their_filter_while_another_one_is_in_force_and_the_log_says
     peer.client.close()
 
 
+def test_members_with_two_filters_are_told_of_once_a_minute(
+    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each renewal brings the filter of the other one into force."""
+    rocketmq.create_topic("flights", queues=1)
+    members = [
+        rocketmq.push_consumer("delays", consume_from_where=FIRST, instance_name=name) for name in ("one", "two")
+    ]
+    for consumer, expression in zip(members, ["A", "A || B"], strict=True):
+        consumer.subscribe("flights", expression)
+        consumer.on_message(lambda message: None)
+    members[1].subscribe(
+        "trains"
+    )  # so that each heartbeat changes the group's topics, and the other member is notified
+    with members[0], members[1]:
+        for _ in range(40):
+            rocketmq.advance(1_000)
+    told = [one.getMessage() for one in caplog.records if "another member subscribes" in one.getMessage()]
+    assert told
+    assert len(told) <= 2
+
+
 def test_a_broadcasting_member_gets_all_again_when_one_with_another_filter_has_left(tmp_path: Path) -> None:
     seen: list[str] = []
     with EmbeddedRocketMQ() as rocketmq, rocketmq.producer("ops") as producer:

@@ -108,7 +108,6 @@ class RunningConsumer:
         self.unconfirmed: set[str] = set()  # topics that a broker may filter by another member's subscription
         self._confirming = asyncio.Lock()
         self._tell_no_subscription: set[str] = set()  # brokers that refuse to tell by which subscription they filter
-        self._warned_filters: set[str] = set()  # topics
         clustering = self._settings.clustering
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
         client_id = self.options.client_id(keep_default_name=not clustering)
@@ -470,9 +469,10 @@ class RunningConsumer:
                 return
             if found is None or not same_subscription(found, ours[topic]):
                 unlike[topic] = f"{address} has {'none' if found is None else repr(found.sub_string)}"
-                if found is not None and topic not in self._warned_filters:
-                    self._warned_filters.add(topic)
-                    log.warning(
+                if found is not None:
+                    api.outages.failed(
+                        f"filter of {group} for {topic}",
+                        None,
                         "group %s: another member subscribes to %s by %r, this one by %r; the group loses messages that the "
                         "member which reads their queue does not subscribe to: let all members subscribe alike",
                         group, topic, found.sub_string, ours[topic].sub_string,
@@ -485,7 +485,6 @@ class RunningConsumer:
                 log.debug("group %s: pulls of %s carry their filter: %s", group, topic, unlike[topic])
             elif self.subscriptions.get(topic) is subscription:  # else it changed meanwhile, and is announced again
                 self.unconfirmed.discard(topic)
-                self._warned_filters.discard(topic)
 
     def subscription_changed(self) -> None:
         async def announce_and_rebalance() -> None:
