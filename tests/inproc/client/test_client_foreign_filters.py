@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sprocketmq as rmq
 from inproc.broker.conftest import RawClient
-from sprocketmq.broker.tables.consumers import ConsumerGroup
+from sprocketmq.broker.tables.consumers import ConsumerGroup, ConsumerTable
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription
 from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.net.process.engine import Engine
@@ -135,6 +137,32 @@ def test_members_with_two_filters_are_told_of_once_a_minute(
     told = [one.getMessage() for one in caplog.records if "another member subscribes" in one.getMessage()]
     assert told
     assert len(told) <= 2
+
+
+def test_members_with_other_topics_do_not_send_heartbeats_without_end(
+    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heartbeats: list[str] = []
+    register = ConsumerTable.register
+
+    def counted(table: ConsumerTable, *args: Any, **named: Any) -> bool:
+        heartbeats.append("one")
+        return register(table, *args, **named)
+
+    monkeypatch.setattr(ConsumerTable, "register", counted)
+    rocketmq.create_topic("flights", queues=1)
+    rocketmq.create_topic("trains", queues=1)
+    members = [rocketmq.push_consumer("delays", instance_name=f"m{number}") for number in range(4)]
+    with contextlib.ExitStack() as running:
+        for number, consumer in enumerate(members):
+            consumer.subscribe("flights")
+            if number % 2:
+                consumer.subscribe("trains")
+            consumer.on_message(lambda message: None)
+            running.enter_context(consumer)
+        for _ in range(30):
+            rocketmq.advance(1_000)
+    assert len(heartbeats) < 4 * (20 + 2 * 30)
 
 
 def test_a_broadcasting_member_gets_all_again_when_one_with_another_filter_has_left(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,6 +60,8 @@ statistics_log = logging.getLogger("sprocketmq.client.statistics")
 _FIRST_RENEWAL_MS: Final = 1_000
 _LEAVE_TIMEOUT_S: Final = 10.0
 _TOLD_AFTER_S: Final = 1.0
+_AT_ONCE: Final = 20  # announcements after changes of the members; then one a second
+_PACE_MS: Final = 1_000
 _QUESTIONS_AT_ONCE: Final = 32
 _MINUTE_MS: Final = 60_000
 _LOGGED: Final = ((Window.MINUTE, _MINUTE_MS), (Window.HOUR, 60 * _MINUTE_MS), (Window.DAY, 24 * 60 * _MINUTE_MS))
@@ -107,6 +110,8 @@ class RunningConsumer:
         self._latest_subscriptions: dict[str, bodies.SubscriptionData] = {}  # of each topic, in any heartbeat or pull
         self.unconfirmed: set[str] = set()  # topics that a broker may filter by another member's subscription
         self._confirming = asyncio.Lock()
+        self._announced_ms: deque[int] = deque(maxlen=_AT_ONCE)  # the last announcements after changes of the members
+        self._announces_later = False
         self._tell_no_subscription: set[str] = set()  # brokers that refuse to tell by which subscription they filter
         clustering = self._settings.clustering
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
@@ -389,8 +394,20 @@ class RunningConsumer:
         now_ms = self.member.clock.now_ms()
         for topic, subscription in self.subscriptions.items():
             self.subscriptions[topic] = renewed(subscription, now_ms)
-        if not self.stopping:
-            self._keep_going(self.announce)
+        if not self.stopping and not self._announces_later:
+            # Each heartbeat of members whose topics differ changes the group's, of which the broker notifies all of them again.
+            recent, now_ms = self._announced_ms, self.member.clock.steady_ms()
+            self._announces_later = len(recent) == _AT_ONCE and now_ms - recent[0] < _AT_ONCE * _PACE_MS
+            self._keep_going(self._announce_later if self._announces_later else self._announce_now)
+
+    async def _announce_later(self) -> None:
+        await self.member.clock.sleep(_PACE_MS)
+        self._announces_later = False
+        await self._announce_now()
+
+    async def _announce_now(self) -> None:
+        self._announced_ms.append(self.member.clock.steady_ms())
+        await self.announce()
 
     async def rebalance(self) -> bool:
         if self.stopping:
