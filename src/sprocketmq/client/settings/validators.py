@@ -198,7 +198,7 @@ def check_queue(queue: MessageQueue, name: str = "queue") -> MessageQueue:
 def check_settings(settings: Struct, own: frozenset[str] = frozenset()) -> None:
     """The fields of ``settings`` that are a bool, an int or text have such a value, and a plain one from now on; the settings
     check the ranges themselves. ``own``: fields that the settings check in their own words. Raises ConfigurationError
-    (another type)."""
+    (one has another type)."""
     annotations = type(settings).__annotations__
     for name in settings.__struct_fields__:
         kind = annotations[name].removesuffix(" | None")

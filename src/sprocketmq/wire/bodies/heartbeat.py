@@ -144,10 +144,7 @@ class _NumberedConsumer(Body):
     unit_mode: bool = False
 
     def named(self) -> ConsumerData:
-        """
-        Raises:
-            ProtocolError: a number stands for nothing.
-        """
+        """The same with names instead of numbers. Raises ProtocolError (a number stands for nothing)."""
         fields = msgspec.structs.asdict(self)
         for field, names in _ORDINALS.items():
             number = fields[field]

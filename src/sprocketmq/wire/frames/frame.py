@@ -46,7 +46,7 @@ class FrameDecoder:
 
     def cut(self, data: bytes | bytearray | memoryview) -> tuple[bytes, list[Span]]:
         """Take the bytes that arrived. Return immutable bytes and the spans of the complete frames in them (without their length
-        words). Raises ProtocolError: (FrameTooLarge) the stream is not the remoting protocol; close the connection."""
+        words). Raises ProtocolError (the stream is not the remoting protocol: close the connection), such as FrameTooLarge."""
         rest = self._rest
         if rest:
             if self.pending_bytes + len(data) < self._need:
