@@ -23,18 +23,19 @@ class ConsoleSettings:
     """The settings of a console.
 
     Args:
-            options: options of the clients that query the cluster, such as ``namesrv_addr``.
-            host: address to listen on.
-            port: 0 for any free port.
-            allow_changes: whether messages may be sent and dead letters replayed, groups changed, and groups and topics created.
-            allowed_hosts: further host names that browsers may use for the console, such as that of a reverse proxy.
-            masks: what matches is hidden in bodies, keys and properties.
-            audit_file: each change is written to this file, as a line of JSON; None: changes are only logged.
-            limit_ms: timeout of one request to the cluster.
-            interval_ms: time between two updates of lag.
+        options: options of the clients that query the cluster, such as ``namesrv_addr``.
+        host: address to listen on.
+        port: 0 for any free port.
+        allow_changes: whether messages may be sent and dead letters replayed, groups changed, and groups and topics created.
+        allowed_hosts: further host names that browsers may use for the console, such as that of a reverse proxy.
+        masks: what matches is hidden in bodies, keys and properties.
+        audit_file: each change is written to this file, as a line of JSON; None: changes are only logged.
+        limit_ms: timeout of one request to the cluster.
+        interval_ms: time between two updates of lag.
+        token: what a browser has to show; None: a new one.
 
-        Raises:
-            ConfigurationError: a value is not allowed.
+    Raises:
+        ConfigurationError: a value is not allowed.
     """
 
     options: CommonOptions
