@@ -137,9 +137,10 @@ class StoreConfig:
             if not least <= value <= most:
                 raise ConfigurationError(f"{key} is {value}, {least} to {most} are allowed")
         parts = [part.strip() for part in self.delete_when.split(";")]
-        if wrong := [part for part in parts if part and not (part.isdecimal() and int(part) < 24)]:
+        # Above 23 an hour never comes (UtilAll.isItTimeToDo), which is how files are kept until the disk is full.
+        if wrong := [part for part in parts if part and not part.isdecimal()]:
             raise ConfigurationError(
-                f"deleteWhen has {wrong[0]!r}, hours of the day from 00 to 23 are allowed, separated by ';'"
+                f"deleteWhen has {wrong[0]!r}, hours of the day are allowed, separated by ';', or 99 for never"
             )
 
 

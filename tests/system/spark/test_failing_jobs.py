@@ -52,7 +52,8 @@ def test_a_broker_that_dies_under_a_task_is_waited_for_then_told_and_nothing_is_
         ):
             run_available_now(streaming(spark, mq, **given).load(), numbers, tmp_path / "checkpoint")
         assert "the connection to 127.0.0.1:" in last_words(error.value)
-        assert (numbers.seen, mq.consumer_offset("delays", "flights")) == ([], {})
+        assert numbers.seen == []
+        assert not any(mq.consumer_offset("delays", "flights").values()), "beyond where it began"
         run_available_now(streaming(spark, mq, **given).load(), numbers, tmp_path / "checkpoint")
         assert sorted(numbers.seen) == list(range(600))
 
@@ -92,7 +93,7 @@ def test_a_function_of_the_user_that_raises_stops_the_stream_with_its_words_and_
         assert words in last_words(error.value), f"{broken.__name__}: {error.value}"
         assert not good.seen
         assert not mq.messages("%RETRY%delays")
-    assert mq.consumer_offset("delays", "flights") == {}
+    assert not any(mq.consumer_offset("delays", "flights").values()), "beyond where it began"
     run_with(judge)
     assert sorted(good.seen) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     mq.wait_until(lambda: mq.messages("%RETRY%delays"))

@@ -93,7 +93,7 @@ def test_no_number_may_be_less_than_its_lowest_value(kind) -> None:
         ("slaveTimeout", "0", "1 or more"),
         ("fileReservedTime", "-3", "0 to 2147483647"),
         ("diskSpaceWarningLevelRatio", "101", "0 to 100"),
-        ("deleteWhen", "04;25", "00 to 23"),
+        ("deleteWhen", "04;x", "hours of the day"),
     ],
 )
 def test_a_bad_value_is_one_sentence_with_key_value_and_what_is_allowed(key, value, allowed):
