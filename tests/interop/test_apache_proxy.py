@@ -66,6 +66,7 @@ def test_a_proxy_that_was_killed_starts_anew_at_its_address(servers: SharedServe
         assert proxy.namesrv_addr == address
 
 
+@pytest.mark.nightly
 def test_two_brokers_behind_one_proxy_have_one_address(two_brokers: ApacheProxy) -> None:
     two_brokers.create_topic("spread", 1)
     keys, address = two_brokers.keys, two_brokers.namesrv_addr
@@ -76,6 +77,7 @@ def test_two_brokers_behind_one_proxy_have_one_address(two_brokers: ApacheProxy)
         assert stored.header["extFields"]["offset"] == "1"
 
 
+@pytest.mark.nightly
 def test_a_proxy_of_tls_and_accounts_refuses_plain_connections_and_strangers(two_brokers: ApacheProxy) -> None:
     ask_for_route = partial(ask, two_brokers.namesrv_addr, GET_ROUTEINFO_BY_TOPIC, {"topic": "spread"})
     with pytest.raises(OSError, match="closed|reset"):

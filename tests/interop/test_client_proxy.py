@@ -370,6 +370,7 @@ def test_all_queues_of_two_brokers_are_read_once(two_brokers: ApacheProxy) -> No
     assert {queue.broker_name for queue in stored} == {"broker-a", "broker-b"}
 
 
+@pytest.mark.nightly
 def test_orderly_locks_and_offsets_reach_the_broker_that_is_meant(two_brokers: ApacheProxy) -> None:
     topic, group = _topic(two_brokers, "FIFO"), _name("locks")
     seen: list[rmq.MessageExt] = []

@@ -135,6 +135,7 @@ def test_what_expired_before_a_batch_is_named_or_counted(flow: Flow) -> None:
     assert report.losses == [Loss(queue, 2, 10, "deleted")]
 
 
+@pytest.mark.nightly
 def test_what_expired_while_a_stream_was_away_is_named_or_counted(flow: Flow, reports: list[LagReport]) -> None:
     topic = flow.topic()
     flow.send(topic, range(3), size=LARGE)
@@ -154,6 +155,7 @@ def test_what_expired_while_a_stream_was_away_is_named_or_counted(flow: Flow, re
     assert [report.lost_by_queue for report in reports if report.losses and queue in report.by_queue] == [{queue: 7}]
 
 
+@pytest.mark.nightly
 def test_what_expires_under_a_running_read_is_named_or_counted(flow: Flow) -> None:
     """The batch is journaled, its tasks have not begun. At 4.9 the queue still claims to begin at 0: no answer says "moved" there."""
     topic = flow.topic()

@@ -144,7 +144,7 @@ SCENARIOS = [
     *((version, False, event) for version in (APACHE_4, APACHE_5) for event in EVENTS[1:]),
     (APACHE_55, False, nothing),
 ]
-AT_EACH_LANDING = ((APACHE_5, True, nothing), (APACHE_5, False, half_tail))
+AT_EACH_LANDING = ((APACHE_5, True, nothing),)
 
 
 @pytest.fixture(scope="module")

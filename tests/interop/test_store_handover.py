@@ -55,6 +55,7 @@ def test_apache_goes_on_with_our_store(version: str, tmp_path: Path) -> None:
     pass_on(SprocketServer(tmp_path / "store"), ApacheCluster(version, tmp_path / "store"))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", VERSIONS)
 def test_we_go_on_with_apaches_store(version: str, tmp_path: Path) -> None:
     pass_on(ApacheCluster(version, tmp_path / "store"), SprocketServer(tmp_path / "store"))

@@ -75,6 +75,7 @@ def test_a_zip_of_the_packages_is_all_that_workers_need(flights: EmbeddedRocketM
     assert len(flights.messages("copy")) == 10
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_workers_run_the_python_of_an_environment_that_is_not_activated_if_the_import_comes_before_the_session(
     flights: EmbeddedRocketMQ, tmp_path: Path, when: str
