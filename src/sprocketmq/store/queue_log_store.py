@@ -52,6 +52,7 @@ _TRANSACTION_MASK = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
 _FIXED_BYTES = RECORD.size + PROPERTIES_LENGTH.size  # size of a record without topic, body and properties
 _NEEDS_GENERAL_APPEND = _TRANSACTION_MASK | HOSTS_V6
+_FILLERS_AT_ONCE = 4_096
 _SMALLEST_HASH = -(1 << 31)  # smaller numbers are addresses in the queue's extension
 _iter_units = UNIT.iter_unpack
 _pack_unit = UNIT.pack_into
@@ -357,18 +358,22 @@ class QueueLogStore:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             return []
-        return [
-            Unit(
-                offset + index,
-                physical_offset,
-                size,
-                tags_code if tags_code >= _SMALLEST_HASH else self._true_tags_code(physical_offset, tags_code),
-            )
-            for index, (physical_offset, size, tags_code) in enumerate(
-                _iter_units(self._units(queue, offset, max_units))
-            )
-            if size != FILLER_SIZE
-        ]
+        found: list[Unit] = []
+        count = max_units
+        while not found and (raw := self._units(queue, offset, count)):
+            found = [
+                Unit(
+                    offset + index,
+                    physical_offset,
+                    size,
+                    tags_code if tags_code >= _SMALLEST_HASH else self._true_tags_code(physical_offset, tags_code),
+                )
+                for index, (physical_offset, size, tags_code) in enumerate(_iter_units(raw))
+                if size != FILLER_SIZE
+            ]
+            offset += len(raw) // UNIT_SIZE_BYTES
+            count = max(max_units, _FILLERS_AT_ONCE)
+        return found[:max_units]
 
     def _units(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
         if offset >= queue.written_from:

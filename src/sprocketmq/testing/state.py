@@ -72,7 +72,7 @@ def _delayed(broker: Broker, now_ms: int) -> Iterator[str]:
             continue
         begin, shown = broker.schedule.progress(level), list[str]()
         for unit in store.units(SCHEDULE_TOPIC, queue_id, begin, _SHOWN):
-            found = store.read(SCHEDULE_TOPIC, queue_id, begin + len(shown), 1, 1)
+            found = store.read(SCHEDULE_TOPIC, queue_id, unit.queue_offset, 1, 1)
             for message in decode_records(b"".join(found.chunks)):
                 topic = message.properties.get("REAL_TOPIC", "?")
                 shown.append(f"{message.message_id} for {topic} in {unit.tags_code - now_ms:,} ms")

@@ -17,6 +17,7 @@ from sprocketmq.store import config_files
 from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store.queue.unit import FILLER_SIZE
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
@@ -479,6 +480,18 @@ def test_a_record_that_is_gone_is_passed_over_within_a_step(disk_cluster):
     disk_cluster.clock.advance(1_000)
     assert bodies(client) == [b"0", b"2"]
     disk_cluster.on_loop(damage)  # sound again: the store's laws are checked at the end
+
+
+def test_a_lost_message_at_the_head_of_its_level_holds_up_nothing(cluster, client):
+    client.send("flights", b"lost", delay_level=1)
+    queue = cluster.broker.store.consume_queues.queues[SCHEDULE_TOPIC, 0]
+    entry = queue.unit(0)
+    cluster.on_loop(lambda: queue.put_at(0, 0, FILLER_SIZE, 0))  # what a start leaves of it
+    cluster.clock.advance(1_000)
+    client.send("flights", b"kept", delay_level=1)
+    cluster.clock.advance(1_000)
+    assert bodies(client) == [b"kept"]
+    cluster.on_loop(lambda: queue.put_at(0, *entry))  # sound again: the store's laws are checked at the end
 
 
 # -- send-back's refusals ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store import MemoryMessageStore, MessageStore, ReadStatus, StoreConfig
-from sprocketmq.store.queue.unit import UNIT
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.record import RecordView, decode_records
@@ -57,6 +57,16 @@ def test_records_go_to_the_next_file_behind_a_filler(store: QueueLogStore) -> No
     assert len(store.commit_log.files.files) > 3
     assert len(store.consume_queues.queues["T", 0].files.files) > 3
     assert bodies(store) == [b"%d" % index * 20 for index in range(100)]
+
+
+def test_entries_of_lost_messages_are_passed_over_however_many_they_are() -> None:
+    store = open_memory()
+    for _ in range(10):
+        store.append(message(), NOW_MS)
+    for offset in range(9):
+        store.consume_queues.queues["T", 0].put_at(offset, 0, FILLER_SIZE, 0)
+    assert [unit.queue_offset for unit in store.units("T", 0, 0, 1)] == [9]
+    assert store.units("T", 0, 10, 1) == []
 
 
 @pytest.mark.parametrize("spare_bytes", range(-1, 12))

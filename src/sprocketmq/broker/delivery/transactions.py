@@ -181,7 +181,8 @@ class Transactions:
 
     def _half_in_queue(self, offset: int) -> RecordView | None:
         units = self._store.units(HALF_TOPIC, 0, offset, 1)
-        chunk = self._store.record_at(units[0].physical_offset) if units else None
+        is_there = bool(units) and units[0].queue_offset == offset
+        chunk = self._store.record_at(units[0].physical_offset) if is_there else None
         return None if chunk is None else RecordView(chunk)
 
     def _stored_progress(self, topic: str, end: int) -> int:

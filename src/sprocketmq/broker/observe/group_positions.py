@@ -62,4 +62,8 @@ def has_first_message(broker: BrokerController, topic: str, queue_id: int) -> bo
     if store.min_offset(topic, queue_id) > 0:
         return False
     first = store.units(topic, queue_id, 0, 1)
-    return bool(first) and store.max_physical_offset - first[0].physical_offset <= broker.memory_span_bytes
+    return (
+        bool(first)
+        and not first[0].queue_offset
+        and store.max_physical_offset - first[0].physical_offset <= broker.memory_span_bytes
+    )

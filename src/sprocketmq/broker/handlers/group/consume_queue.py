@@ -54,6 +54,7 @@ def query_consume_queue(
             data = [
                 ConsumeQueueData(physic_offset=unit.physical_offset, physic_size=unit.size, tags_code=unit.tags_code)
                 for unit in store.units(topic, queue_id, share[0], len(share))
+                if unit.queue_offset in share
             ]
             if data:  # a filler, or a topic that was deleted meanwhile, has none
                 rows.append(fastjson.dumps(data)[1:-1])
