@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sprocketmq.broker.replication.durability import DurableAnswers
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.wire.bodies import (
     HandoverStatus,
@@ -338,6 +339,18 @@ def test_a_stop_answers_sends_that_wait_for_a_slave(disk_cluster, new_slave):
     disk_cluster.eventually(lambda: len(disk_cluster.broker.replication) == 1)
     disk_cluster.broker.stop()
     assert waiting.result(10).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+
+@pytest.mark.parametrize("disk_cluster", [{**SYNC, "flush_disk_type": "SYNC_FLUSH"}], indirect=True)
+def test_a_stop_answers_sends_that_wait_for_the_disk_before_a_slave(disk_cluster, new_slave, monkeypatch):
+    monkeypatch.setattr(DurableAnswers, "_flush", lambda waiting: None)  # a slow disk
+    client = disk_cluster.client()
+    new_slave()
+    wait_for_slave(disk_cluster)
+    waiting = begin_send(client)
+    disk_cluster.eventually(lambda: len(disk_cluster.broker._durable) == 1)
+    disk_cluster.broker.stop()
+    assert waiting.result(10).code == ResponseCode.SLAVE_NOT_AVAILABLE
 
 
 # -- handing over ----------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from sprocketmq.broker.replication.registration import Registration, parts_of
 from sprocketmq.errors import NetworkError
 from sprocketmq.net.process.clock import ManualClock
@@ -123,6 +125,44 @@ def test_a_broker_that_no_name_server_knows_tries_soon_again_and_then_once_in_it
         await told.stop()
 
     asyncio.run(asyncio.wait_for(play(), 30))
+
+
+class LostNameServer(NameServer):
+    """Cannot be reached in the first 100 s, answers for 20 s, then refuses."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self._clock, self.tries_ms = clock, list[int]()
+
+    async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
+        self.tries_ms.append(self._clock.now_ms())
+        if self.tries_ms[-1] < 100_000:
+            raise NetworkError(f"nobody listens at {address}")
+        return Command(0 if self.tries_ms[-1] < 130_000 else 16, 0, 1, remark="no")
+
+
+def test_a_lost_name_server_is_one_line_a_minute_for_each_cause(caplog: pytest.LogCaptureFixture) -> None:
+    async def play() -> None:
+        clock = ManualClock(0)
+        pool = LostNameServer(clock)
+        told = registration(pool, "127.0.0.1:1", clock=clock)
+        await told.start()
+        for _ in range(180):
+            await turns()
+            await asyncio.to_thread(clock.advance, 1_000)
+        await turns()
+        await told.stop()
+        assert [at_ms for at_ms in pool.tries_ms if at_ms < 150_000] == [
+            *(0, 1_000, 3_000, 7_000, 15_000, 30_000, 60_000, 90_000, 120_000)
+        ]
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+    assert [record.getMessage() for record in caplog.records] == [
+        "name server 127.0.0.1:1 does not know broker b now: nobody listens at 127.0.0.1:1",
+        "name server 127.0.0.1:1 does not know broker b now: nobody listens at 127.0.0.1:1 (5 more since the last such line)",
+        "name server 127.0.0.1:1 knows broker b now",
+        "name server 127.0.0.1:1 does not know broker b now: code 16 from 127.0.0.1:1: no",
+    ]
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 
 The broker sends the whole topic table at the start, every 30 s as a heartbeat, and after each change of topics. A change during a
 registration is sent after it, so name servers are at most one state behind, and many new topics at once cost two registrations. A name
-server that cannot be reached is logged and tried again next time; the broker continues without it. While none can be reached, the next
-time is soon: a broker that was started before its name server would be unknown for 30 s.
+server that cannot be reached is logged (once a minute for each cause) and tried again next time; the broker continues without it. While
+none can be reached, the next time is soon: a broker that was started before its name server would be unknown for 30 s.
 
 A frame has at most 16 MiB, and a name server is blocked while it reads one. A large table is therefore sent in parts, one after the other
 (``enableSplitRegistration``, ``splitRegistrationSize``, as in 5.x; enabled by default here). Each part has its own data version: name
@@ -22,9 +22,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sprocketmq.broker.service import Periodic
-from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError, remote_error
+from sprocketmq.errors import (
+    ConfigurationError,
+    NetworkError,
+    RemoteError,
+    RequestTimeout,
+    RocketMQError,
+    remote_error,
+)
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import Clock, Timer
+from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import ResponseCode
@@ -73,6 +81,7 @@ class Registration:
         self._periodic: Periodic | None = None
         self._retry: Timer | None = None
         self._retry_ms = _FIRST_RETRY_MS
+        self._failures: dict[str, dict[str, RateLimitedLog]] = {}  # by name server and cause
 
     async def start(self) -> None:
         if not self.name_servers:
@@ -145,9 +154,9 @@ class Registration:
         if is_known:
             self._retry, self._retry_ms = None, _FIRST_RETRY_MS
             self._on_known()
-        else:
+        elif self._retry_ms < self._period_ms:  # else the next round of the period is soon enough
             self._retry = self._clock.call_later(self._retry_ms, self.changed)
-            self._retry_ms = min(2 * self._retry_ms, self._period_ms)
+            self._retry_ms *= 2
 
     async def _register(self, address: str, parts: _Parts) -> bool:
         header = RegisterBrokerRequestHeader(
@@ -174,8 +183,13 @@ class Registration:
             if answer.body:
                 self._on_order_topics(KVTable.decode(answer.body).table)
         except RocketMQError as error:
-            log.warning("name server %s does not know broker %s now: %s", address, self._broker_name, error)
+            cause = str(error.code) if isinstance(error, RemoteError) else type(error).__name__
+            failures = self._failures.setdefault(address, {}).setdefault(cause, RateLimitedLog(log))
+            sentence = "name server %s does not know broker %s now: %s"
+            failures.log(self._clock.steady_ms() / 1000, sentence, address, self._broker_name, error)
             return False
+        if self._failures.pop(address, None) is not None:
+            log.warning("name server %s knows broker %s now", address, self._broker_name)
         return True
 
     async def _unregister(self, address: str, header: UnRegisterBrokerRequestHeader) -> None:

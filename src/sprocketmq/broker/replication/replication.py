@@ -113,7 +113,8 @@ class Replication:
         return await server.start(host, 0)
 
     async def stop(self) -> None:
-        """Close the port and all slaves; sends that still wait are answered that no slave has their record."""
+        """Close the port and all slaves; sends that wait, now or later, are answered that no slave has their record."""
+        server, self._server = self._server, None
         for handle in (self._poll, self._deadline):
             if handle is not None:
                 handle.cancel()
@@ -123,9 +124,8 @@ class Replication:
         self._answer_late(self._waiting.take_all(), ResponseCode.FLUSH_SLAVE_TIMEOUT)
         for connection in list(self._slaves):
             connection.close()
-        if self._server is not None:
-            await self._server.stop()
-            self._server = None
+        if server is not None:
+            await server.stop()
 
     # -- sends that wait ---------------------------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class Replication:
         waiting = _Waiting(connection, answer, _WAITING_BYTES + (0 if answer is None else text_bytes(answer)))
         if self.is_replicated(end):
             self._answer(waiting, None)
-        elif not self.table.available(end, config.ha_max_gap_not_in_sync):
+        elif self._server is None or not self.table.available(end, config.ha_max_gap_not_in_sync):
             self._answer(waiting, ResponseCode.SLAVE_NOT_AVAILABLE)
         else:
             loop = asyncio.get_running_loop()
