@@ -36,7 +36,7 @@ STORE_MUTANTS = [
         "durability",
         "a topic that was made again gets the records of its first life after a kill",
         "src/sprocketmq/store/recovery/recovery.py",
-        "            if record.physical_offset < self._deleted_topics.get(topic, 0):",
+        "            if record.physical_offset < self._deletion_of(topic, record.queue_id):",
         "            if False:",
         "tests/inproc/broker/test_broker_restart.py::test_a_recreated_topic_has_none_of_its_deleted_messages_after_a_kill",
     ),

@@ -299,8 +299,8 @@ class BrokerController(Service):
         now_ms = self.start_ms = self.clock.now_ms()
         self.handover.check_not_handed_over()
         self._config_store.check_tables(accepts_loss=self.config.accept_store_loss)
-        self._config_store.load_deleted_topics()
-        self.store.load(self.topics.deleted)
+        known_topics = self._config_store.load_topics()
+        self.store.load(self.topics.deleted, known_topics)
         self._config_store.load()
         if self.store.has_lost_messages:
             self._config_store.clamp_progress()

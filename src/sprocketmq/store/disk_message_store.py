@@ -18,7 +18,7 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
 from sprocketmq.store.files import mapped_progress
@@ -70,11 +70,11 @@ class DiskMessageStore(QueueLogStore):
     def __repr__(self) -> str:
         return f"DiskMessageStore({self.path!r}, {self.min_physical_offset}..{self.max_physical_offset})"
 
-    def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS) -> None:
+    def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS, known_topics: Collection[str] | None = None) -> None:
         self._make_writable_directory()
         self._lock.acquire()
         try:
-            self._open_files(deleted_topics)
+            self._open_files(deleted_topics, known_topics if self._lock.was_javas else None)
         except BaseException:
             self._flusher = None  # its thread does not run: there is nothing to close
             self._release()
@@ -92,7 +92,7 @@ class DiskMessageStore(QueueLogStore):
         for directory in self._folders[2:]:
             _check_access(directory)
 
-    def _open_files(self, deleted_topics: Mapping[str, int]) -> None:
+    def _open_files(self, deleted_topics: Mapping[str, int], known_topics: Collection[str] | None) -> None:
         checkpoint = self._checkpoint
         try:
             checkpoint.load()
@@ -109,7 +109,14 @@ class DiskMessageStore(QueueLogStore):
             if losses.lost:
                 self._accept(losses)
             self.recovery = Recovery(
-                self.commit_log, self.consume_queues, checkpoint, self.config, self.extension, deleted_topics, losses
+                self.commit_log,
+                self.consume_queues,
+                checkpoint,
+                self.config,
+                self.extension,
+                deleted_topics,
+                losses,
+                known_topics,
             )
             self.recovery.run(stop)
             for at in self.recovery.damages.bodies:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.message_store import NO_TOPICS, StoreConfig
@@ -24,7 +24,7 @@ class MemoryMessageStore(QueueLogStore):
     def __init__(self, config: StoreConfig | None = None) -> None:
         super().__init__(config or _CONFIG, None, None)
 
-    def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS) -> None:
+    def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS, known_topics: Collection[str] | None = None) -> None:
         self.refuse_appends(None)
 
     @property

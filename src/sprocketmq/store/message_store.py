@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import enum
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
@@ -243,12 +243,14 @@ class MessageStore(Protocol):
         """From now on these limits and times of retention count. What the files are made by counts from the next ``load`` on."""
         ...
 
-    def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS) -> None:
+    def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS, known_topics: Collection[str] | None = None) -> None:
         """Open (and, after a crash, repair) the store. Call once, before anything else.
 
         ``deleted_topics``: the end of the log at the deletion of each topic. No queue entries are added for its records before
-        that. Raises StoreLocked (another broker has the directory open), StoreNotWritable (the directory cannot be written),
-        StoreCorrupt (a file has a length or a name that the format does not allow).
+        that. ``known_topics``: those that exist, by which topics that a Java broker has deleted are told from lost queues.
+
+        Raises StoreLocked (another broker has the directory open), StoreNotWritable (the directory cannot be written), StoreCorrupt (a
+        file has a length or a name that the format does not allow).
         """
         ...
 
@@ -287,7 +289,8 @@ class MessageStore(Protocol):
         ...
 
     def units(self, topic: str, queue_id: int, offset: int, max_units: int = 32) -> list[Unit]:
-        """Queue entries from ``offset`` on (none beyond the end); the schedule service reads delivery times from them."""
+        """Queue entries from ``offset`` on; the schedule service reads delivery times from them. Those of lost messages are left out,
+        so the first one may be behind ``offset``. Empty only at the end."""
         ...
 
     def log_data(self, physical_offset: int, max_bytes: int) -> memoryview | None:

@@ -272,6 +272,22 @@ def test_queues_of_a_deleted_topic_that_a_power_cut_brought_back_hold_no_deleted
     assert (cluster.broker.topics.get("flights") is not None) == made_again
 
 
+@pytest.mark.parametrize("code", [RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.DELETE_TOPIC_IN_BROKER])
+def test_queues_without_a_topic_that_were_deleted_stay_deleted(disk_cluster, tmp_path, code):
+    cluster, client = disk_cluster, disk_cluster.client()
+    client.send("flights")
+    client.send("trains")
+    cluster.on_loop(
+        lambda: cluster.broker.store.flush()
+    )  # a start after a kill compares the queues with the checkpoint
+    cluster.on_loop(lambda: cluster.broker.topics.table.pop("flights"))
+    assert client.ask(code, DeleteTopicRequestHeader("flights")).code == 0
+    cluster.copy_as_killed(tmp_path / "killed")
+    cluster.restart_on(tmp_path / "killed")
+    assert {topic for topic, _ in cluster.broker.store.queues()} == {"trains"}
+    assert cluster.broker.topics.get("flights") is None
+
+
 # -- a log that is shorter than what was noted ---------------------------------------------------------------------------------------
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -112,18 +112,21 @@ class ConfigStore:
             log.error("%s; the start continues without it (acceptStoreLoss)", what)
         forget_tables(self._root, missing)
 
-    def load_deleted_topics(self) -> None:
-        """Load the deletions, which the store needs before it is loaded. Raises as :meth:`load`."""
+    def load_topics(self) -> Collection[str] | None:
+        """Load the topics, and which were deleted, before the store is loaded. Returns those of ``topics.json``; None if there is none.
+        Raises as :meth:`load`."""
         deleted = self._deleted_file.load(lambda raw: msgspec.json.decode(raw, type=dict[str, int]))
         if deleted is not None:
             self._topics.load_deletions(deleted)
+        topics = self._topics_file.load(TopicConfigSerializeWrapper.decode, key="topicConfigTable")
+        if topics is None:
+            return None
+        self._topics.load(topics)
+        return self._topics.table
 
     def load(self) -> None:
-        """Read what is there; a missing file leaves its table as it is. Raises StoreCorrupt (a file and its spare copy are both
+        """Read the other tables; a missing file leaves its table as it is. Raises StoreCorrupt (a file and its spare copy are both
         unreadable)."""
-        topics = self._topics_file.load(TopicConfigSerializeWrapper.decode, key="topicConfigTable")
-        if topics is not None:
-            self._topics.load(topics)
         groups = self._groups_file.load(SubscriptionGroupWrapper.decode, key="subscriptionGroupTable")
         if groups is not None:
             self._groups.load(groups)

@@ -183,13 +183,11 @@ class TopicTable:
         if known:
             self._changed(now_ms)
 
-    def delete(self, topic: str, now_ms: int, log_end: int = 0) -> bool:
-        """Delete ``topic``, all of whose messages are before ``log_end`` in the log. Returns whether it existed."""
-        if self.table.pop(topic, None) is None:
-            return False
+    def delete(self, topic: str, now_ms: int, log_end: int = 0) -> None:
+        """Delete ``topic``, which may only have queues; all of its messages are before ``log_end`` in the log."""
+        self.table.pop(topic, None)
         self.deleted[topic], self._has_deletions_on_disk = log_end, True
         self._changed(now_ms)
-        return True
 
     def _add(
         self, topic: str, queue_nums: int, perm: int, now_ms: int, *, order: bool = False, sys_flag: int = 0

@@ -25,6 +25,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Sequence
 
 from sprocketmq.errors import StoreLocked
@@ -32,7 +33,9 @@ from sprocketmq.store.files.mapped_file import not_writable
 
 log = logging.getLogger("sprocketmq.store")
 
-_TEXT = b"ours"
+_TEXT, _JAVAS_TEXT = b"ours", b"lock"
+_HELD = errno.EACCES, errno.EAGAIN, errno.EDEADLK
+_PAUSES_S = 0.01, 0.1
 
 _held: dict[str, LockFile] = {}  # by path
 _held_lock = threading.RLock()  # reentrant: a signal handler that forks may interrupt the thread that holds it
@@ -47,6 +50,7 @@ class LockFile:
         self._path = os.path.realpath(os.path.join(directory, "lock"))
         self._fd: int | None = None
         self.was_ours = False  # no Java broker has held it since ours did; known after ``acquire``
+        self.was_javas = False  # one has
 
     def acquire(self) -> None:
         """Take the lock. Raises StoreLocked (another broker holds it), StoreNotWritable (the lock file cannot be made)."""
@@ -58,15 +62,16 @@ class LockFile:
             except OSError as error:
                 raise not_writable(self._path, error) from error
             try:
-                _lock_first_byte(fd)
+                _lock_soon(fd)
                 if hasattr(os, "pwrite"):
-                    self.was_ours = os.pread(fd, len(_TEXT), 0) == _TEXT
+                    text = os.pread(fd, len(_TEXT), 0)
+                    self.was_ours, self.was_javas = text == _TEXT, text == _JAVAS_TEXT
                     os.pwrite(fd, _TEXT, 0)
                 for folder in self._folders:
                     self._lock_folder(folder)
             except OSError as error:
                 self._close(fd)
-                if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+                if error.errno in _HELD:
                     raise self._locked() from error
                 raise not_writable(self._path, error) from error
             except StoreLocked:
@@ -129,7 +134,8 @@ def was_last_held_by_ours(directory: str) -> bool:
 
 
 def is_held(directory: str) -> bool:
-    """Whether a broker, ours or Apache's, has the store in ``directory`` open now. Only reads."""
+    """Whether a broker, ours or Apache's, has the store in ``directory`` open now. Only reads. The lock is shared for a moment; a Java
+    broker that starts in it takes the store for locked."""
     path = os.path.realpath(os.path.join(directory, "lock"))
     with _held_lock:
         if path in _held:  # closing a descriptor of the file would drop that lock
@@ -141,10 +147,24 @@ def is_held(directory: str) -> bool:
         try:
             _lock_first_byte(fd, shared=True)
         except OSError as error:
-            return error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+            return error.errno in _HELD
         finally:
             os.close(fd)  # and with it the lock
     return False
+
+
+def _lock_soon(fd: int) -> None:
+    """Lock the first byte. ``is_held`` of another process may have it for a moment, so a refusal is tried again."""
+    for pause_s in _PAUSES_S:
+        try:
+            _lock_first_byte(fd)
+        except OSError as error:
+            if error.errno not in _HELD:
+                raise
+            time.sleep(pause_s)
+        else:
+            return
+    _lock_first_byte(fd)
 
 
 def _lock_first_byte(fd: int, *, shared: bool = False) -> None:

@@ -22,7 +22,7 @@ The module has slightly more than 500 lines, because its four steps share the be
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
@@ -74,6 +74,9 @@ class Recovery:
     Records of a topic of ``deleted_topics`` that are before the log's end at its deletion get no entry. Otherwise they would be in the
     queues of a topic that was created again under the same name.
 
+    ``known_topics``: those that exist, after a Java broker, which notes no deletion. Records from before it get no entry in a lost queue of
+    another topic.
+
     After ``run``: ``begin`` (physical offset where the scan began), ``record_count`` scanned, ``entry_count`` added to the queues,
     ``damaged_count`` left without an entry because topic, queue or offset cannot be true, ``damages`` found in the log.
 
@@ -90,7 +93,9 @@ class Recovery:
         extension: ConsumeQueueExtTable,
         deleted_topics: Mapping[str, int],
         losses: Losses | None = None,
+        known_topics: Collection[str] | None = None,
     ) -> None:
+        self._known_topics = known_topics
         self._deleted_topics = deleted_topics
         self._losses = Losses() if losses is None else losses
         self.damages = Damages()
@@ -223,12 +228,23 @@ class Recovery:
                 self._scan()
             assert self._log.max_offset == scanned_to
 
-    @staticmethod
-    def _has_lost_entries(totals: tuple[int, int, int], found: tuple[int, int]) -> bool:
+    def _has_lost_entries(self, totals: tuple[int, int, int], found: tuple[int, int]) -> bool:
         lost = lost_entries(totals, found)
-        if lost is not None:
+        if lost is None:
+            return False
+        if self._known_topics is None:
             _log.error("%s; rebuilding them from the whole log", lost)
-        return lost is not None
+        else:
+            _log.warning("%s; rebuilding those of topics that still exist from the whole log", lost)
+        return True
+
+    def _deletion_of(self, topic: str, queue_id: int) -> int:
+        """Records of the queue before this place get no entry."""
+        deleted_at, known = self._deleted_topics.get(topic, 0), self._known_topics
+        if known is None or topic in known or (topic, queue_id) in self._queues.queues:
+            return deleted_at
+        totals = self._checkpoint.queue_totals
+        return deleted_at if totals is None else max(deleted_at, totals[0])
 
     # -- where to begin --------------------------------------------------------------------------------------------------------
 
@@ -391,8 +407,8 @@ class Recovery:
         indexed = np.flatnonzero((transaction != _PREPARED) & (transaction != _ROLLBACK))
         tags = _tags_codes(batch)
         for key, indexes in _by_queue(batch, indexed):
-            if key is not None and key[0] in self._deleted_topics:
-                indexes = indexes[batch.physical_offset[indexes] >= self._deleted_topics[key[0]]]
+            if key is not None and (deleted_at := self._deletion_of(*key)):
+                indexes = indexes[batch.physical_offset[indexes] >= deleted_at]
                 if not len(indexes):
                     continue
             queue = None if key is None else self._queues.queues.get(key)
@@ -431,7 +447,7 @@ class Recovery:
     def _index(self, record: RecordView, from_first: bool) -> bool:
         try:
             topic = record.topic
-            if record.physical_offset < self._deleted_topics.get(topic, 0):
+            if record.physical_offset < self._deletion_of(topic, record.queue_id):
                 return True
             queue = self._queues.open(topic, record.queue_id)
         except (ProtocolError, ConfigurationError) as error:

@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.lock_file import is_held, was_last_held_by_ours
@@ -27,7 +29,7 @@ from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.recovery.losses import Stop, judge, lost_entries, lost_messages, said, stop_of
 from sprocketmq.store.recovery.recovery import has_queue_entry
-from sprocketmq.store.tools.check_auxiliary_files import check_auxiliary_files
+from sprocketmq.store.tools.check_auxiliary_files import check_auxiliary_files, loaded
 from sprocketmq.store.tools.check_report import Problem, StoreSummary
 
 _UNITS_AT_ONCE = 4_096
@@ -72,7 +74,12 @@ def check_directory(
         for (topic, queue_id), why in losses.queues.items():
             yield Problem(f"{topic}/{queue_id}", f"{why}; the next start builds this queue anew from the log")
         totals = checkpoint.queue_totals
-        if totals is not None and was_ours:
+        deleted = yield from loaded(
+            os.path.join(root, "config", "deletedTopics.json"),
+            lambda raw: msgspec.json.decode(raw, type=dict[str, int]),
+        )
+        # Topics that were counted may have been deleted since, see Recovery.
+        if totals is not None and was_ours and all(end < totals[0] for end in (deleted or {}).values()):
             lost_of_queues = lost_entries(totals, queues.totals_before(totals[0]))
             if lost_of_queues is not None:
                 yield Problem("consumequeue", f"{lost_of_queues}; the next start builds them anew from the log")

@@ -165,7 +165,7 @@ def _check_checkpoint(store: QueueLogStore, root: str, summary: StoreSummary, cr
         )
 
 
-def _loaded(path: str, parse: Callable[[bytes], T]) -> Generator[Problem, None, T | None]:
+def loaded(path: str, parse: Callable[[bytes], T]) -> Generator[Problem, None, T | None]:
     """The content of a configuration file; None if it does not exist, or if it cannot be read, which is reported."""
     try:
         return load_config(path, parse)
@@ -176,7 +176,7 @@ def _loaded(path: str, parse: Callable[[bytes], T]) -> Generator[Problem, None, 
 
 def _check_consumer_offsets(store: QueueLogStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
     path = os.path.join(root, "config", "consumerOffset.json")
-    wrapper = yield from _loaded(path, ConsumerOffsetSerializeWrapper.decode)
+    wrapper = yield from loaded(path, ConsumerOffsetSerializeWrapper.decode)
     for key, offsets in (wrapper.offset_table if wrapper else {}).items():
         topic, _, group = key.partition("@")
         for queue_id, offset in offsets.items():
@@ -190,7 +190,7 @@ def _check_consumer_offsets(store: QueueLogStore, root: str, summary: StoreSumma
 
 def _check_delay_offsets(store: QueueLogStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
     path = os.path.join(root, "config", "delayOffset.json")
-    wrapper = yield from _loaded(path, DelayOffsetSerializeWrapper.decode)
+    wrapper = yield from loaded(path, DelayOffsetSerializeWrapper.decode)
     for level, offset in (wrapper.offset_table if wrapper else {}).items():
         summary.offset_count += 1
         end = store.max_offset(SCHEDULE_TOPIC, level - 1)

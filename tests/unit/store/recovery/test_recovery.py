@@ -503,6 +503,30 @@ def test_a_topic_deleted_since_the_checkpoint_is_no_loss(tmp_path: Path, caplog:
     again.close()
 
 
+@pytest.mark.parametrize("stop", ["clean", "killed"])
+@pytest.mark.parametrize("count", [30, 2_000])  # read one by one, and in batches
+def test_a_topic_that_a_java_broker_has_deleted_is_told_from_a_lost_queue(
+    tmp_path: Path, stop: str, count: int
+) -> None:
+    """It notes no deletion; the topic is only gone from topics.json."""
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    sent = fill(store, count)
+    fill(store, 30, "U")
+    store.flush()
+    path = crash(store, tmp_path / "c")
+    store.close()
+    if stop == "clean":
+        path = tmp_path / "s"
+    shutil.rmtree(path / "consumequeue/U")
+    shutil.rmtree(path / "consumequeue/T/0")
+    (path / "lock").write_bytes(b"lock")  # what a Java broker leaves there
+    again = DiskMessageStore(path, ONE_FILE)
+    again.load(known_topics={"T"})
+    assert {topic for topic, _ in again.queues()} == {"T"}
+    expect(again, sent)
+    again.close()
+
+
 def test_a_batch_that_is_being_written_is_no_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

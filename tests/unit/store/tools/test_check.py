@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from sprocketmq.errors import StoreCorrupt
+from sprocketmq.store.files import lock_file
 from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.store.tools.check import StoreSummary, check_directory
 
@@ -76,6 +78,23 @@ def test_a_running_broker_is_told_from_one_that_was_killed(tmp_path: Path) -> No
     assert "was killed" in note_of_another_process(killed)
 
 
+def test_a_broker_that_starts_while_the_lock_is_looked_at_is_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_disk(tmp_path).close()
+    code = (
+        "from sprocketmq.store.files.lock_file import _lock_first_byte; import sys; file = open(sys.argv[1]); "
+        "_lock_first_byte(file.fileno(), shared=True); print('looks', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"looks\n"
+        monkeypatch.setattr(lock_file, "time", SimpleNamespace(sleep=lambda seconds: other.communicate()))
+        store = open_disk(tmp_path)
+    store.close()
+
+
 def note_of_another_process(path: Path) -> str:
     code = f"from sprocketmq.store.tools.check import check_directory as check; print(next(p for p in check({str(path)!r}) if p.note))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
@@ -88,6 +107,20 @@ def test_a_left_over_abort_file_and_lost_queues_are_noted(tmp_path: Path) -> Non
     notes = [str(problem) for problem in check_directory(tmp_path) if problem.note]
     assert any("abort" in note for note in notes)
     assert any("4 records without a queue" in note for note in notes)
+
+
+def test_a_topic_that_was_deleted_before_a_kill_is_no_problem(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "live")
+    store.append(message("gone"), NOW_MS)
+    store.append(message(), NOW_MS)
+    store.flush()
+    store.delete_topic("gone")
+    killed = crash(store, tmp_path / "killed")
+    store.close()
+    assert "the queues had 2 entries" in found(killed)
+    (killed / "config").mkdir()
+    (killed / "config/deletedTopics.json").write_text(f'{{"gone": {store.max_physical_offset}}}')
+    assert found(killed) == ""
 
 
 def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 
 306 and 329 run one round of the store's retention at any hour; 329 deletes expired log files, 306 the queue files that pointed
 into deleted ones. Apache's 306 also removes a queue whose messages have all expired and starts it at 0 again; here it keeps its offset, so
-that groups keep their place. 316 deletes queues of topics that have no configuration any more.
+that groups keep their place. 316 deletes topics that have queues and no configuration any more.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sprocketmq.broker.handlers.admin.topics import forget_topic
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.frames.command import Command, response
@@ -32,11 +33,11 @@ def delete_expired_commit_log(
     return response(command)
 
 
-def clean_unused_topic(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def clean_unused_topic(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> None:
     for topic in {topic for topic, _ in broker.store.queues()}:
         if broker.topics.get(topic) is None and not broker.topics.is_system(topic):
-            broker.store.delete_topic(topic)
-    return response(command)
+            forget_topic(broker, topic, now_ms)
+    broker.answer_when_saved(connection, command, response(command), offsets=True)
 
 
 HANDLERS = {

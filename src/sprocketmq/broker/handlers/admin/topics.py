@@ -176,6 +176,15 @@ def topic_config(broker: BrokerController, connection: Connection, command: Comm
     return response(command, body=config.encode())
 
 
+def forget_topic(broker: BrokerController, topic: str, now_ms: int) -> None:
+    if broker.topics.get(topic) is not None or broker.store.queue_ids(topic):
+        broker.topics.delete(topic, now_ms, broker.store.max_physical_offset)
+    broker.offsets.forget_topic(topic)
+    broker.counters.forget_topic(topic)
+    broker.store.delete_topic(topic)
+    broker.timers.forget_topic(topic)
+
+
 def delete_topic(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Delete the topic, its queues, its offsets, its statistics, and the retry topics that POP consumers of 5.x created for it alone."""
     topic = command.ext_fields.get("topic", "")
@@ -190,11 +199,7 @@ def delete_topic(broker: BrokerController, connection: Connection, command: Comm
         if broker.topics.get(name) is not None
     ]
     for name in (topic, *of_pop):
-        broker.topics.delete(name, now_ms, broker.store.max_physical_offset)
-        broker.offsets.forget_topic(name)
-        broker.counters.forget_topic(name)
-        broker.store.delete_topic(name)
-        broker.timers.forget_topic(name)
+        forget_topic(broker, name, now_ms)
     _answer_when_registered(broker, connection, command, offsets=True)
     return None
 
