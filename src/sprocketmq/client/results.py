@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -28,6 +28,9 @@ class SendStatus(str, Enum):
     def __str__(self) -> str:
         return self.value
 
+
+NOT_SAFE_YET: Final = frozenset(status.value for status in SendStatus if status is not SendStatus.SEND_OK)
+"""By one of these names Apache refuses a send-back whose copy it has stored (AbstractSendMessageProcessor.consumerSendMsgBack)."""
 
 SEND_STATUS_BY_CODE: dict[int, SendStatus] = {
     ResponseCode.SUCCESS: SendStatus.SEND_OK,

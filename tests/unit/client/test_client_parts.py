@@ -207,6 +207,29 @@ def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(
     assert len(named) == (0 if is_ok else 1)  # in this minute
 
 
+@pytest.mark.parametrize("status", [one for one in SendStatus if one is not SendStatus.SEND_OK])
+def test_a_message_does_not_double_with_each_try_while_a_slave_is_away(status: SendStatus) -> None:
+    copies: list[rmq.Message] = []
+
+    async def ask(address: str, header: Any, timeout_ms: int) -> None:
+        raise RemoteError(1, status.value)  # as brokers answer that have stored the copy
+
+    async def send(copy: rmq.Message, *_: Any) -> Any:
+        copies.append(copy)
+        return SimpleNamespace(status=status)
+
+    api: Any = SimpleNamespace(consumer_send_message_back=ask, outages=Outages())
+    routes: Any = SimpleNamespace(broker_address=lambda name: "127.0.0.1:1")
+    send_back = SendBack(api, routes, "delays", 16, send)
+    message = rmq.MessageExt("flights", b"body", broker_name="broker-a")
+    message.properties["UNIQ_KEY"] = "id-1"
+    assert asyncio.run(send_back(message, 0))
+    assert copies == []
+    message.reconsume_times = 16
+    assert asyncio.run(send_back(message, 0))
+    assert len(copies) == 1, "a dead letter does not come again"
+
+
 def test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up() -> None:
     message = rmq.MessageExt(
         "flights", b"x", tags="UA", keys="k", properties={"year": "2013"}, reconsume_times=2, commit_log_offset=77

@@ -23,8 +23,9 @@ Laws
        then made without its largest properties, and ERROR names them. Java calls the listener every 5 s for ever.
     3. A request without an answer may have been carried out. Then there are two copies, which is better than losing the message.
     4. A reason never prevents a dead letter: it is cut to fit, and left out if the copy with it is not stored with SEND_OK.
-    5. Another copy that is stored, but not yet on the disk or at a slave (FLUSH_DISK_TIMEOUT and the like), counts, and WARNING names it:
-       sent again until a slave is back, it would be there hundreds of times. (A broker refuses a send-back then, so this is the second.)
+    5. Another copy that is stored, but not yet on the disk or at a slave (FLUSH_DISK_TIMEOUT and the like), counts, and WARNING names it,
+       also the broker's own: each further one would come again, too, so while a slave is away a message would be 2, 4, 8. (Java makes
+       another one.) Only a dead letter, which does not come again, is made twice.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from sprocketmq.client.group.group_retry_policy import GroupRetryPolicy
 from sprocketmq.client.logged_messages import logged_message
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.routes import Routes
-from sprocketmq.client.results import SendResult, SendStatus
+from sprocketmq.client.results import NOT_SAFE_YET, SendResult, SendStatus
 from sprocketmq.core.retry.retry_schedule import retry_level, retry_topic
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.wire import headers
@@ -49,6 +50,7 @@ from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 log = logging.getLogger("sprocketmq.client")
 
 SEND_BACK_TIMEOUT_MS = 5_000
+_NOT_SAFE = "the retry copy of %s is stored with %s, and lost if that machine fails now"
 # Set anew by the send, by the broker on storing, or only meaningful while delayed: the copy must not have them.
 _NOT_COPIED = (
     props.DELAY,
@@ -142,13 +144,13 @@ class SendBack:
         """Send ``message`` back; whether a retry copy or dead letter is stored. ``delay_level``: 0 the group's policy or the broker
         chooses, 1..18 this level, -1 the dead-letter topic. ``reason``: kept with a dead letter."""
         is_last = delay_level < 0 or message.reconsume_times >= self._max_reconsume_times
-        stored = await self._send_back(message, delay_level, reason)
+        stored = await self._send_back(message, delay_level, reason, is_last)
         if stored and is_last:
             return self._told(message, reason)
         self.retried[message.topic] += stored
         return stored
 
-    async def _send_back(self, message: MessageExt, delay_level: int, reason: str) -> bool:
+    async def _send_back(self, message: MessageExt, delay_level: int, reason: str, is_last: bool) -> bool:
         if delay_level < 0 and reason and await self._send_with_reason(message, reason):
             return True
         # By name first: the store host is the address the broker knows of itself, which a client cannot always reach.
@@ -159,6 +161,9 @@ class SendBack:
             await self._ask_broker(address, message, delay_level)
             return True
         except (RemoteError, NetworkError, RequestTimeout) as error:
+            if not is_last and isinstance(error, RemoteError) and error.remark in NOT_SAFE_YET:
+                self._failed(_NOT_SAFE, message, error.remark)
+                return True
             self._failed("%s could not be sent back (%s), sending a copy to its retry topic", message, error)
         level = -1 if delay_level < 0 else retry_level(message.reconsume_times, delay_level)
         return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, level), message)
@@ -214,9 +219,7 @@ class SendBack:
         try:
             sent = await self._send_inner(copy, message.sys_flag)
             if sent.status is not SendStatus.SEND_OK:
-                self._failed(
-                    "the retry copy of %s is stored with %s, and lost if that machine fails now", message, sent.status
-                )
+                self._failed(_NOT_SAFE, message, sent.status)
             return True
         except (ConfigurationError, RemoteError) as error:
             self._failed(_NO_COPY, message, error, logging.ERROR)
