@@ -85,6 +85,43 @@ def test_the_lag_of_a_stream_whose_first_batch_is_not_done_counts_from_its_begin
         assert lag(mq) == waiting
 
 
+@pytest.mark.parametrize("when", ["eager", "lagged"])
+@pytest.mark.parametrize("start", ["latest", "earliest"])
+def test_a_stream_leaves_the_progress_of_its_group_alone_until_its_first_batch_is_done(
+    mq: EmbeddedRocketMQ, readers: Readers, start: str, when: str
+) -> None:
+    send(mq, *range(6))
+    queues = [rmq.MessageQueue("flights", "broker-a", number) for number in (0, 1)]
+    with mq.admin() as admin:
+        admin.create_group("delays")
+        admin.set_consumer_offset("delays", queues[0], 2)  # of an earlier query; the other queue was added later
+    given = {"startingoffsets": start, "group": "delays", "commitoffsets": when}
+    first = readers(**given)
+    end = ask(first, first.initialOffset())
+    begin = 3 if start == "latest" else 0
+    first.partitions(first.initialOffset(), end)
+    with mq.admin() as admin:
+        assert [admin.consumer_offset("delays", queue) for queue in queues] == [2, begin]
+        admin.set_consumer_offset("delays", queues[1], 1)
+        again = readers(**given)
+        again.partitions(again.initialOffset(), end)
+        assert [admin.consumer_offset("delays", queue) for queue in queues] == [2, 1]
+        ask(again, end)
+        again.commit(end)
+        assert [admin.consumer_offset("delays", queue) for queue in queues] == [3, 3]
+
+
+def test_a_batch_runs_again_though_the_progress_of_its_group_is_not_told(
+    mq: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    send(mq, 0, 1)
+    first = readers(startingoffsets="earliest", group="delays")
+    journaled = ask(first, first.initialOffset())
+    again = readers(startingoffsets="earliest", group="delays")
+    with mq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.SYSTEM_ERROR, "not now", times=None):
+        assert read(again, again.initialOffset(), journaled) == [0, 1]
+
+
 def test_the_group_of_a_batch_that_runs_again_is_online(mq: EmbeddedRocketMQ, readers: Readers) -> None:
     send(mq, 0, 1)
     first = readers(startingoffsets="earliest", group="delays")

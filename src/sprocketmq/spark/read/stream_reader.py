@@ -9,8 +9,9 @@ called on a normal stop. ``read`` runs in tasks, on another instance.
 Laws
 1. What a batch reads depends on the offset log alone (``offsets``). A query that is killed at any moment, also in its first batch, reads
    the same ranges again after a restart.
-2. ``start`` in ``latestOffset`` is the end of a finished batch. That offset is committed to the brokers, and where the first batch begins,
-   and no other. ``commit(end)`` may never come for the last batch, so with it the lag at the brokers would not reach 0.
+2. ``start`` in ``latestOffset`` is the end of a finished batch. That offset is committed to the brokers, and where the first batch begins
+   if the group has no progress there, and no other. ``commit(end)`` may never come for the last batch, so with it the lag at the brokers
+   would not reach 0.
 3. The progress at the brokers is for people and tools. The checkpoint decides. A failed commit is logged and tried again with the next
    call.
 4. A query that finds nothing waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms). Spark asks the sources
@@ -43,13 +44,13 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
-from sprocketmq.errors import ConfigurationError, NetworkError
+from sprocketmq.errors import ConfigurationError, NetworkError, RocketMQError
 from sprocketmq.spark.cluster.membership import Membership
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.offsets import StreamOffset, batch_ranges
 from sprocketmq.spark.options.read_options import ReadOptions
 from sprocketmq.spark.read.broker_poller import BrokerPoller, is_read, source_topics
-from sprocketmq.spark.read.group_progress import GroupProgress
+from sprocketmq.spark.read.group_progress import GroupProgress, query_committed
 from sprocketmq.spark.read.lag import LatestOffsetReport
 from sprocketmq.spark.read.new_queues import NewQueues, new_queue_start
 from sprocketmq.spark.read.offset_search import real_min_offsets, sample_queues
@@ -80,6 +81,7 @@ _REWIND_PAUSE_S: Final = 0.3
 # The most queues that are sampled for size and age of their unread messages in one trigger.
 _MOST_SAMPLED_QUEUES: Final = 64
 _SAMPLED_MESSAGES: Final = 32
+_BEGIN_PATIENCE_MS: Final = 1_000
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -219,8 +221,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, upto = StreamOffset.from_json(start), StreamOffset.from_json(end)
         self._join_group()  # Spark does not ask for the latest offset before a batch that runs again
         if begin.initial is not None and self._options.commit_offsets != "off":
-            # Until a batch is done, the lag of the group counts from here.
-            self._commit(upto.origin)
+            self._commit_begin(upto.origin)
         ranges, ordered = batch_ranges(begin, upto), upto.ordered
         if (tasks := upto.tasks) is None:  # written by an older version
             tasks, ordered = task_count_for(ranges, self._options), self._options.ordered
@@ -426,6 +427,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _eager_commit(self, position: StreamOffset) -> None:
         if self._options.commit_offsets == "eager":
             self._commit(position.queues)
+
+    def _commit_begin(self, begin: Mapping[MessageQueue, int]) -> None:
+        """Until the first batch is done, the lag of a group without progress counts from its begin. Progress that the group has is kept
+        until then: the batch may fail, and the next query may start there."""
+        cluster, group = self._poller.cluster, self._options.group
+        queues = sorted(queue for queue in begin if is_read(self._options, queue.topic))
+        try:
+            known = cluster.run(lambda: query_committed(cluster, group, queues), _BEGIN_PATIENCE_MS)
+        except RocketMQError as error:
+            log.info("the begin of group %s is not committed, as its progress is not known: %s", group, error)
+            return
+        self._commit({queue: begin[queue] for queue in queues if queue not in known})
 
     def _commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         read = {queue: at for queue, at in offsets.items() if is_read(self._options, queue.topic)}
