@@ -16,6 +16,7 @@ from sprocketmq.spark.read.lag import source_lag
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 HIDDEN = rmq.MessageQueue("flights", "broker-a", 1)
 
@@ -59,6 +60,16 @@ def test_the_lag_of_a_stream_has_what_its_topic_hides(
     end, _ = first_batch(of_group)
     assert ask(of_group, end) == end
     assert _lag(of_group, end)[HIDDEN] == 2
+
+
+def test_a_stream_is_not_delayed_by_a_broker_that_does_not_tell_progress_in_hidden_queues(
+    hiding: EmbeddedRocketMQ, readers: Readers
+) -> None:
+    reader = readers(startingoffsets="earliest", group="spark", commitoffsets="off")
+    first_batch(reader)
+    with hiding.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.NO_PERMISSION, "not yours", times=None):
+        assert reader._poller.bounds() != {}
+    assert reader._poller.is_answered
 
 
 def test_a_queue_that_may_be_read_again_is_not_hidden(hiding: EmbeddedRocketMQ, readers: Readers) -> None:

@@ -24,6 +24,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
@@ -31,7 +32,7 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.spark.cluster.cluster import Cluster, is_system_topic
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.options.read_options import ReadOptions
-from sprocketmq.spark.read.group_progress import committed_offsets
+from sprocketmq.spark.read.group_progress import query_committed
 from sprocketmq.spark.read.queue_bounds import (
     gone_queues,
     hidden_queues,
@@ -152,7 +153,13 @@ class BrokerPoller:
         self._hidden_until_s = now_s + _HIDDEN_AGE_S
         found = hidden_queues(self.cluster, queues)
         if found and self._options.group_given:
-            for queue, at in committed_offsets(self.cluster, self._options.group, sorted(found)).items():
+            asked = sorted(found)
+            try:
+                ask = partial(query_committed, self.cluster, self._options.group, asked)
+                committed = self.cluster.run(ask, _PATIENCE_MS)
+            except RocketMQError:
+                return  # they are not read, so what is read does not wait for them
+            for queue, at in committed.items():
                 found[queue] = QueueBounds(max(found[queue].min, at), found[queue].max)
         known, self.hidden = self.hidden, {queue: held for queue, held in found.items() if held.max > held.min}
         warn_of_hidden({queue: held for queue, held in self.hidden.items() if queue not in known})
