@@ -298,6 +298,39 @@ def test_two_writes_of_one_name_and_version_to_two_topics_are_refused() -> None:
         assert mq.messages("delays") == []
 
 
+def test_a_named_batch_to_several_topics_that_comes_again_with_other_rows_can_pass(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Rows expired, or a table that it is joined with was changed: it is the same write, though not to the same topics."""
+    columns = StructType([*SCHEMA.fields, StructField("topic", StringType())])
+
+    def named(*topics: str, passes: bool = False) -> None:
+        options = {
+            "namesrvaddr": mq.namesrv_addr,
+            "group": GROUP,
+            "delivery": "transactional",
+            "settletimeoutms": "1ms",
+        }
+        decided = {"ondecidedbatch": "pass"} if passes else {}
+        source = RocketMQDataSource({**options, **decided, "txnappid": "loads", "txnversion": "0"})
+        writer = source.writer(columns, overwrite=False)
+        (batch,) = rows(*range(len(topics)))
+        writer.commit([writer.write(iter([batch.append_column("topic", pa.array(topics, pa.string()))]))])
+
+    with rocketmq(**NEVER_ASKED) as mq:
+        mq.create_topic("delays", queues=1)
+        named("flights", "flights", "delays")
+        for topics in (("flights",), (), ("flights", "delays", "trains", "trains")):
+            with pytest.raises(ConfigurationError, match=f"decided with 3 rows, and now it has {len(topics)};"):
+                named(*topics)
+            named(*topics, passes=True)
+            assert f"now it has {len(topics)}: onDecidedBatch=pass" in caplog.text
+        for topics in (("flights",) * 3, ("trains",)):  # other writes
+            with pytest.raises(ConfigurationError, match="give each write of a batch a txnAppId of its own"):
+                named(*topics, passes=True)
+        assert (appeared(mq), len(mq.messages("delays"))) == (once(0, 1), 1)
+
+
 def test_a_ledger_that_is_missing_is_not_made_anew_under_a_running_query() -> None:
     with rocketmq(**NEVER_ASKED) as mq:
         Task.batch = 7

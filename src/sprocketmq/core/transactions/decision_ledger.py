@@ -351,7 +351,8 @@ class RowCountMismatch:
 
 @dataclass(frozen=True, slots=True)
 class OtherTopics:
-    """The batch is decided, by a write of the same name to these topics."""
+    """The batch is decided, by a write of the same name to these topics: none in common, or as many rows. If the plan of one write changed,
+    so did its number of rows (``RowCountMismatch``)."""
 
     decided: frozenset[str]
 
@@ -383,8 +384,10 @@ def commit_step(
     decision = ledger.decision(query, batch)
     if decision is None:
         return batch_status
-    if None not in (topics, decision.topics) and topics != decision.topics:
-        return OtherTopics(decision.topics or frozenset())
+    if topics is not None and decision.topics is not None and topics != decision.topics:
+        is_elsewhere = bool(topics) and bool(decision.topics) and topics.isdisjoint(decision.topics)
+        if is_elsewhere or rows == decision.rows:
+            return OtherTopics(decision.topics)
     end = EndAttempts(attempts & decision.attempts, attempts - decision.attempts)
     if decision.rows is not None and rows is not None and decision.rows != rows:
         return RowCountMismatch(decision.rows, end)
