@@ -7,12 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from embedded_proxy import second_broker_of
 from inproc.spark.as_spark import Readers, ask, first_batch, send
+from sprocketmq.client.remoting import api
 from sprocketmq.core.sql92 import compile_sql92
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, RemoteError
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.records.message import MessageQueue
 
 REFUSED = r"sql92 is 'a >', which broker broker-a refuses: .*; correct the expression, or see that the broker has enablePropertyFilter"
 
@@ -61,6 +65,40 @@ def test_a_broker_that_moved_is_asked_at_its_new_place(mq: EmbeddedRocketMQ) -> 
     wrong = RocketMQDataSource({**given, "sql92": "a >"})
     with pytest.raises(ConfigurationError, match=REFUSED):
         wrong.reader(wrong.schema()).partitions()
+
+
+def test_each_broker_is_asked_because_their_versions_may_differ(mq: EmbeddedRocketMQ) -> None:
+    cluster = Cluster.at(mq.namesrv_addr)
+
+    def pull(address: str, name: str) -> None:
+        queue = MessageQueue("flights", name, 0)
+        given = {"expression": "a = 1", "expression_type": "SQL92"}
+        cluster.engine.run(cluster.api.read_queue(address, "delays", queue, 0, 1, **given))
+
+    pull(mq.broker_addr, "broker-a")
+    with (
+        second_broker_of(mq) as broker_b,  # which has no property filters
+        mq.faults.fail(RequestCode.PULL_MESSAGE, ResponseCode.SYSTEM_ERROR, "asked too late", times=None),
+        pytest.raises(RemoteError, match="does not filter messages by SQL92"),
+    ):
+        pull(broker_b.address, "broker-b")
+
+
+def test_a_process_that_reads_with_ever_new_expressions_does_not_grow(
+    mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "_MOST_SQL92", 3)
+    cluster = Cluster.at(mq.namesrv_addr)
+    queue = MessageQueue("flights", "broker-a", 0)
+    with mq.faults.delay(RequestCode.CHECK_CLIENT_CONFIG, 0, times=None) as asked:
+        for number in (*range(10), 9, 9):
+            cluster.engine.run(
+                cluster.api.read_queue(
+                    mq.broker_addr, "delays", queue, 0, 1, expression=f"a = {number}", expression_type="SQL92"
+                )
+            )
+        assert asked.hits == 10
+    assert len(cluster.api._accepted_sql92) <= 3
 
 
 def test_brokers_without_property_filters_are_named(readers: Readers) -> None:

@@ -44,6 +44,7 @@ _SWITCH_ON: Final = (
     "set enablePropertyFilter=true at the brokers (`sprocketmq broker config set`), or subscribe with tags"
 )
 _TRIED_QUEUES: Final = 8
+_MOST_SQL92: Final = 1_000  # expressions and brokers that are remembered
 _LAST_TRIED: Final = 1_023  # whatever a broker answers
 _LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 
@@ -77,7 +78,7 @@ class RemotingApi:
         self.kinds = ServerKinds(pool, timeout_ms)
         self.behind_proxy = False
         self._pulls_at_once: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._accepted_sql92: set[str] = set()
+        self._accepted_sql92: set[tuple[str, str]] = set()  # by address: brokers of another version may not read it
         self.outages = Outages() if outages is None else outages
         self.reach: Reach | None = None
         """The limits of a client that asks all servers that are registered."""
@@ -198,13 +199,15 @@ class RemotingApi:
     ) -> PullResult:
         """PULL_MESSAGE of a reader that is not a member of ``group``: it commits nothing, may wait for messages, and has its own
         filter. The broker is asked first whether it can read an SQL92 expression: with one that it cannot read it delivers everything."""
-        if expression_type == SQL92 and expression not in self._accepted_sql92:
+        if expression_type == SQL92 and (address, expression) not in self._accepted_sql92:
             filtered = bodies.SubscriptionData(
                 topic=queue.topic, sub_string=expression, expression_type=expression_type
             )
             asked = bodies.CheckClientConfigRequestBody(client_id=group, group=group, subscription_data=filtered)
             await self.check_client_config(address, asked)
-            self._accepted_sql92.add(expression)
+            if len(self._accepted_sql92) >= _MOST_SQL92:
+                self._accepted_sql92.clear()  # brokers are asked again
+            self._accepted_sql92.add((address, expression))
         command = about_queue(
             requests.messages.PULL_MESSAGE,
             queue,
