@@ -18,9 +18,11 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 import sprocketmq as rmq
 from embedded_proxy import embedded_proxy, second_broker_of
 from inproc.spark.as_spark import ask, first_batch, next_batch, read
+from inproc.spark.lazy_rows import Flag, LazyRows
 from sprocketmq.broker import Broker
 from sprocketmq.cli.checkpoint import _offset
 from sprocketmq.cli.frame.target import Target
+from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, TopicNotExist
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.spark.cluster.cluster import Cluster
@@ -28,6 +30,7 @@ from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.read.lag import source_lag
 from sprocketmq.spark.read.queue_bounds import gone_queues, question_count, queue_bounds
 from sprocketmq.spark.read.stream_reader import StreamReader
+from sprocketmq.spark.retry.row_retry import RowRetry, foreach_batch
 from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.transactions.responder import Responder
@@ -186,6 +189,29 @@ def test_brokers_that_an_account_may_not_see_are_those_of_the_topics(
     monkeypatch.setattr(cluster, "route", refuse_others)
     assert cluster.masters() == set()
     assert cluster.masters(["flights"]) == {"broker-a", "broker-b"}
+
+
+def test_an_account_that_sees_its_topics_alone_sends_rows_back(
+    mq: EmbeddedRocketMQ, proxy_addr: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(mq, [1], QUEUES[3])
+    (message,) = stored(mq)
+    route = RemotingApi.route
+
+    async def refuse_others(api: RemotingApi, topic: str) -> Any:
+        if topic != "flights":
+            raise rmq.NoPermission(16, f"no rights on {topic}")
+        return await route(api, topic)
+
+    monkeypatch.setattr(RemotingApi, "route", refuse_others)
+    monkeypatch.setattr(RowRetry, "_is_bad", staticmethod(lambda judged: Flag(lambda row: True)))
+    monkeypatch.setattr(RowRetry, "_columns_to_fetch", staticmethod(lambda bad: bad))
+    place = {"brokerName": "broker-b", "commitLogOffset": message.commit_log_offset, "topic": "flights"}
+    judged: Any = LazyRows([*place, "action"], lambda: [{**place, "action": "dlq"}])
+    retry = foreach_batch(lambda rows, _: rows, write=lambda rows, _: None, group="delays", namesrv_addr=proxy_addr)
+    retry._send_back(judged, retry._bad_rows(judged), 0)
+    monkeypatch.undo()
+    assert [letter.body for letter in stored(mq, "%DLQ%delays")] == [b"1"]
 
 
 def test_a_queue_is_gone_if_its_own_master_says_so(

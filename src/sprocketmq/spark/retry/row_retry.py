@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -229,14 +230,16 @@ class RowRetry:
         _, namesrv_addr, access, _, retry_timeout_ms = self._settings
         bad = FetchedRows(self._columns_to_fetch(judged.where(self._is_bad(judged))))
         try:
-            names = {row.message.broker_name for row in map(self._bad_row, bad) if row is not None}
+            messages = (row.message for row in map(self._bad_row, bad) if row is not None)
+            topics = {message.broker_name: message.topic for message in messages}
         except UnicodeDecodeError as error:
             raise ConfigurationError(
                 f"a text of a bad row is not UTF-8 ({error}); keep the columns of the source as they are, or cast it by make_valid_utf8"
             ) from None
         cluster = Cluster.at(namesrv_addr, retry_timeout_ms, access)
-        for name in sorted(names):
-            cluster.run(lambda name=name: cluster.broker_address(name))  # type: ignore[misc]
+        # By a topic of its rows: behind a proxy an account may see no other.
+        for name, topic in sorted(topics.items()):
+            cluster.run(partial(cluster.broker_address, name, topic or None))
         return bad
 
     def _check_source(self, sources: Sequence[QuerySource], judged: DataFrame, bad: FetchedRows) -> None:
