@@ -356,11 +356,31 @@ def test_copies_that_are_at_no_slave_yet_are_named(caplog: pytest.LogCaptureFixt
     with EmbeddedRocketMQ(clock="system", brokerRole="SYNC_MASTER", messageDelayLevel="1s") as mq:
         row = sent_row(mq)
         hand_back(mq, row, reason="late", delay_level=1)
-        assert f"the copy of {row['messageId']} with its reason is not stored safely" in caplog.text
-        mq.wait_until(lambda: len(mq.messages("%RETRY%delays")) == 2)
+        assert f"the copy of {row['messageId']} is stored with SLAVE_NOT_AVAILABLE" in caplog.text
+        mq.wait_until(lambda: [copy.reconsume_times for copy in mq.messages("%RETRY%delays")] == [1])
         mq.restart_broker()  # which loses the record
+        caplog.clear()
         hand_back(mq, row, delay_level=1)
         assert f"the copy of {row['messageId']} is stored with SLAVE_NOT_AVAILABLE" in caplog.text
+        mq.wait_until(lambda: len(mq.messages("%RETRY%delays")) == 1)
+
+
+def test_a_row_does_not_double_with_each_try_while_a_slave_is_away(
+    mq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Apache stores the copy of a send-back and refuses the request by the name of the PutMessageStatus."""
+    row = sent_row(mq)
+    for status in ("SLAVE_NOT_AVAILABLE", "FLUSH_SLAVE_TIMEOUT", "FLUSH_DISK_TIMEOUT"):
+        with mq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, status):
+            hand_back(mq, row, copied=False)
+        assert f"the copy of {row['messageId']} is stored with {status}, and lost if that machine" in caplog.text
+    assert mq.messages("SCHEDULE_TOPIC_XXXX") == []
+
+
+def test_a_dead_letter_with_its_reason_that_is_at_no_slave_is_made_once_more() -> None:
+    with EmbeddedRocketMQ(clock="system", brokerRole="SYNC_MASTER") as mq:
+        hand_back(mq, sent_row(mq), reason="late", action="dlq")
+        assert sorted("RETRY_REASON" in letter.properties for letter in mq.messages("%DLQ%delays")) == [False, True]
 
 
 def test_the_log_names_dead_letters_and_counts_what_comes_again(

@@ -6,8 +6,8 @@
                                                                    |                     | refused: the stored record is gone
                                                                    |                     v
                                                                    `-- reason ------> a copy made here, of the row's own body and properties
-                                                                       | refused, or not on the disk or at a slave yet: the broker, without
-                                                                       |     the reason
+                                                                       | refused, or a dead letter that is not on the disk or at a slave
+                                                                       |     yet: the broker, without the reason
                                                                        `--> %RETRY%group, or %DLQ%group at the last try
 
 A copy by the broker is cheap: 100 bytes name the record. But it cannot carry anything new. So a row with a ``reason`` is sent as a whole,
@@ -17,8 +17,8 @@ Laws
 1. A message is sent back once for a batch, however many of its rows are bad (an exploded body): the first row decides.
 2. A copy made here is what the broker would have made, except for the reason: id, origin topic, number of tries, delay (``retry_copies``).
 3. Rows that can be sent back in neither way are returned, never dropped.
-4. A second copy that is stored but not on the disk or at a slave yet (FLUSH_DISK_TIMEOUT and the like) counts, and WARNING names it, as in
-   ``client.group.send_back``. Sent again until a slave is back, it would be there hundreds of times.
+4. A copy that is stored but not on the disk or at a slave yet (FLUSH_DISK_TIMEOUT and the like) counts, and WARNING names it. Each further
+   one would come again, too: while a slave is away, a row would be 2, 4, 8. Only a dead letter, which does not come again, is made twice.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.client.results import SendStatus
 from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, retry_level
 from sprocketmq.errors import RemoteError, RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.spark.retry.bad_rows import BadRow, Place
-from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
+from sprocketmq.spark.retry.send_back import SendBackRequest, send_back, warn_unsafe
 
 if TYPE_CHECKING:
     from sprocketmq.spark.retry.retry_copies import UnsafeCopy
@@ -111,6 +112,9 @@ class BadRowSender:
     def _chunk(self, rows: list[BadRow]) -> list[tuple[BadRow, RemoteError]]:
         asked = {row.message: row for row in rows if not row.reason}
         for row, problem in self._send_copies(row for row in rows if row.reason):
+            if isinstance(problem, SendStatus) and row.message.delay_level >= 0:
+                warn_unsafe(self.group, row.message, problem.name)
+                continue
             log.warning(
                 "group %s: the copy of %s with its reason is not stored safely, so the broker makes it without: %s",
                 *(self.group, row.message.message_id, problem),
@@ -140,10 +144,7 @@ class BadRowSender:
         for row, problem in self._send_copies(rows):
             if isinstance(problem, Exception):
                 raise problem
-            log.warning(
-                "group %s: the copy of %s is stored with %s, and lost if that machine fails now",
-                *(self.group, row.message.message_id, problem),
-            )
+            warn_unsafe(self.group, row.message, problem.name)
 
     def _send_copies(self, rows: Iterable[BadRow]) -> list[UnsafeCopy]:
         from sprocketmq.spark.retry.retry_copies import send_copies

@@ -7,11 +7,13 @@ rows are sent back, and what happens to those that a broker refuses. Users call 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Final
 
+from sprocketmq.client.results import SendStatus
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.errors import RemoteError
@@ -20,7 +22,12 @@ from sprocketmq.spark.cluster.cluster import Cluster, is_transient
 from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.wire import headers
 
+log = logging.getLogger("sprocketmq.spark")
+
 _CHUNK: Final = 4096
+# Apache answers a send-back with SYSTEM_ERROR and the PutMessageStatus, unless that is PUT_OK
+# (AbstractSendMessageProcessor.consumerSendMsgBack), and has stored the copy with these.
+_STORED: Final = frozenset(status.name for status in SendStatus if status is not SendStatus.SEND_OK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,7 @@ async def _refusal(cluster: Cluster, group: str, message: SendBackRequest, max_r
     )
 
     async def ask() -> None:
-        address = await cluster.broker_address(message.broker_name)
+        address = await cluster.broker_address(message.broker_name, message.topic or None)
         await cluster.api.consumer_send_message_back(address, header)
 
     try:
@@ -95,5 +102,17 @@ async def _refusal(cluster: Cluster, group: str, message: SendBackRequest, max_r
     except RemoteError as error:
         if is_transient(error):
             raise
+        if error.remark in _STORED:
+            warn_unsafe(group, message, error.remark)
+            return None
         return error
     return None
+
+
+def warn_unsafe(group: str, message: SendBackRequest, status: str) -> None:
+    """Name a copy that is stored and not on the disk or at a slave yet. It counts: another one would come again as well, so with each try
+    until a slave is back there would be twice as many."""
+    log.warning(
+        "group %s: the copy of %s is stored with %s, and lost if that machine fails now",
+        *(group, message.message_id, status),
+    )
