@@ -167,11 +167,12 @@ def test_of_rows_of_two_queries_whose_checkpoints_are_copies_one_is_dropped(
 
 def test_two_writes_of_one_name_are_told_apart_by_their_topics(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     rows = spark.range(0, 10, 1, 1).selectExpr("cast(id AS string) AS body")
-    for _ in range(2):
-        for topic in ("copy", "archive"):
-            write(rows, mq, topic=topic, delivery="idempotent", txnAppId="loads", txnVersion=7)
+    for name in ("loads", "0c7a6cb2-2f0b-4f0e-9a55-6c1b5f0f2a11"):  # a UUID, as a stream has
+        for _ in range(2):
+            for topic in ("copy", "archive"):
+                write(rows, mq, topic=topic, delivery="idempotent", txnAppId=name, txnVersion=7)
     both = each_write_once(reading(spark, mq, topic="copy,archive"))
-    assert {row.topic: row["count"] for row in both.groupBy("topic").count().collect()} == {"copy": 10, "archive": 10}
+    assert {row.topic: row["count"] for row in both.groupBy("topic").count().collect()} == {"copy": 20, "archive": 20}
 
 
 def test_two_writes_of_one_batch_are_told_apart_by_their_names(

@@ -18,6 +18,7 @@ Laws
 
 from __future__ import annotations
 
+import re
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -66,7 +67,9 @@ def task_id_of(options: SinkOptions, context: TaskContext | None) -> TaskId:
     """The query, batch and partition of the rows of this task. Raises ConfigurationError (Spark does not name the query)."""
     partition = context.partitionId() if context is not None else 0
     if options.txn_app_id is not None:
-        return options.txn_app_id, str(options.txn_version), partition
+        name = options.txn_app_id
+        # Only a stream's name is a UUID in lower case (``each_write_once``).
+        return name.upper() if re.fullmatch(_UUID, name) else name, str(options.txn_version), partition
     query_id = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
     batch_id = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
     if not query_id or batch_id is None:
