@@ -38,7 +38,7 @@ from sprocketmq.spark.options.given_options import CATALOG_PREFIX, SPARK_OPTIONS
 from sprocketmq.spark.options.option_table import OPTIONS
 from sprocketmq.spark.options.read_options import ReadOptions, read_options
 from sprocketmq.spark.options.sink_options import SinkOptions, sink_options
-from sprocketmq.spark.options.source_columns import COLUMNS, TABLE_OPTIONS
+from sprocketmq.spark.options.source_columns import COLUMNS, TABLE_OPTIONS, TABLE_TOPIC
 
 if TYPE_CHECKING:
     from sprocketmq.spark.read.reader import BatchReader
@@ -88,7 +88,9 @@ class RocketMQDataSource(DataSource):
         schema = message_schema(read_options(_of_any_use(self.options), streaming=True).columns)
         if any(key.lower().startswith(CATALOG_PREFIX) for key in self.options) or _PROVIDER in self.options:
             refuse_secrets_in_tables(self.options)
-            schema.fields[0].metadata = {
+            for field in schema:
+                field.metadata = {TABLE_TOPIC: True} if field.name == "topic" else {}
+            schema.fields[0].metadata |= {
                 TABLE_OPTIONS: json.dumps(dict(self.options)),
                 # Nothing else of a table shows them: SHOW CREATE TABLE knows the columns alone.
                 "comment": f"the columns of USING rocketmq OPTIONS ({GivenOptions(self.options)})",
@@ -123,11 +125,17 @@ class RocketMQDataSource(DataSource):
         table that is written or of the one that the rows come from, so no topic is taken from there. Rows whose topic comes from
         such a table would go to the topic that they were read from."""
         if not {name.lower() for name in self.options}.difference(map(str.lower, SPARK_OPTIONS)):
-            raise ConfigurationError(f"the write has no options, and {_NOT_PASSED}")
+            raise ConfigurationError(
+                f"the write has no options, and {_NOT_PASSED}; any other write needs namesrvAddr here, too, as NAMESRV_ADDR does not "
+                "tell it from one into a table"
+            )
         options = sink_options(self.options)
-        of_table = any(field.name == "topic" and TABLE_OPTIONS in (field.metadata or {}) for field in schema)
+        of_table = any(field.name == "topic" and TABLE_TOPIC in (field.metadata or {}) for field in schema)
         if of_table and options.topic is None and options.mode == "send":
-            raise ConfigurationError(f"the write names no topic, and {_NOT_PASSED}")
+            raise ConfigurationError(
+                f"the write names no topic, and {_NOT_PASSED}; if each row is to go to the topic that it was read from, write "
+                'concat(topic) AS topic, or .withColumn("topic", functions.concat("topic"))'
+            )
         return options
 
     def _read_options(self, schema: StructType, streaming: bool) -> ReadOptions:

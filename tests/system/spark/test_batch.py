@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as f
 
 import sprocketmq as rmq
 from sprocketmq.spark import message_schema
@@ -179,10 +180,19 @@ def test_statements_about_a_table_do_what_the_page_says(spark: SparkSession, mq:
         assert count() == 20
         spark.sql(f"CREATE OR REPLACE TABLE of_topic USING rocketmq OPTIONS ({at}, topic 'trains')")
         assert count() == 3
+        trains = spark.table("of_topic")
+
+        def mirror(rows: DataFrame) -> None:
+            rows.write.format("rocketmq").option("namesrvAddr", mq.namesrv_addr).mode("append").save()
+
+        with pytest.raises(AnalysisException, match="names no topic.*functions.concat"):
+            mirror(trains)
+        mirror(trains.withColumn("topic", f.concat("topic")))
+        assert count() == 6
     finally:
         for table in ("of_topic", "shown_table", "new_table"):
             spark.sql(f"DROP TABLE IF EXISTS {table}")
-    assert len(mq.messages("trains")) == 3
+    assert len(mq.messages("trains")) == 6
 
 
 @pytest.mark.parametrize(

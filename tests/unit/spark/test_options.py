@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql.types import StructField, StructType
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.bound import Bound
@@ -252,17 +253,26 @@ def test_a_table_passes_no_options_to_a_write_and_its_rows_go_nowhere_by_themsel
     monkeypatch.setenv("NAMESRV_ADDR", "mq:9876")
     table = {"namesrvaddr": "mq:9876", "topic": "flights", "provider": "rocketmq"}
     of_table, plain = RocketMQDataSource(table).schema(), message_schema()
+    later = RocketMQDataSource({**table, "columns": "tags,body,topic"}).schema()
+    by_tag = StructType([replaced(later.fields[0], "topic"), later.fields[1]])  # SELECT tags AS topic, body
     for schema in (of_table, plain):  # of INSERT INTO name SELECT ..., without WITH
         with pytest.raises(ConfigurationError, match="has no options, and Spark does not pass those of a table.* WITH"):
             RocketMQDataSource({}).writer(schema, overwrite=False)
         with pytest.raises(ConfigurationError, match="has no options, and Spark does not pass those of a table"):
             RocketMQDataSource({"checkpointlocation": "c"}).streamWriter(schema, overwrite=False)  # toTable
     for write in (RocketMQDataSource.writer, RocketMQDataSource.streamWriter):
-        with pytest.raises(ConfigurationError, match="names no topic, and Spark does not pass those of a table"):
-            write(RocketMQDataSource({"namesrvaddr": "mq:9876"}), of_table, overwrite=False)
-        write(RocketMQDataSource({"namesrvaddr": "mq:9876"}), plain, overwrite=False)
+        for schema in (of_table, later):
+            with pytest.raises(ConfigurationError, match="names no topic, and Spark does not pass those of a table"):
+                write(RocketMQDataSource({"namesrvaddr": "mq:9876"}), schema, overwrite=False)
+        for schema in (plain, by_tag):
+            write(RocketMQDataSource({"namesrvaddr": "mq:9876"}), schema, overwrite=False)
         write(RocketMQDataSource({"topic": "departures"}), of_table, overwrite=False)
         write(RocketMQDataSource({"mode": "replay"}), of_table, overwrite=False)
+
+
+def replaced(field: StructField, name: str) -> StructField:
+    """An alias keeps the metadata."""
+    return StructField(name, field.dataType, field.nullable, field.metadata)
 
 
 @pytest.mark.parametrize("tags", ["UA|DL", "UA || DL,AA"])

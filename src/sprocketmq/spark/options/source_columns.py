@@ -32,6 +32,8 @@ COPY_COLUMNS: Final = ("topic", "body", "properties", "reconsumeTimes")
 
 # The metadata of a catalog table's first column that holds the options of the table.
 TABLE_OPTIONS: Final = "sprocketmq.options"
+# The metadata of its column topic, by which a write sees where the rows come from.
+TABLE_TOPIC: Final = "sprocketmq.topic"
 
 
 def chosen_columns(given: GivenOptions) -> tuple[str, ...]:
