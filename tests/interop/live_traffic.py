@@ -163,7 +163,8 @@ class LiveTraffic:
     def __enter__(self) -> LiveTraffic:
         self._life.__enter__()
         try:
-            for part in (self._producer, self._admin, *self._members):
+            parts: list[contextlib.AbstractContextManager[Any]] = [self._producer, self._admin, *self._members]
+            for part in parts:
                 self._life.enter_context(part)
             self._thread.start()
             self._life.callback(self.stop_sending)

@@ -122,7 +122,7 @@ class MessageIterator:
         messages: the same iterator for its loop.
     """
 
-    def __init__(self, consumer: BlockingClient, messages: AsyncMessageIterator) -> None:
+    def __init__(self, consumer: BlockingClient[Any], messages: AsyncMessageIterator) -> None:
         self._consumer, self._async = consumer, messages
 
     def __enter__(self) -> Self:

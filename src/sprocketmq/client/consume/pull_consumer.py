@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer, Expression, messages_of
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.keyword_options import PullConsumerOptions
 
-T = TypeVar("T")
 
-
-class PullConsumer(BlockingClient):
+class PullConsumer(BlockingClient[AsyncPullConsumer]):
     """Receives messages by ``poll`` (AsyncPullConsumer: for callers with an event loop).
 
     ::
@@ -51,8 +49,36 @@ class PullConsumer(BlockingClient):
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PullConsumerOptions]) -> None:
-        self._async = AsyncPullConsumer(group, **options)
-        super().__init__(engine)
+        super().__init__(AsyncPullConsumer(group, **options), engine)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._async.__aexit__(kind, error, trace))
+
+    def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
+        """Return the next messages. Waits at most ``timeout_ms`` for the first one.
+
+        With ``auto_commit``, the messages of earlier polls count as consumed now. If a poll is cancelled or interrupted (Ctrl-C, a
+        signal), the next one returns its messages.
+
+        ``max_messages``: the maximum number, over all queues. ``timeout_ms``: how many milliseconds to wait for the first message;
+        default: ``poll_timeout_ms``; 0 does not wait. Returns the messages, in order within each queue; an empty list if none came.
+        """
+        poll = self._async._poll(max_messages, timeout_ms)
+        return messages_of(self._engine.run(poll, unreceived=self._async._put_back))
+
+    def commit_async(
+        self,
+        offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None,
+        *,
+        persist: bool = True,
+    ) -> concurrent.futures.Future[dict[MessageQueue, int]]:
+        """Like ``commit``, without waiting. ``offsets`` (default: all queues) and ``persist`` are those of ``commit``. Returns a future
+        of what was committed, or of what ``commit`` raises."""
+        return self._engine.submit(self._async.commit(offsets, persist=persist))
+
+    # Written by `make generate` from here on, from the methods of AsyncPullConsumer.
 
     @property
     def group(self) -> str:
@@ -81,12 +107,7 @@ class PullConsumer(BlockingClient):
 
     def shutdown(self) -> None:
         """Commit the returned messages (with ``auto_commit``), write progress, and leave the group. A second call does nothing."""
-        self._run_shutdown(self._async)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._run(self._async.__aexit__(kind, error, trace))
+        self._run_shutdown()
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
         """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first. Only before ``start``.
@@ -133,7 +154,7 @@ class PullConsumer(BlockingClient):
     @property
     def assigned_queues(self) -> list[MessageQueue]:
         """The queues that are read now, sorted (Java: assignment)."""
-        return self._now(lambda: self._async.assigned_queues)
+        return self._on_loop(lambda: self._async.assigned_queues)
 
     def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
         """All readable queues of ``topic``, sorted. Raises TopicNotExist (there is no such topic, or none of its queues can be
@@ -150,31 +171,19 @@ class PullConsumer(BlockingClient):
         """
         self._run(self._async.register_topic_message_queue_change_listener(topic, listener))
 
-    def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
-        """Return the next messages. Waits at most ``timeout_ms`` for the first one.
-
-        With ``auto_commit``, the messages of earlier polls count as consumed now. If a poll is cancelled or interrupted (Ctrl-C, a
-        signal), the next one returns its messages.
-
-        ``max_messages``: the maximum number, over all queues. ``timeout_ms``: how many milliseconds to wait for the first message;
-        default: ``poll_timeout_ms``; 0 does not wait. Returns the messages, in order within each queue; an empty list if none came.
-        """
-        poll = self._async._poll(max_messages, timeout_ms)
-        return messages_of(self._engine.run(poll, unreceived=self._async._put_back))
-
     def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
         """Stop fetching from ``queues`` until ``resume``. Messages that are fetched already are still returned. ``queues``: the
         queues; default: all."""
-        self._now(lambda: self._async.pause(queues))
+        self._on_loop(lambda: self._async.pause(queues))
 
     def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
         """Continue to fetch from ``queues`` after ``pause``. ``queues``: the queues; default: all paused queues."""
-        self._now(lambda: self._async.resume(queues))
+        self._on_loop(lambda: self._async.resume(queues))
 
     @property
     def paused_queues(self) -> list[MessageQueue]:
         """The paused queues, sorted. A queue that was allocated to another member in between is not paused any more."""
-        return self._now(lambda: self._async.paused_queues)
+        return self._on_loop(lambda: self._async.paused_queues)
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Continue at ``offset`` in a queue that this consumer reads now. Messages that are fetched and not returned yet are
@@ -211,13 +220,10 @@ class PullConsumer(BlockingClient):
     @property
     def positions(self) -> Mapping[MessageQueue, int]:
         """For each queue that is read now, the offset behind the messages that ``poll`` has returned."""
-        return self._now(lambda: self._async.positions)
+        return self._on_loop(lambda: self._async.positions)
 
     def commit(
-        self,
-        offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None,
-        *,
-        persist: bool = True,
+        self, offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None, *, persist: bool = True
     ) -> dict[MessageQueue, int]:
         """Commit the messages that ``poll`` has returned. The brokers have the progress when the call returns.
 
@@ -229,24 +235,6 @@ class PullConsumer(BlockingClient):
         """
         return self._run(self._async.commit(offsets, persist=persist))
 
-    def commit_async(
-        self,
-        offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None,
-        *,
-        persist: bool = True,
-    ) -> concurrent.futures.Future[dict[MessageQueue, int]]:
-        """Like ``commit``, without waiting. ``offsets`` (default: all queues) and ``persist`` are those of ``commit``. Returns a future
-        of what was committed, or of what ``commit`` raises."""
-        return self._engine.submit(self._async.commit(offsets, persist=persist))
-
     def committed(self, queue: MessageQueue) -> int | None:
         """The group's progress in ``queue``: what this consumer committed last, or else what is stored; None if there is none."""
         return self._run(self._async.committed(queue))
-
-    def _now(self, look: Callable[[], T]) -> T:
-        """``look()`` on the engine, which alone may touch the consumer's state."""
-
-        async def run() -> T:
-            return look()
-
-        return self._run(run())

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer, C, Concurrent, OneListener, Orderly
@@ -28,14 +28,12 @@ if TYPE_CHECKING:
     from sprocketmq.core.consume.process_queue import QueueSnapshot
     from sprocketmq.core.statistics import ConsumerStatistics
 
-T = TypeVar("T")
-
 # How long ``run_forever`` waits at a time. A signal that arrives as the wait begins, or in another thread, does not end the wait, and on
 # Windows none does before Python 3.14; the handler then runs when the wait is over.
 _WAIT_S: Final = 0.5
 
 
-class PushConsumer(BlockingClient):
+class PushConsumer(BlockingClient[AsyncPushConsumer]):
     """Receives messages by calling a listener (AsyncPushConsumer: for callers with an event loop). Listeners run in
     ``consume_thread_count`` threads (``async def`` ones on the engine's loop), never on the caller's thread.
 
@@ -65,97 +63,10 @@ class PushConsumer(BlockingClient):
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PushConsumerOptions]) -> None:
-        self._async = AsyncPushConsumer(group, **options)
-        super().__init__(engine)
+        super().__init__(AsyncPushConsumer(group, **options), engine)
         # Not an Event: a signal handler that sets one waits forever if the signal arrives while the same thread is about to wait for it,
         # because both take its lock. ``put`` of this queue may be called in the middle of ``get``.
         self._over: SimpleQueue[None] = SimpleQueue()
-
-    @property
-    def group(self) -> str:
-        """The consumer group, as it was given; at the brokers its name begins with the namespace."""
-        return self._async.group
-
-    @property
-    def settings(self) -> PushSettings:
-        """All options with their defaults. Do not change them."""
-        return self._async.settings
-
-    @property
-    def client_id(self) -> str:
-        """The client id, ``ip@instanceName``; empty before ``start``."""
-        return self._async.client_id
-
-    @property
-    def assigned_queues(self) -> list[MessageQueue]:
-        """The queues that this consumer consumes now, sorted."""
-        return self._on_loop(lambda: self._async.assigned_queues)
-
-    @property
-    def statistics(self) -> ConsumerStatistics:
-        """Rates and times of pulling and consuming for each topic."""
-        return self._async.statistics
-
-    @property
-    def process_queues(self) -> dict[MessageQueue, QueueSnapshot]:
-        """A snapshot of each queue's cached and unfinished messages."""
-        return self._on_loop(lambda: self._async.process_queues)
-
-    def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
-        """Subscribe to ``topic``, before ``start`` or while the consumer runs. ``topic``: the name of the topic; it need not exist
-        yet. ``expression``: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``."""
-        self._on_loop(lambda: self._async.subscribe(topic, expression))
-
-    def unsubscribe(self, topic: str) -> None:
-        """Stop consuming ``topic``. Does nothing if it is not subscribed."""
-        self._on_loop(lambda: self._async.unsubscribe(topic))
-
-    def on_message(self, listener: OneListener) -> OneListener:
-        """Register a listener of single messages. If it returns, the message is consumed; if it raises, the message is retried.
-
-        ``listener``: a function of one MessageExt, ``def`` or ``async def``. Returns the listener itself, so that the method can be
-        used as a decorator. Raises ConfigurationError (it is not a function of one message, or the consumer is running).
-        """
-        return self._async.on_message(listener)
-
-    @overload
-    def concurrent_listener(self, listener: Concurrent, /) -> Concurrent: ...
-    @overload
-    def concurrent_listener(self, /, *, batch_size: int | None = None) -> Callable[[Concurrent], Concurrent]: ...
-    def concurrent_listener(
-        self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None
-    ) -> Any:
-        """Register a listener of batches, as in Java: ``(messages, context) -> ConsumeConcurrentlyStatus``.
-
-        With None, an exception, or anything else than CONSUME_SUCCESS the messages are retried. The listener can set
-        ``context.ack_index`` and ``context.delay_level_when_next_consume``.
-
-        Args:
-            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call.
-                Default: none, for use as a decorator: ``@consumer.concurrent_listener`` or
-                ``@consumer.concurrent_listener(batch_size=32)``.
-            batch_size: the maximum number of messages of a call, 1 to 1024; default: ``consume_message_batch_max_size``.
-
-        Returns the listener itself; a decorator if only ``batch_size`` is given. Raises ConfigurationError (it is not a function of
-        these two, ``batch_size`` is out of range, or the consumer is running).
-        """
-        return self._async._register(listener, batch_size, orderly=False)
-
-    @overload
-    def orderly_listener(self, listener: Orderly, /) -> Orderly: ...
-    @overload
-    def orderly_listener(self, /, *, batch_size: int | None = None) -> Callable[[Orderly], Orderly]: ...
-    def orderly_listener(self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None) -> Any:
-        """Register a listener that gets each queue's messages in order: ``(messages, context) -> ConsumeOrderlyStatus``.
-
-        After SUCCESS the next messages follow. After SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception the queue pauses, and the
-        same messages are delivered again. With ``context.auto_commit = False``, COMMIT and ROLLBACK apply to all messages since the
-        last COMMIT.
-
-        ``listener`` (default: none, for use as a decorator), ``batch_size`` (default: ``consume_message_batch_max_size``), and what is
-        returned and raised are as for ``concurrent_listener``.
-        """
-        return self._async._register(listener, batch_size, orderly=True)
 
     def messages(self, *, orderly: bool = False) -> MessageIterator:
         """Iterate over the messages and ack each, instead of registering a listener; before ``start``.
@@ -175,40 +86,11 @@ class PushConsumer(BlockingClient):
 
         return MessageIterator(self, self._async.messages(orderly=orderly))
 
-    def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """Call ``hook`` before and after each listener call, or to filter messages. Only before ``start``.
-
-        ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
-        module ``sprocketmq.client.hooks``. Raises ConfigurationError (it has none of these methods, or the consumer is running).
-        """
-        self._async.add_hook(hook)
-
-    def on_consume_timeout(self, callback: C) -> C:
-        """Register a function that is called when a listener call takes longer than ``consume_timeout_ms``. Only before ``start``.
-
-        Args:
-            callback: a function of one StuckListener. It is called once for each such call, at its deadline, in a thread, or on the
-                consumer's loop if it is ``async def``. Its exceptions are logged. The messages are sent back with and without a
-                callback; the log, with the stack, and ``statistics`` show the timeout, too.
-
-        Returns the callback itself, so that the method can be used as a decorator. Raises ConfigurationError (it is not a function
-        of one argument).
-        """
-        return self._async.on_consume_timeout(callback)
-
-    def start(self) -> None:
-        """Join the group and begin to consume. Does nothing if it is started already.
-
-        Raises ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
-        NetworkError, RequestTimeout: no name server can be reached. ClosedError: it was shut down; create a new one.
-        """
-        self._run(self._async.start())
-
     def shutdown(self) -> None:
         """Stop pulling, wait for running listener calls (``await_termination_ms``), write progress, and leave the group. A second
         call does nothing. A listener may call it. Then it returns at once, and the result of that listener call still counts."""
         try:
-            self._run_shutdown(self._async)
+            self._run_shutdown()
         finally:
             # Also after an interrupt of the wait for listeners: the shutdown goes on, and ``run_forever`` of another thread must end, too.
             self._over.put(None)
@@ -252,6 +134,125 @@ class PushConsumer(BlockingClient):
             except Empty:
                 continue
 
+    # Written by `make generate` from here on, from the methods of AsyncPushConsumer.
+
+    @property
+    def group(self) -> str:
+        """The consumer group, as it was given; at the brokers its name begins with the namespace."""
+        return self._async.group
+
+    @property
+    def settings(self) -> PushSettings:
+        """All options with their defaults. Do not change them."""
+        return self._async.settings
+
+    def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
+        """Subscribe to ``topic``, before ``start`` or while the consumer runs. ``topic``: the name of the topic; it need not exist
+        yet. ``expression``: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``."""
+        self._on_loop(lambda: self._async.subscribe(topic, expression))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Stop consuming ``topic``. Does nothing if it is not subscribed."""
+        self._on_loop(lambda: self._async.unsubscribe(topic))
+
+    def on_message(self, listener: OneListener) -> OneListener:
+        """Register a listener of single messages. If it returns, the message is consumed; if it raises, the message is retried.
+
+        ``listener``: a function of one MessageExt, ``def`` or ``async def``. Returns the listener itself, so that the method can be
+        used as a decorator. Raises ConfigurationError (it is not a function of one message, or the consumer is running).
+        """
+        return self._async.on_message(listener)
+
+    @overload
+    def concurrent_listener(self, listener: Concurrent, /) -> Concurrent: ...
+    @overload
+    def concurrent_listener(self, /, *, batch_size: int | None = None) -> Callable[[Concurrent], Concurrent]: ...
+
+    def concurrent_listener(
+        self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None
+    ) -> Any:
+        """Register a listener of batches, as in Java: ``(messages, context) -> ConsumeConcurrentlyStatus``.
+
+        With None, an exception, or anything else than CONSUME_SUCCESS the messages are retried. The listener can set
+        ``context.ack_index`` and ``context.delay_level_when_next_consume``.
+
+        Args:
+            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call.
+                Default: none, for use as a decorator: ``@consumer.concurrent_listener`` or
+                ``@consumer.concurrent_listener(batch_size=32)``.
+            batch_size: the maximum number of messages of a call, 1 to 1024; default: ``consume_message_batch_max_size``.
+
+        Returns the listener itself; a decorator if only ``batch_size`` is given. Raises ConfigurationError (it is not a function of
+        these two, ``batch_size`` is out of range, or the consumer is running).
+        """
+        return self._async.concurrent_listener(listener, batch_size=batch_size)  # type: ignore[call-overload]
+
+    @overload
+    def orderly_listener(self, listener: Orderly, /) -> Orderly: ...
+    @overload
+    def orderly_listener(self, /, *, batch_size: int | None = None) -> Callable[[Orderly], Orderly]: ...
+
+    def orderly_listener(self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None) -> Any:
+        """Register a listener that gets each queue's messages in order: ``(messages, context) -> ConsumeOrderlyStatus``.
+
+        After SUCCESS the next messages follow. After SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception the queue pauses, and the
+        same messages are delivered again. With ``context.auto_commit = False``, COMMIT and ROLLBACK apply to all messages since the
+        last COMMIT.
+
+        ``listener`` (default: none, for use as a decorator), ``batch_size`` (default: ``consume_message_batch_max_size``), and what is
+        returned and raised are as for ``concurrent_listener``.
+        """
+        return self._async.orderly_listener(listener, batch_size=batch_size)  # type: ignore[call-overload]
+
+    def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
+        """Call ``hook`` before and after each listener call, or to filter messages. Only before ``start``.
+
+        ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
+        module ``sprocketmq.client.hooks``. Raises ConfigurationError (it has none of these methods, or the consumer is running).
+        """
+        self._async.add_hook(hook)
+
+    def on_consume_timeout(self, callback: C) -> C:
+        """Register a function that is called when a listener call takes longer than ``consume_timeout_ms``. Only before ``start``.
+
+        Args:
+            callback: a function of one StuckListener. It is called once for each such call, at its deadline, in a thread, or on the
+                consumer's loop if it is ``async def``. Its exceptions are logged. The messages are sent back with and without a
+                callback; the log, with the stack, and ``statistics`` show the timeout, too.
+
+        Returns the callback itself, so that the method can be used as a decorator. Raises ConfigurationError (it is not a function
+        of one argument).
+        """
+        return self._async.on_consume_timeout(callback)
+
+    def start(self) -> None:
+        """Join the group and begin to consume. Does nothing if it is started already.
+
+        Raises ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
+        NetworkError, RequestTimeout: no name server can be reached. ClosedError: it was shut down; create a new one.
+        """
+        self._run(self._async.start())
+
+    @property
+    def client_id(self) -> str:
+        """The client id, ``ip@instanceName``; empty before ``start``."""
+        return self._async.client_id
+
+    @property
+    def assigned_queues(self) -> list[MessageQueue]:
+        """The queues that this consumer consumes now, sorted."""
+        return self._on_loop(lambda: self._async.assigned_queues)
+
+    @property
+    def statistics(self) -> ConsumerStatistics:
+        """Rates and times of pulling and consuming for each topic."""
+        return self._async.statistics
+
+    @property
+    def process_queues(self) -> dict[MessageQueue, QueueSnapshot]:
+        """A snapshot of each queue's cached and unfinished messages."""
+        return self._on_loop(lambda: self._async.process_queues)
+
     def health(self) -> ConsumerHealth:
         """Whether it works, as far as its own process can tell: for the health check of a container or service.
 
@@ -261,15 +262,15 @@ class PushConsumer(BlockingClient):
         Returns:
             The health: ``is_healthy``, and ``problems`` in sentences.
         """
-        return self._on_loop(self._async.health)
+        return self._on_loop(lambda: self._async.health())
 
     def pause(self) -> None:
         """Stop pulling until ``resume``. Cached messages are still consumed."""
-        self._on_loop(self._async.pause)
+        self._on_loop(lambda: self._async.pause())
 
     def resume(self) -> None:
         """Continue pulling after ``pause``."""
-        self._on_loop(self._async.resume)
+        self._on_loop(lambda: self._async.resume())
 
     def set_consume_timeout_ms(self, limit_ms: int) -> None:
         """Change the consume timeout. It applies at once, also to running listener calls. In orderly consumption, a call that takes
@@ -287,16 +288,3 @@ class PushConsumer(BlockingClient):
     def persist_offsets(self) -> None:
         """Write progress to the brokers now instead of within 5 s."""
         self._run(self._async.persist_offsets())
-
-    def _on_loop(self, call: Callable[[], T]) -> T:
-        """Run a plain call on the loop that owns the consumer's state (a listener on that loop already is there)."""
-        if self._engine.on_engine_thread:
-            return call()
-
-        async def run() -> T:
-            return call()
-
-        return self._run(run())
-
-    def __repr__(self) -> str:
-        return repr(self._async).replace("AsyncPushConsumer", "PushConsumer", 1)

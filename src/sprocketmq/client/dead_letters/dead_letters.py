@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import CommonOptions
 
 
-class DeadLetters(BlockingClient):
+class DeadLetters(BlockingClient[AsyncDeadLetters]):
     """The dead letters of one group: read, looked at, sent again (AsyncDeadLetters: for callers with an event loop).
 
     ::
@@ -46,24 +46,14 @@ class DeadLetters(BlockingClient):
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[CommonOptions]) -> None:
-        self._async = AsyncDeadLetters(group, **options)
-        super().__init__(engine)
-
-    @property
-    def topic(self) -> str:
-        """The dead letter topic, ``%DLQ%group``. Consumers can subscribe to it, too."""
-        return self._async.topic
+        super().__init__(AsyncDeadLetters(group, **options), engine)
 
     def start(self) -> None:
         """Do nothing: connections open with the first request. It exists for ``with``."""
 
     def shutdown(self) -> None:
         """Close all connections; a later request opens new ones."""
-        self._run_shutdown(self._async)
-
-    def count(self) -> int:
-        """The number of stored dead letters of the group."""
-        return self._run(self._async.count())
+        self._run_shutdown()
 
     def read(
         self,
@@ -100,6 +90,17 @@ class DeadLetters(BlockingClient):
                 yield letter
         finally:
             self._run(letters.aclose())
+
+    # Written by `make generate` from here on, from the methods of AsyncDeadLetters.
+
+    @property
+    def topic(self) -> str:
+        """The dead letter topic, ``%DLQ%group``. Consumers can subscribe to it, too."""
+        return self._async.topic
+
+    def count(self) -> int:
+        """The number of stored dead letters of the group."""
+        return self._run(self._async.count())
 
     def get(self, message_id: str) -> DeadLetterMessage:
         """The dead letter with this id; the newest if there are several. ``message_id``: the message id, or the offset message id

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _TAKEN_AT_ONCE: Final = 1_000  # messages of ``send_async`` that the engine takes under one lock
 
 
-class Producer(BlockingClient):
+class Producer(BlockingClient[AsyncProducer]):
     """Sends messages; each verb waits for its result (AsyncProducer: for callers with an event loop). Safe to use from several threads.
 
     ::
@@ -59,10 +59,71 @@ class Producer(BlockingClient):
         self._wrap(AsyncProducer(group, **options), engine)
 
     def _wrap(self, producer: AsyncProducer, engine: Engine | None) -> None:
-        super().__init__(engine)
-        self._async = producer
+        super().__init__(producer, engine)
         self._inbox: deque[tuple[Message, SendFuture, SendArguments]] = deque()
         self._is_awake = False
+
+    def send_async(self, message: Message, **how: Unpack[SendArguments]) -> concurrent.futures.Future[SendResult]:
+        """Like ``send``, without waiting.
+
+        ``message``: the message. Do not change it before the future has ended: it may be read until then. ``how``: the arguments of
+        SendArguments: ``queue``, ``selector``, ``sharding_key``, ``delay_level``, ``delay_ms``, ``deliver_time_ms``,
+        ``timeout_ms``. Returns a future of the SendResult, or of the exception of ``send``. Raises TooMuchRequest: with
+        back-pressure, the send could not begin in time; nothing was sent.
+
+        Note:
+            With ``enable_backpressure_for_async_mode`` the call itself waits for its turn.
+        """
+        producer = self._async
+        if producer._permits is not None:
+            left_ms = self._run(producer._take_permit(message, how))
+            return self._begin(producer._send_permitted(message, how, left_ms))
+        if producer._takes_into_batches(message, how) and not self._engine.is_inherited:
+            # Many messages are handed over by one call of the engine: the first of a burst wakes it, the others join.
+            future: SendFuture = SendFuture()
+            self._inbox.append((message, future, how))
+            if not self._is_awake:
+                self._wake()
+            return future
+        return self._begin(producer.send(message, **how))
+
+    def _begin(self, sending: Coroutine[Any, Any, SendResult]) -> concurrent.futures.Future[SendResult]:
+        try:
+            return self._engine.submit(self._async._send_begun(sending))
+        except ClosedError:
+            sending.close()
+            raise
+
+    def _wake(self) -> None:
+        self._is_awake = True
+        try:
+            self._engine.call(self._empty_inbox)
+        except ClosedError as error:
+            self._is_awake = False
+            with contextlib.suppress(IndexError):  # it is empty; other threads may be taking from it, too
+                while True:
+                    fail_all([self._inbox.popleft()[1]], error)
+
+    def _empty_inbox(self) -> None:
+        self._is_awake = False  # before taking: what is appended from here on wakes the engine again
+        inbox = self._inbox
+        while inbox:
+            taken = [inbox.popleft() for _ in range(min(len(inbox), _TAKEN_AT_ONCE))]
+            cancelled = begin_all([future for _, future, _ in taken])
+            if cancelled:
+                taken = [one for one in taken if one[1] not in cancelled]
+            self._async._send_into(taken)
+
+    def request_async(self, message: Message, **how: Unpack[RequestArguments]) -> concurrent.futures.Future[MessageExt]:
+        """Like ``request``, without waiting.
+
+        ``how``: the arguments of RequestArguments: ``timeout_ms``, ``queue``, ``selector``, ``sharding_key``. Returns a future of
+        the reply, or of the exception of ``request``. Raises RequestTimeout, ConfigurationError, TopicNotExist, RemoteError,
+        NetworkError, ClosedError (in the future).
+        """
+        return self._engine.submit(self._async.request(message, **how))
+
+    # Written by `make generate` from here on, from the methods of AsyncProducer.
 
     @property
     def group(self) -> str:
@@ -91,7 +152,12 @@ class Producer(BlockingClient):
     def shutdown(self) -> None:
         """Stop the producer. Sends of ``send_async`` are completed first, or fail within their timeout; other sends that still
         run fail with ClosedError or ConnectionLost. Does nothing if the producer is not started."""
-        self._run_shutdown(self._async)
+        self._run_shutdown()
+
+    def flush(self) -> None:
+        """Wait until everything that was given to ``send_async`` before is stored or has failed, each within its own timeout. The
+        futures have the results. Messages that wait in a batch are sent at once."""
+        self._run(self._async.flush())
 
     def message(
         self,
@@ -160,9 +226,6 @@ class Producer(BlockingClient):
             NetworkError, RequestTimeout: no broker answered; the message may nevertheless be stored.
             TooMuchRequest: with back-pressure, the send could not begin in time; nothing was sent.
             ClosedError: the producer is not started, or was shut down.
-
-        Note:
-            A ``selector`` runs on the engine's thread and must not block.
         """
         return self._run(
             self._async.send(
@@ -176,62 +239,6 @@ class Producer(BlockingClient):
                 timeout_ms=timeout_ms,
             )
         )
-
-    def send_async(self, message: Message, **how: Unpack[SendArguments]) -> concurrent.futures.Future[SendResult]:
-        """Like ``send``, without waiting.
-
-        ``message``: the message. Do not change it before the future has ended: it may be read until then. ``how``: the arguments of
-        SendArguments: ``queue``, ``selector``, ``sharding_key``, ``delay_level``, ``delay_ms``, ``deliver_time_ms``,
-        ``timeout_ms``. Returns a future of the SendResult, or of the exception of ``send``. Raises TooMuchRequest: with
-        back-pressure, the send could not begin in time; nothing was sent.
-
-        Note:
-            With ``enable_backpressure_for_async_mode`` the call itself waits for its turn.
-        """
-        producer = self._async
-        if producer._permits is not None:
-            left_ms = self._run(producer._take_permit(message, how))
-            return self._begin(producer._send_permitted(message, how, left_ms))
-        if producer._takes_into_batches(message, how) and not self._engine.is_inherited:
-            # Many messages are handed over by one call of the engine: the first of a burst wakes it, the others join.
-            future: SendFuture = SendFuture()
-            self._inbox.append((message, future, how))
-            if not self._is_awake:
-                self._wake()
-            return future
-        return self._begin(producer.send(message, **how))
-
-    def _begin(self, sending: Coroutine[Any, Any, SendResult]) -> concurrent.futures.Future[SendResult]:
-        try:
-            return self._engine.submit(self._async._send_begun(sending))
-        except ClosedError:
-            sending.close()
-            raise
-
-    def flush(self) -> None:
-        """Wait until everything that was given to ``send_async`` before is stored or has failed, each within its own timeout. The
-        futures have the results. Messages that wait in a batch are sent at once."""
-        self._run(self._async.flush())
-
-    def _wake(self) -> None:
-        self._is_awake = True
-        try:
-            self._engine.call(self._empty_inbox)
-        except ClosedError as error:
-            self._is_awake = False
-            with contextlib.suppress(IndexError):  # it is empty; other threads may be taking from it, too
-                while True:
-                    fail_all([self._inbox.popleft()[1]], error)
-
-    def _empty_inbox(self) -> None:
-        self._is_awake = False  # before taking: what is appended from here on wakes the engine again
-        inbox = self._inbox
-        while inbox:
-            taken = [inbox.popleft() for _ in range(min(len(inbox), _TAKEN_AT_ONCE))]
-            cancelled = begin_all([future for _, future, _ in taken])
-            if cancelled:
-                taken = [one for one in taken if one[1] not in cancelled]
-            self._async._send_into(taken)
 
     def send_oneway(
         self,
@@ -283,7 +290,7 @@ class Producer(BlockingClient):
         self,
         message: Message,
         *,
-        timeout_ms: int = 3_000,
+        timeout_ms: int = 3000,
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
@@ -302,15 +309,6 @@ class Producer(BlockingClient):
             )
         )
 
-    def request_async(self, message: Message, **how: Unpack[RequestArguments]) -> concurrent.futures.Future[MessageExt]:
-        """Like ``request``, without waiting.
-
-        ``how``: the arguments of RequestArguments: ``timeout_ms``, ``queue``, ``selector``, ``sharding_key``. Returns a future of
-        the reply, or of the exception of ``request``. Raises RequestTimeout, ConfigurationError, TopicNotExist, RemoteError,
-        NetworkError, ClosedError (in the future).
-        """
-        return self._engine.submit(self._async.request(message, **how))
-
     def reply(
         self,
         request: Message,
@@ -324,9 +322,6 @@ class Producer(BlockingClient):
         ``body``: the body of the reply, at least one byte. ``properties``: properties of the reply; default: none. Raises
         ConfigurationError (``request`` is not a request, or an argument is wrong), RemoteError (with code 1, the broker could not
         reach the sender of the request, which left or no longer waits).
-
-        Note:
-            In a listener of a PushConsumer it may be called as it is.
         """
         return self._run(self._async.reply(request, body, properties=properties, timeout_ms=timeout_ms))
 
@@ -343,6 +338,3 @@ class Producer(BlockingClient):
         """The queues to which messages of ``topic`` can be sent (Java: fetchPublishMessageQueues). ``topic``: the name of the
         topic. If it does not exist yet, the queues that it would get. Returns the queues, sorted by broker name and queue id."""
         return self._run(self._async.publish_queues(topic))
-
-    def __repr__(self) -> str:
-        return repr(self._async).replace("AsyncProducer", "Producer", 1)

@@ -122,9 +122,6 @@ class TransactionProducer(Producer):
             raise
         return self._run(steps._end(message, half, state))
 
-    def __repr__(self) -> str:
-        return repr(self._async).replace("AsyncTransactionProducer", "TransactionProducer", 1)
-
 
 async def _awaited(answer: Any) -> Any:
     return await answer
