@@ -12,7 +12,7 @@ import pytest
 import sprocketmq as rmq
 from interop.peers import VERSIONS, ApacheCluster, SprocketServer, poll_until
 from interop.remoting import ask
-from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store import StoreConfig
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.records.record import decode_records
 

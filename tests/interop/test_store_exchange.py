@@ -17,8 +17,7 @@ import pytest
 import sprocketmq as rmq
 from interop.peers import APACHE_4, APACHE_5, APACHE_55, ApacheCluster, JavaProgram, SprocketServer, poll_until
 from interop.remoting import ask
-from sprocketmq.store import DiskMessageStore, StoredMessage
-from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.tools.check import StoreSummary, check_directory
 from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper
 from sprocketmq.wire.hashing import tags_code

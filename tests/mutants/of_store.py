@@ -19,7 +19,7 @@ STORE_MUTANTS = [
     Mutant(
         "S4",
         "messages that the filter does not match are checked again by each pull",
-        "src/sprocketmq/store/queue_log_store.py",
+        "src/sprocketmq/store/message_store.py",
         "            result.next_offset += 1\n",
         "            result.next_offset += bool(result.count)\n",
         "tests/inproc/broker/test_broker_pull.py::test_tags_of_the_request_filter_and_the_pull_moves_past_unmatched_messages",
@@ -27,7 +27,7 @@ STORE_MUTANTS = [
     Mutant(
         "S4",
         "who pulls before the beginning of a queue is sent back to where it was",
-        "src/sprocketmq/store/queue_log_store.py",
+        "src/sprocketmq/store/message_store.py",
         "ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)",
         "ReadResult(ReadStatus.OFFSET_TOO_SMALL, offset, low, high)",
         "tests/inproc/broker/test_broker_pull.py::test_offsets_outside_the_queue_are_answered_with_where_to_go_on",
@@ -60,7 +60,7 @@ STORE_MUTANTS = [
         "store",
         "the store takes messages after a sync that failed",
         "src/sprocketmq/store/services/flush.py",
-        "        self._on_failure(error)\n",
+        "        self._store.refuse_appends(error)\n",
         "",
         "tests/unit/store/services/test_flush.py::test_a_failed_sync_fails_its_waiters_and_the_store_takes_nothing_more",
     ),

@@ -74,7 +74,6 @@ from sprocketmq.store import (
     AppendResult,
     BatchAppendResult,
     DiskMessageStore,
-    MemoryMessageStore,
     MessageStore,
     StoredBatch,
     StoredMessage,
@@ -115,9 +114,7 @@ class BrokerController(Service):
         # Nothing is opened or read before the start.
         root = Path(config.store_path_root_dir) if config.store_path_root_dir else None
         store_config = config.store_config()
-        self.store: MessageStore = (
-            MemoryMessageStore(store_config) if root is None else DiskMessageStore(root, store_config)
-        )
+        self.store: MessageStore = MessageStore(store_config) if root is None else DiskMessageStore(root, store_config)
         self._make_tables(root)
         self._make_delivery(root)
         self._make_replication(root)

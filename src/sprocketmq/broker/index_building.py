@@ -14,7 +14,7 @@ import logging
 from typing import Final
 
 from sprocketmq.errors import StoreError
-from sprocketmq.store.message_store import MessageStore
+from sprocketmq.store import MessageStore
 
 log = logging.getLogger("sprocketmq.broker")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store import StoredMessage
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.record import Host, RecordView

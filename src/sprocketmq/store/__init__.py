@@ -3,15 +3,14 @@
 
 import sprocketmq.logs  # noqa: F401 - escapes text of peers in log lines
 from sprocketmq.store.disk_message_store import DiskMessageStore
-from sprocketmq.store.memory_message_store import MemoryMessageStore
-from sprocketmq.store.message_store import (
+from sprocketmq.store.message_store import MessageStore
+from sprocketmq.store.store_config import FlushDiskType, StoreConfig
+from sprocketmq.store.stored_message import (
     AppendResult,
     BatchAppendResult,
-    FlushDiskType,
-    MessageStore,
+    IndexHits,
     ReadResult,
     ReadStatus,
-    StoreConfig,
     StoredBatch,
     StoredMessage,
     Unit,
@@ -22,7 +21,7 @@ __all__ = [
     "BatchAppendResult",
     "DiskMessageStore",
     "FlushDiskType",
-    "MemoryMessageStore",
+    "IndexHits",
     "MessageStore",
     "ReadResult",
     "ReadStatus",

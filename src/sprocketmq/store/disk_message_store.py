@@ -22,15 +22,15 @@ from collections.abc import Collection, Mapping
 
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
 from sprocketmq.store.files import mapped_progress
-from sprocketmq.store.files.checkpoint import Checkpoint, IndexProgress
+from sprocketmq.store.files.checkpoint import IndexProgress
 from sprocketmq.store.files.disk_space import write_all
 from sprocketmq.store.files.lock_file import LockFile
 from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
-from sprocketmq.store.message_store import NO_TOPICS, StoreConfig
-from sprocketmq.store.queue_log_store import QueueLogStore
-from sprocketmq.store.recovery.losses import Losses, Stop, judge, refusal_of, stop_of
+from sprocketmq.store.message_store import NO_TOPICS, MessageStore
+from sprocketmq.store.recovery.losses import Losses, Stop, find_losses, refusal_of, stop_of
 from sprocketmq.store.recovery.recovery import Recovery
-from sprocketmq.store.services.flush import Flusher
+from sprocketmq.store.services.flush import CLOSED, Flusher
+from sprocketmq.store.store_config import StoreConfig
 
 _FOLDERS = ("consumequeue", "consumequeue_ext", "index", "config", "timerlog")
 _MOST_TO_INDEX_AT_CLOSE_BYTES = 1 << 30
@@ -38,8 +38,8 @@ _RECORDS_AT_ONCE = 4_096
 _log = logging.getLogger("sprocketmq.store")
 
 
-class DiskMessageStore(QueueLogStore):
-    """See ``message_store.MessageStore``.
+class DiskMessageStore(MessageStore):
+    """The store in a directory.
 
     Args:
         path: the store directory (``storePathRootDir``); made if it does not exist.
@@ -47,21 +47,11 @@ class DiskMessageStore(QueueLogStore):
     """
 
     def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:
-        config = config or StoreConfig()
         self.path = os.path.abspath(os.fspath(path))
-        commit_log = config.store_path_commit_log or os.path.join(self.path, "commitlog")
-        self._checkpoint = Checkpoint(os.path.join(self.path, "checkpoint"))
-        super().__init__(
-            config,
-            commit_log,
-            os.path.join(self.path, "consumequeue"),
-            os.path.join(self.path, "index"),
-            self._checkpoint,
-            os.path.join(self.path, "consumequeue_ext"),
-        )
+        super().__init__(config or StoreConfig(), self.path)
         self.recovery: Recovery | None = None
-        inside = [os.path.join(self.path, name) for name in _FOLDERS]
-        self._folders = [commit_log, *inside]
+        commit_log = self.config.store_path_commit_log or os.path.join(self.path, "commitlog")
+        self._folders = [commit_log, *(os.path.join(self.path, name) for name in _FOLDERS)]
         self._lock = LockFile(self.path, self._folders)
         self._abort_path = os.path.join(self.path, "abort")
         self._spare_abort_path = self._abort_path + ".spare"
@@ -93,13 +83,13 @@ class DiskMessageStore(QueueLogStore):
             _check_access(directory)
 
     def _open_files(self, deleted_topics: Mapping[str, int], known_topics: Collection[str] | None) -> None:
-        checkpoint = self._checkpoint
+        checkpoint = self.checkpoint
         try:
             checkpoint.load()
             self.commit_log.files.load()
             self.consume_queues.load()
             stop = stop_of(self.path, checkpoint)
-            losses = judge(self.commit_log, self.consume_queues, checkpoint, stop, is_ours=self._lock.was_ours)
+            losses = find_losses(self, stop, is_ours=self._lock.was_ours)
             if losses.lost and not self.config.accept_store_loss:
                 raise StoreCorrupt(refusal_of(self.path, losses))
             # After a kill in the middle of this start, the next one must again assume that records may be torn.
@@ -108,16 +98,7 @@ class DiskMessageStore(QueueLogStore):
             self.commit_log.files.repair()
             if losses.lost:
                 self._accept(losses)
-            self.recovery = Recovery(
-                self.commit_log,
-                self.consume_queues,
-                checkpoint,
-                self.config,
-                self.extension,
-                deleted_topics,
-                losses,
-                known_topics,
-            )
+            self.recovery = Recovery(self, losses, deleted_topics, known_topics)
             self.recovery.run(stop)
             for at in self.recovery.damages.bodies:
                 self.record_at(at)
@@ -133,15 +114,7 @@ class DiskMessageStore(QueueLogStore):
         good = self.commit_log.max_offset if is_flushed else self.recovery.begin
         if checkpoint.log_begin is None or not self._lock.was_ours:
             checkpoint.log_begin = self.commit_log.min_offset
-        self._flusher = Flusher(
-            self.commit_log,
-            self.consume_queues,
-            self._checkpoint,
-            self.config,
-            self.refuse_appends,
-            flushed_offset=good,
-            dispatcher=self.dispatcher,
-        )
+        self._flusher = Flusher(self, good)
         self._flusher.flush()
         if stop is Stop.CRASHED:
             self._write_abort(with_mark=True)
@@ -153,11 +126,11 @@ class DiskMessageStore(QueueLogStore):
             _log.error("%s; the start continues without it (acceptStoreLoss)", lost)
         self.has_lost_messages = True
         self.index.delete_all()
-        self._checkpoint.forget()
-        self._checkpoint.save()
+        self.checkpoint.forget()
+        self.checkpoint.save()
 
     def _load_index(self, stop: Stop) -> None:
-        checkpoint, index = self._checkpoint, self.index
+        checkpoint, index = self.checkpoint, self.index
         clean_stop = stop is Stop.CLEAN
         was_ours = not clean_stop and (checkpoint.is_ours or self._abort_is_ours())
         index.load(clean_stop=clean_stop, durable=(checkpoint.index_mark or IndexProgress("", 0)) if was_ours else None)
@@ -227,17 +200,6 @@ class DiskMessageStore(QueueLogStore):
             self._complete_index()
             self._flusher.flush()
 
-    def log_will_begin_at(self, physical_offset: int) -> None:
-        self._checkpoint.log_begin = physical_offset
-        try:
-            self._checkpoint.save()  # first, or a start after a crash would miss the files
-        except StoreNotWritable as error:  # a full disk must not keep retention from making room
-            _log.warning("%s", error)
-
-    def delete_topic(self, topic: str) -> int:
-        self._checkpoint.queue_totals = None  # fewer queues than at the last clean stop are no loss
-        return super().delete_topic(topic)
-
     def close(self) -> None:
         flusher, self._flusher = self._flusher, None
         if (
@@ -245,7 +207,7 @@ class DiskMessageStore(QueueLogStore):
         ):  # its threads do not run any more; the next start recovers as after a kill
             return
         healthy = self.refusal is self._frozen or self.retention.disk_full
-        self.refuse_appends(StoreNotWritable("the store is closed; start the broker again"))
+        self.refuse_appends(StoreNotWritable(CLOSED))
         try:
             try:
                 self._complete_index()
@@ -253,11 +215,11 @@ class DiskMessageStore(QueueLogStore):
                 flusher.close()
             # After a failed flush, and with an index that could not be repaired, the next start must recover as after a crash.
             if healthy and not flusher.has_failed and (self.dispatcher.offset >= 0 or not self.index.files):
-                self._checkpoint.index_msg_timestamp = self.index.end_timestamp_ms
-                self._checkpoint.log_begin = self.commit_log.min_offset
-                self._checkpoint.sum_of_queue_begins = self.consume_queues.sum_of_begins()
-                self._checkpoint.queue_totals = self.commit_log.max_offset, *self.consume_queues.totals()
-                self._checkpoint.save()
+                self.checkpoint.index_msg_timestamp = self.index.end_timestamp_ms
+                self.checkpoint.log_begin = self.commit_log.min_offset
+                self.checkpoint.sum_of_queue_begins = self.consume_queues.sum_of_begins()
+                self.checkpoint.queue_totals = self.commit_log.max_offset, *self.consume_queues.totals()
+                self.checkpoint.save()
                 os.replace(self._abort_path, self._spare_abort_path)
         finally:
             self._release()
@@ -272,11 +234,8 @@ class DiskMessageStore(QueueLogStore):
             _log.error("the index by key stays behind: %s", error)
 
     def _release(self) -> None:
-        self.index.unmap()
-        self.extension.unmap()
-        self.consume_queues.unmap()
         self.commit_log.preallocator.close()
-        self.commit_log.files.unmap()
+        self.unmap()
         self._lock.release()
 
 

@@ -1,247 +1,112 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface between a broker and its store: append, read by queue or physical offset, search by time, flush. Java: MessageStore.
+"""The store of a broker's messages: append, read by queue or physical offset, search by time. Java: MessageStore.
 
-Two stores implement it: ``MemoryMessageStore`` (tests, temporary brokers) and ``DiskMessageStore`` (the directory format of
-Apache RocketMQ). Both run the same code over the same record bytes; only where the bytes live differs, so the same tests run on both.
-
-A store belongs to one thread, the broker's owner loop: no method takes a lock, every method returns at once, and a message can be read
-as soon as ``append`` has returned. Durability is the one thing that takes time, so it is a future: ``when_durable``.
+``append`` first makes room for the record and for its queue entry; if that fails, nothing has changed. Then it writes the record and the
+entry. After a kill between the two, recovery adds the missing entry, and removes entries that point behind the end of the log.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
-import enum
+import os
 from collections.abc import Callable, Collection, Mapping, Set
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
-import msgspec
-
-from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS
+from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store.damaged_bodies import DamagedBodies
-from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sprocketmq.wire.records.batch_elements import BatchElements
+from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.index.index_files import IndexFiles, index_text
+from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.log.tags_code import tags_code_of_record
+from sprocketmq.store.queue.consume_queue import ConsumeQueue
+from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable
+from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, units_of
+from sprocketmq.store.recovery.entry_repair import repaired_units
+from sprocketmq.store.services.dispatch import Dispatcher
+from sprocketmq.store.services.flush import CLOSED
+from sprocketmq.store.services.retention import Retention
+from sprocketmq.store.store_config import StoreConfig
+from sprocketmq.store.stored_message import (
+    AppendResult,
+    BatchAppendResult,
+    IndexHits,
+    ReadResult,
+    ReadStatus,
+    StoredBatch,
+    StoredMessage,
+    Unit,
+)
+from sprocketmq.store.unfiltered_reads import read_at_once, read_one_by_one
+from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES
+from sprocketmq.wire.records.record import encode_record, record_size, write_ipv4_record
+from sprocketmq.wire.records.record_layout import (
+    HOSTS_V6,
+    IPV4_BYTES,
+    IPV6_BYTES,
+    PROPERTIES_LENGTH,
+    RECORD,
+)
 
 NO_TOPICS: Final[Mapping[str, int]] = MappingProxyType({})
+_TRANSACTION_MASK = 0xC
+_PREPARED, _ROLLBACK = 0x4, 0xC
+_FIXED_BYTES = RECORD.size + PROPERTIES_LENGTH.size  # size of a record without topic, body and properties
+_NEEDS_GENERAL_APPEND = _TRANSACTION_MASK | HOSTS_V6
+_FILLERS_AT_ONCE = 4_096
+_SMALLEST_HASH = -(1 << 31)  # smaller numbers are addresses in the queue's extension
+_iter_units = UNIT.iter_unpack
+_pack_unit = UNIT.pack_into
 
 
-class FlushDiskType(enum.Enum):
-    """When an append counts as durable. Java: config.FlushDiskType."""
+class MessageStore:
+    """A commit log with its consume queues and its index by key, in memory or (``DiskMessageStore``) in a directory.
 
-    ASYNC_FLUSH = "ASYNC_FLUSH"  # at once: survives kill -9, the disk follows within flush_interval_commit_log_ms
-    SYNC_FLUSH = "SYNC_FLUSH"  # after fdatasync: survives power loss; many waiters share one fdatasync
+    It belongs to one thread, the broker's loop: no method takes a lock, every method returns at once, and a message can be read as
+    soon as ``append`` has returned. Only durability takes time, so it is a future. ``offset`` counts messages of one queue, a
+    physical offset bytes of the log. An unknown queue begins and ends at 0.
 
+    Every append raises ConfigurationError (a limit is exceeded) or StoreNotWritable (no space, not open, or a flush failed), and then has
+    written nothing.
 
-class ReadStatus(enum.Enum):
-    """Outcome of a read. Java: GetMessageStatus, the same names; the broker maps them to response codes.
-
-    Three of Java's do not occur here: OFFSET_FOUND_NULL (a file of the queue is missing: such a store is not opened),
-    MESSAGE_WAS_REMOVING (log and queues are cleaned in one step) and NO_MATCHED_LOGIC_QUEUE (Java creates the queue, too).
+    Args:
+        directory: the store's root (``storePathRootDir``); None = in memory, where every message counts as durable.
+        read_only: nothing is created or repaired.
     """
 
-    FOUND = "FOUND"
-    NO_MATCHED_MESSAGE = (
-        "NO_MATCHED_MESSAGE"  # the filter removed all, or the scan limit was reached: continue at next_offset
-    )
-    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"  # beyond the end: next_offset = max_offset
-    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"  # exactly at the end: nothing new yet, the pull may be parked
-    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"  # before the first kept message: next_offset = min_offset
-    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"  # nothing was ever written to that queue: next_offset = 0
+    def __init__(self, config: StoreConfig, directory: str | None = None, *, read_only: bool = False) -> None:
+        def path(name: str) -> str | None:
+            return None if directory is None else os.path.join(directory, name)
 
-
-@dataclass(frozen=True, kw_only=True)
-class StoreConfig:
-    """Sizes, intervals and limits of a store; names are Apache's MessageStoreConfig keys in snake_case, defaults are Apache's.
-
-    Attributes:
-        mapped_file_size_commit_log: bytes of one commit log file (1 GiB). A directory keeps the size it was made with.
-        mapped_file_size_consume_queue: bytes of one consume queue file, a multiple of a unit's 20 (6,000,000).
-        store_path_commit_log: folder of the commit log; None = ``commitlog`` inside the store directory.
-        max_message_size: largest body in bytes (4 MiB).
-        flush_disk_type: ASYNC_FLUSH or SYNC_FLUSH.
-        flush_interval_commit_log_ms, flush_interval_consume_queue_ms: background flush (500 ms, 1,000 ms).
-        max_filter_units: how many queue entries one filtered read looks at before it returns NO_MATCHED_MESSAGE (800).
-        check_crc_on_recover: verify body checksums while recovering (True).
-        accept_store_loss: start although files of the log or tables are missing, without the messages that were in them (False).
-        message_delay_level: the broker's delay levels; recovery needs them to rebuild entries of SCHEDULE_TOPIC_XXXX.
-        file_reserved_time: hours a full commit log file is kept (72); ``delete_when``: hours of the day for deleting, ";" separated.
-        disk_max_used_space_ratio: from this use of the disk in percent, expired files go at any hour (75).
-        disk_space_clean_forcibly_ratio: from this use unexpired files go, oldest first (85), if ``clean_file_forcibly_enable`` (True).
-        disk_space_warning_level_ratio: from this use the store refuses appends (90).
-        delete_file_batch_max: commit log files deleted in one retention round (10).
-        max_mapped_queue_files: consume queue files kept mapped; None = from the process's limit on open files.
-        message_index_enable: keep an index by key (True); ``max_hash_slot_num``, ``max_index_num``: slots and entries of one index file
-            (5,000,000 and 20,000,000). A directory keeps the numbers it was made with.
-        max_msgs_num_batch: most records that a query by key finds (64).
-        enable_consume_queue_ext: also write the extension of each queue entry (False); ``mapped_file_size_consume_queue_ext``: bytes of
-            one of its files (48 MiB).
-    """
-
-    mapped_file_size_commit_log: int = 1 << 30
-    mapped_file_size_consume_queue: int = 300_000 * UNIT_SIZE_BYTES
-    store_path_commit_log: str | None = None
-    max_message_size: int = 4 << 20
-    flush_disk_type: FlushDiskType = FlushDiskType.ASYNC_FLUSH
-    flush_interval_commit_log_ms: int = 500
-    flush_interval_consume_queue_ms: int = 1_000
-    max_filter_units: int = 800
-    check_crc_on_recover: bool = True
-    accept_store_loss: bool = False
-    message_delay_level: str = DEFAULT_DELAY_LEVELS
-    file_reserved_time: int = 72
-    delete_when: str = "04"
-    disk_max_used_space_ratio: int = 75
-    disk_space_clean_forcibly_ratio: int = 85
-    disk_space_warning_level_ratio: int = 90
-    delete_file_batch_max: int = 10
-    clean_file_forcibly_enable: bool = True
-    max_mapped_queue_files: int | None = None
-    message_index_enable: bool = True
-    max_hash_slot_num: int = 5_000_000
-    max_index_num: int = 20_000_000
-    max_msgs_num_batch: int = 64
-    enable_consume_queue_ext: bool = False
-    mapped_file_size_consume_queue_ext: int = 48 << 20
-
-    def __post_init__(self) -> None:
-        if self.mapped_file_size_consume_queue <= 0 or self.mapped_file_size_consume_queue % UNIT_SIZE_BYTES:
-            raise ConfigurationError(
-                f"mappedFileSizeConsumeQueue is {self.mapped_file_size_consume_queue}, a positive multiple of "
-                f"{UNIT_SIZE_BYTES} is allowed; Apache's default is 6000000"
+        self.config = config
+        log_path = config.store_path_commit_log if directory is not None else None
+        self.commit_log = CommitLog(
+            MappedFileQueue(
+                log_path or path("commitlog"),
+                config.mapped_file_size_commit_log,
+                "mappedFileSizeCommitLog",
+                read_only=read_only,
             )
-        if not 128 <= self.mapped_file_size_commit_log <= 0x7FFFFFFF:
-            raise ConfigurationError(
-                f"mappedFileSizeCommitLog is {self.mapped_file_size_commit_log}, 128 to 2147483647 bytes are allowed; "
-                "Apache's default is 1073741824"
-            )
-        for key, value, least, most in (
-            ("maxHashSlotNum", self.max_hash_slot_num, 1, 100_000_000),
-            ("maxIndexNum", self.max_index_num, 2, 85_000_000),
-            ("maxMsgsNumBatch", self.max_msgs_num_batch, 1, 1_024),
-            ("mappedFileSizeConsumeQueueExt", self.mapped_file_size_consume_queue_ext, 64, 0x7FFFFFFF),
-            # Below 0 each full file has expired, and its messages go.
-            ("fileReservedTime", self.file_reserved_time, 0, 0x7FFFFFFF),
-            ("diskMaxUsedSpaceRatio", self.disk_max_used_space_ratio, 0, 100),
-            ("diskSpaceCleanForciblyRatio", self.disk_space_clean_forcibly_ratio, 0, 100),
-            ("diskSpaceWarningLevelRatio", self.disk_space_warning_level_ratio, 0, 100),
-            ("deleteFileBatchMax", self.delete_file_batch_max, 1, 0x7FFFFFFF),
-        ):
-            if not least <= value <= most:
-                raise ConfigurationError(f"{key} is {value}, {least} to {most} are allowed")
-        parts = [part.strip() for part in self.delete_when.split(";")]
-        # Above 23 an hour never comes (UtilAll.isItTimeToDo), which is how files are kept until the disk is full.
-        if wrong := [part for part in parts if part and not part.isdecimal()]:
-            raise ConfigurationError(
-                f"deleteWhen has {wrong[0]!r}, hours of the day are allowed, separated by ';', or 99 for never"
-            )
-
-
-class StoredMessage(msgspec.Struct, gc=False):
-    """A message as the broker gives it to ``append``: all parts of the record except its place and its store time.
-
-    ``properties`` are the raw wire bytes, ``born_host`` and ``store_host`` are (4 or 16 address bytes, port); the sys_flag bits that
-    tell IPv6 hosts apart are set by the store. ``prepared_transaction_offset`` is, of a committed message, the physical offset of its half
-    message; of the copy of a message that waited for its time the bitwise complement of that one's (Java: 0). ``tags_code`` goes into the
-    queue entry: ``tags_code(TAGS)``, or the delivery time for a delayed message. The broker decides about delay, retry and transaction
-    topics; the store writes what it gets.
-    """
-
-    topic: str
-    queue_id: int
-    body: bytes
-    properties: bytes = b""
-    flag: int = 0
-    sys_flag: int = 0
-    born_timestamp_ms: int = 0
-    born_host: tuple[bytes, int] = (b"\x7f\x00\x00\x01", 0)
-    store_host: tuple[bytes, int] = (b"\x7f\x00\x00\x01", 10911)
-    reconsume_times: int = 0
-    prepared_transaction_offset: int = 0
-    tags_code: int = 0
-
-
-class StoredBatch(msgspec.Struct, gc=False):
-    """Messages that are stored together: what their records have in common, as in ``StoredMessage``, and what each has of its own.
-
-    ``elements`` are their bodies, properties and flags; ``tags_codes`` has a number for each.
-    """
-
-    topic: str
-    queue_id: int
-    elements: BatchElements
-    tags_codes: list[int]
-    sys_flag: int = 0
-    born_timestamp_ms: int = 0
-    born_host: tuple[bytes, int] = (b"\x7f\x00\x00\x01", 0)
-    store_host: tuple[bytes, int] = (b"\x7f\x00\x00\x01", 10911)
-    reconsume_times: int = 0
-
-
-class AppendResult(msgspec.Struct, frozen=True, gc=False):
-    """Where a message was stored. ``when_durable`` takes ``physical_offset + size``; ``size`` is in bytes."""
-
-    physical_offset: int
-    queue_offset: int
-    store_timestamp: int
-    size: int
-
-
-class BatchAppendResult(AppendResult, frozen=True, gc=False):
-    """Where the messages of a batch went: both offsets are the first one's, ``size`` is that of all together."""
-
-    physical_offsets: NDArray[np.int64]
-
-
-class ReadResult(msgspec.Struct, gc=False):
-    """Outcome of ``read``.
-
-    ``chunks`` are views of whole records, in order, ready for a socket. They stay valid after the file is deleted, but hold its memory:
-    do not keep them. The next read begins at ``next_offset``. ``bytes`` and ``count`` are the sums over the chunks.
-    """
-
-    status: ReadStatus
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    chunks: list[memoryview] = []
-    bytes: int = 0
-    count: int = 0
-
-
-class IndexHits(msgspec.Struct):
-    """Places of the records with a key, ascending; and how far the index was: store time and place of its newest record."""
-
-    physical_offsets: list[int] = []
-    last_update_timestamp: int = 0
-    last_update_physical_offset: int = 0
-
-
-class Unit(msgspec.Struct, frozen=True, gc=False):
-    """One consume queue entry: the record's place, and its tags code (delivery time in SCHEDULE_TOPIC_XXXX)."""
-
-    queue_offset: int
-    physical_offset: int
-    size: int
-    tags_code: int
-
-
-class MessageStore(Protocol):
-    """See the module's head. Every offset named ``offset`` counts messages of one queue; ``physical`` offsets count bytes of the log."""
-
-    @property
-    def config(self) -> StoreConfig: ...
+        )
+        self.consume_queues = ConsumeQueueTable(path("consumequeue"), config, read_only=read_only)
+        self.index = IndexFiles(path("index"), config, read_only=read_only)
+        self.checkpoint = Checkpoint(path("checkpoint"))
+        self.dispatcher = Dispatcher(self.commit_log, self.index, self.checkpoint)
+        self.extension = ConsumeQueueExtTable(path("consumequeue_ext"), config.mapped_file_size_consume_queue_ext)
+        self.damaged_bodies = DamagedBodies()
+        self.retention = Retention(self)
+        self.has_lost_messages = False  # a loss was accepted at this start
+        self._queues = self.consume_queues.queues
+        self._levels = DelayLevels.parse(config.message_delay_level)
+        self._frozen: StoreNotWritable | None = None
+        self._refusal: StoreNotWritable | None = StoreNotWritable("the store is not open; call load() first")
 
     def reconfigure(self, config: StoreConfig) -> None:
         """From now on these limits and times of retention count. What the files are made by counts from the next ``load`` on."""
-        ...
+        self.config = config
 
     def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS, known_topics: Collection[str] | None = None) -> None:
         """Open (and, after a crash, repair) the store. Call once, before anything else.
@@ -252,23 +117,216 @@ class MessageStore(Protocol):
         Raises StoreLocked (another broker has the directory open), StoreNotWritable (the directory cannot be written), StoreCorrupt (a
         file has a length or a name that the format does not allow).
         """
-        ...
+        self.refuse_appends(None)
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset up to which everything is on the disk, so a power cut loses nothing before it."""
+        return self.max_physical_offset
+
+    def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
+        """A future that is done once everything before ``physical_offset`` is on the disk, whatever ``flush_disk_type`` says. It
+        fails with StoreNotWritable when the disk reported an error. It completes on the flush thread."""
+        future: concurrent.futures.Future[None] = concurrent.futures.Future()
+        future.set_result(None)
+        return future
+
+    def flush(self) -> None:
+        """Write everything to the disk now; blocks."""
+
+    def close(self) -> None:
+        """Flush and release. Does nothing if closed already; views that were returned stay readable."""
+        self.refuse_appends(StoreNotWritable(CLOSED))
+
+    def unmap(self) -> None:
+        """Release the mappings of all files."""
+        self.index.unmap()
+        self.extension.unmap()
+        self.consume_queues.unmap()
+        self.commit_log.files.unmap()
+
+    # -- writing ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def writable(self) -> bool:
+        """False before load, after close, after a failed flush, and while the disk is nearly full."""
+        return self._refusal is None
+
+    @property
+    def refusal(self) -> StoreNotWritable | None:
+        """The reason why appends are refused; None if they are accepted."""
+        return self._refusal
+
+    def refuse_appends(self, reason: StoreNotWritable | None) -> None:
+        """Raise ``reason`` at every append from now on; None accepts appends again."""
+        # Raised for each append until then, without the traceback of the one before: it would grow, and keep the messages of all of them.
+        self._refusal = reason or self._frozen
+
+    def freeze(self, reason: StoreNotWritable | None) -> None:
+        """Let every append raise ``reason`` from now on, whatever the state of the disk; None allows appends again. Reads continue."""
+        if self._refusal is self._frozen:
+            self._refusal = reason
+        self._frozen = reason
 
     def append(self, message: StoredMessage, now_ms: int) -> AppendResult:
-        """Write one record and its queue entry; the message is readable when this returns.
-
-        Raises ConfigurationError: body, topic or properties are over the limit; nothing was written. StoreNotWritable: no space,
-        shut down, or an earlier flush failed; nothing was written.
-        """
-        ...
+        """Write one record and its queue entry."""
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+        queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
+        body, properties, sys_flag = message.body, message.properties, message.sys_flag
+        born_host, store_host = message.born_host, message.store_host
+        if (
+            len(body) > self.config.max_message_size
+            or len(properties) > MAX_PROPERTIES_BYTES
+            or len(born_host[0]) != IPV4_BYTES
+            or len(store_host[0]) != IPV4_BYTES
+            or sys_flag & _NEEDS_GENERAL_APPEND
+            or not queue.topic_part
+        ):
+            return self._append_general(queue, message, now_ms)
+        size = len(queue.topic_part) + len(body) + len(properties) + _FIXED_BYTES
+        if queue.at > queue.room:
+            queue.make_room()
+        log = self.commit_log
+        if log.at + size > log.room:
+            log.reserve(size)
+        at, queue_offset = log.at, queue.max_offset
+        physical_offset = log.start + at
+        write_ipv4_record(
+            log.view,
+            at,
+            size,
+            queue.topic_part,
+            body,
+            properties,
+            message.queue_id,
+            message.flag,
+            queue_offset,
+            physical_offset,
+            sys_flag,
+            message.born_timestamp_ms,
+            born_host,
+            now_ms,
+            store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+        )
+        log.at = at + size
+        log.last_store_timestamp_ms = now_ms
+        at = queue.at
+        _pack_unit(queue.view, at, physical_offset, size, message.tags_code)
+        queue.at = at + UNIT_SIZE_BYTES
+        queue.max_offset = queue_offset + 1
+        log.indexed_offset = physical_offset
+        return AppendResult(physical_offset, queue_offset, now_ms, size)
 
     def append_again(self, message: StoredMessage, now_ms: int) -> AppendResult:
         """``append`` for a copy of a stored message: its body may exceed ``max_message_size``, which limits new messages."""
-        ...
+        if len(message.body) <= self.config.max_message_size:
+            return self.append(message, now_ms)
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+        queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
+        return self._append_general(queue, message, now_ms, most_bytes=len(message.body))
+
+    def _append_general(
+        self, queue: ConsumeQueue, message: StoredMessage, now_ms: int, *, most_bytes: int | None = None
+    ) -> AppendResult:
+        """Append messages with IPv6 hosts, long topics or transactions, or whose queue has an extension, and refuse what is too long.
+        ``most_bytes`` is the limit of the body; default: max_message_size."""
+        topic = queue.topic_bytes
+        size = self._checked_size(message, len(topic), most_bytes)
+        indexed = (message.sys_flag & _TRANSACTION_MASK) not in (_PREPARED, _ROLLBACK)
+        if indexed and queue.at > queue.room:
+            queue.make_room()
+        log = self.commit_log
+        physical_offset = log.reserve(size)
+        queue_offset = queue.max_offset if indexed else 0
+        log.write(_record(message, topic, queue_offset, physical_offset, now_ms))
+        log.last_store_timestamp_ms = now_ms
+        if indexed:
+            tags_code = message.tags_code
+            if self.consume_queues.are_extended:
+                tags_code = self.extension.put(message.topic, message.queue_id, tags_code, now_ms)
+            _pack_unit(queue.view, queue.at, physical_offset, size, tags_code)
+            queue.at += UNIT_SIZE_BYTES
+            queue.max_offset = queue_offset + 1
+        log.indexed_offset = physical_offset
+        return AppendResult(physical_offset, queue_offset, now_ms, size)
 
     def append_batch(self, batch: StoredBatch, now_ms: int) -> BatchAppendResult:
         """``append`` for several messages of one topic and queue: consecutive offsets; all are stored or none, also after a crash."""
-        ...
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+        if batch.sys_flag & _TRANSACTION_MASK:
+            raise ConfigurationError(
+                f"a batch for topic {batch.topic!r}, queue {batch.queue_id} holds another topic, another queue or a transaction; "
+                "send those on their own"
+            )
+        elements, log = batch.elements, self.commit_log
+        # Else none of them is too long.
+        if len(elements.data) > self.config.max_message_size or len(elements.texts) > MAX_PROPERTIES_BYTES:
+            self._check_sizes(batch.topic, elements.longest_body_bytes, elements.longest_properties_bytes)
+        queue = self._queues.get((batch.topic, batch.queue_id)) or self._open_queue(batch)
+        queue_offset = queue.max_offset
+        record = encode_record(
+            queue.topic_bytes,
+            b"",
+            b"",
+            queue_id=batch.queue_id,
+            queue_offset=0,
+            physical_offset=0,
+            born_timestamp_ms=batch.born_timestamp_ms,
+            born_host=batch.born_host,
+            store_timestamp_ms=now_ms,
+            store_host=batch.store_host,
+            sys_flag=batch.sys_flag,
+            reconsume_times=batch.reconsume_times,
+        )
+        size = elements.records_bytes(record)
+        at = log.reserve(size)
+        places, sizes = elements.record_places(record, at)
+        records = elements.records(record, queue_offset, places, sizes)
+        assert len(records) == size, "the records do not have the reserved size"
+        codes = batch.tags_codes
+        if not queue.topic_part and self.consume_queues.are_extended:
+            codes = [self.extension.put(batch.topic, batch.queue_id, code, now_ms) for code in codes]
+        # Unlike in append, the entries are written first, because making room for one of them can still fail. Readers do not see entries
+        # that point behind the end of the log.
+        log.in_batch = True
+        try:
+            queue.put_all(units_of(places, sizes, codes))
+            log.write(memoryview(records))
+        finally:
+            log.in_batch = False
+        log.last_store_timestamp_ms = now_ms
+        log.indexed_offset = int(places[-1])
+        return BatchAppendResult(at, queue_offset, now_ms, size, places)
+
+    def _open_queue(self, message: StoredMessage | StoredBatch) -> ConsumeQueue:
+        return self.consume_queues.open(message.topic, message.queue_id)
+
+    def _checked_size(self, message: StoredMessage, topic_bytes: int, most_bytes: int | None = None) -> int:
+        body_bytes, properties_bytes = len(message.body), len(message.properties)
+        self._check_sizes(message.topic, body_bytes, properties_bytes, most_bytes)
+        return record_size(
+            topic_bytes,
+            body_bytes,
+            properties_bytes,
+            born_host_v6=len(message.born_host[0]) == IPV6_BYTES,
+            store_host_v6=len(message.store_host[0]) == IPV6_BYTES,
+        )
+
+    def _check_sizes(self, topic: str, body_bytes: int, properties_bytes: int, most_bytes: int | None = None) -> None:
+        if most_bytes is None:
+            most_bytes = self.config.max_message_size
+        if body_bytes > most_bytes or properties_bytes > MAX_PROPERTIES_BYTES:
+            raise ConfigurationError(
+                f"the message for topic {topic!r} has a body of {body_bytes} and properties of {properties_bytes} bytes, "
+                f"{self.config.max_message_size} and {MAX_PROPERTIES_BYTES} are allowed; send less, or raise maxMessageSize"
+            )
+
+    # -- reading ---------------------------------------------------------------------------------------------------------------
 
     def read(
         self,
@@ -283,119 +341,223 @@ class MessageStore(Protocol):
         """Records from ``offset`` on, whole and in order, up to both limits; the first one is returned whatever its size.
 
         ``match`` gets the tags code of an entry, then ``match_record`` the record (SQL92). If ``match_record`` returns None, the read ends
-        before this record, and the next read begins with it. A filtered read looks at no more than
-        ``config.max_filter_units`` entries; then it returns NO_MATCHED_MESSAGE with an advanced ``next_offset``.
+        before this record, and the next read begins with it. A filtered read checks at most ``config.max_filter_units`` entries; then it
+        returns NO_MATCHED_MESSAGE with an advanced ``next_offset``.
         """
-        ...
+        queue = self._queues.get((topic, queue_id))
+        if queue is None or queue.max_offset == 0:
+            return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, queue.max_offset
+        if offset < low:
+            return ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)
+        if offset == high:
+            return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
+        if offset > high:
+            return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+        result = ReadResult(ReadStatus.FOUND, offset, low, high)
+        if match is None and match_record is None:
+            if not read_at_once(self.commit_log, queue, result, max_messages, max_bytes):
+                read_one_by_one(self.commit_log, queue, result, max_messages, max_bytes, self._levels)
+        else:
+            self._collect_matching(queue, result, max_messages, max_bytes, match, match_record)
+        if not result.count:
+            result.status = ReadStatus.NO_MATCHED_MESSAGE
+        elif offset < queue.written_from:
+            self._compare_bodies(queue, offset, result, is_filtered=match is not None or match_record is not None)
+        return result
+
+    def _compare_bodies(self, queue: ConsumeQueue, offset: int, result: ReadResult, *, is_filtered: bool) -> None:
+        """Compare what was on the disk at the start with its checksums, once for each part of the queue that is read in one go."""
+        begin, end = queue.compared
+        if begin <= offset and result.next_offset <= end:
+            return
+        self.damaged_bodies.compare(result.chunks)
+        if not is_filtered:
+            queue.compared = (begin if begin <= offset <= end else offset), result.next_offset
+
+    def _collect_matching(
+        self,
+        queue: ConsumeQueue,
+        result: ReadResult,
+        max_messages: int,
+        max_bytes: int,
+        match: Callable[[int], bool] | None,
+        match_record: Callable[[memoryview], bool | None] | None,
+    ) -> None:
+        max_units = max(self.config.max_filter_units, max_messages)
+        for physical_offset, size, tags_code in _iter_units(self._units(queue, result.next_offset, max_units)):
+            if tags_code < _SMALLEST_HASH and size != FILLER_SIZE:
+                tags_code = self._true_tags_code(physical_offset, tags_code)
+            if size != FILLER_SIZE and (match is None or match(tags_code)):
+                if result.count and (result.count >= max_messages or result.bytes + size > max_bytes):
+                    return
+                record = self.commit_log.slice(physical_offset, size)
+                wanted = match_record is None or match_record(record)
+                if wanted is None:
+                    return
+                if wanted:
+                    result.chunks.append(record)
+                    result.bytes += size
+                    result.count += 1
+            result.next_offset += 1
 
     def units(self, topic: str, queue_id: int, offset: int, max_units: int = 32) -> list[Unit]:
-        """Queue entries from ``offset`` on; the schedule service reads delivery times from them. Those of lost messages are left out,
-        so the first one may be behind ``offset``. Empty only at the end."""
-        ...
+        """Queue entries from ``offset`` on. Those of lost messages are left out, so the first one may be behind ``offset``. Empty only
+        at the end."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            return []
+        found: list[Unit] = []
+        count = max_units
+        while not found and (raw := self._units(queue, offset, count)):
+            found = [
+                Unit(
+                    offset + index,
+                    physical_offset,
+                    size,
+                    tags_code if tags_code >= _SMALLEST_HASH else self._true_tags_code(physical_offset, tags_code),
+                )
+                for index, (physical_offset, size, tags_code) in enumerate(_iter_units(raw))
+                if size != FILLER_SIZE
+            ]
+            offset += len(raw) // UNIT_SIZE_BYTES
+            count = max(max_units, _FILLERS_AT_ONCE)
+        return found[:max_units]
+
+    def _units(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
+        if offset >= queue.written_from:
+            return queue.unit_bytes(offset, count)
+        return repaired_units(self.commit_log, queue, offset, count, self._levels)
+
+    def _true_tags_code(self, physical_offset: int, address: int) -> int:
+        """The tags code of a unit that has an address in the queue's extension instead (``consume_queue_ext``)."""
+        record = self.commit_log.view_at(physical_offset, check_crc=False)
+        if record is None:
+            return address
+        topic = record.topic_bytes.decode("utf-8", "replace")
+        return tags_code_of_record(record, topic, self._levels)
 
     def log_data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
-        """The raw bytes of the log from a place on, for a slave: at most ``max_bytes``, and not beyond a file; None if there are none."""
-        ...
+        """The raw bytes of the log from a place on, for a slave: not beyond a file; None if there are none."""
+        return self.commit_log.data(physical_offset, max_bytes)
 
     def copied_from(self, physical_offset: int) -> list[int]:
         """The physical offsets of the waiting messages (of a delay level or a timer) whose copies are in the log from a place on."""
-        ...
-
-    def freeze(self, reason: StoreNotWritable | None) -> None:
-        """Let every append raise ``reason`` from now on, whatever the state of the disk; None allows appends again. Reads continue."""
-        ...
+        return self.commit_log.copied_from(physical_offset)
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that begins at ``physical_offset``; None if none begins there (a client may have invented that offset)."""
-        ...
+        record = self.commit_log.view_at(physical_offset, check_crc=False)
+        if record is None:
+            return None
+        self.damaged_bodies.compare_one(record)
+        return self.commit_log.slice(physical_offset, record.size)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """First kept offset; 0 for an unknown queue."""
-        ...
+        """First kept offset."""
+        queue = self._queues.get((topic, queue_id))
+        return queue.min_offset if queue else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """One past the last offset, the offset the next append gets; 0 for an unknown queue."""
-        ...
+        """One past the last offset: the offset that the next append gets."""
+        queue = self._queues.get((topic, queue_id))
+        return queue.max_offset if queue else 0
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int, *, upper: bool = False) -> int:
         """First offset stored at or after ``timestamp_ms`` (max_offset if none); ``upper``: last offset stored at or before it."""
-        ...
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            return 0
+        # The first offset stored at (lower) or after (upper) the time. Store times grow with the offset unless the clock was set back.
+        low, high = queue.min_offset, queue.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            stored_ms = self._store_time(queue, middle)
+            if stored_ms < timestamp_ms or (upper and stored_ms == timestamp_ms):
+                low = middle + 1
+            else:
+                high = middle
+        return max(queue.min_offset, low - 1) if upper else low
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Store timestamp (ms) of one message, -1 if it does not exist."""
-        ...
+        queue = self._queues.get((topic, queue_id))
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return -1
+        return self._store_time(queue, offset)
+
+    def _store_time(self, queue: ConsumeQueue, offset: int) -> int:
+        physical_offset, size, _ = UNIT.unpack(self._units(queue, offset, 1))
+        return -1 if size == FILLER_SIZE else self.commit_log.store_timestamp_at(physical_offset)
 
     def earliest_store_time(self, topic: str, queue_id: int) -> int:
         """Store timestamp (ms) of the first kept message, -1 if there is none."""
-        ...
+        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
 
     def dispatch(self, max_records: int) -> int:
-        """Add up to ``max_records`` records of the log to the index by key. Returns how many were read; 0 means that it is
-        complete.
+        """Add up to ``max_records`` records of the log to the index by key. Returns how many were read; 0 means that it is complete.
 
         A record with many keys, or with long properties, counts as several, so fewer may be read, but at least one. Raises
         StoreNotWritable: no space for an index file; the same records are tried again next time.
         """
-        ...
+        return self.dispatcher.dispatch(max_records) if self.config.message_index_enable else 0
 
     @property
     def undispatched_bytes(self) -> int:
         """How many bytes the index by key is behind the log; 0 without an index."""
-        ...
+        return self.dispatcher.backlog_bytes if self.config.message_index_enable else 0
 
     def find_by_key(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, *, index_type: str = ""
     ) -> IndexHits:
         """Records of ``topic`` whose UNIQ_KEY or one of whose KEYS is ``key`` (or, with ``index_type`` "T", whose TAGS are ``key``),
-        stored between the two times; the newest ``max_count``.
-
-        Keys are found by their hash: a hit may be of another key, and its record may have expired.
-        """
-        ...
+        stored between the two times; the newest ``max_count``. A hit may be of another key with the same hash, and may have expired."""
+        return self.index.find(index_text(topic, key, index_type), max_count, begin_ms, end_ms)
 
     def queues(self) -> list[tuple[str, int]]:
         """(topic, queue_id) of every queue that was ever written, sorted."""
-        ...
+        return sorted(self._queues)
 
     def queue_ids(self, topic: str) -> Set[int]:
         """The ids of the queues of ``topic`` that were ever written."""
-        ...
+        return self.consume_queues.ids(topic)
+
+    @property
+    def min_physical_offset(self) -> int:
+        return self.commit_log.min_offset
+
+    @property
+    def max_physical_offset(self) -> int:
+        return self.commit_log.max_offset
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
 
     def delete_topic(self, topic: str) -> int:
         """Delete the queues of ``topic`` and their files; returns how many. The records stay in the log until their file expires."""
-        ...
+        self.checkpoint.queue_totals = None  # fewer queues than at the last clean stop are no loss
+        self.extension.delete_topic(topic)
+        return self.consume_queues.delete_topic(topic)
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
-        """One retention round: delete expired commit log files and what pointed into them; returns how many log files were deleted.
-        ``any_hour``: not only in the hours of ``delete_when``; for a request of an administrator."""
-        ...
+        """One retention round: delete expired log files and what pointed into them; returns how many log files were deleted.
+        ``any_hour``: not only in the hours of ``delete_when``."""
+        return self.retention.clean(now_ms, any_hour=any_hour)
 
-    damaged_bodies: DamagedBodies
-    """Where bodies with a wrong checksum are reported."""
 
-    has_lost_messages: bool
-    """Whether the start accepted a loss of messages."""
-
-    @property
-    def min_physical_offset(self) -> int: ...
-
-    @property
-    def max_physical_offset(self) -> int: ...
-
-    @property
-    def flushed_offset(self) -> int:
-        """Physical offset up to which everything is on the disk, so a power cut loses nothing before it."""
-        ...
-
-    def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
-        """A future that is done once everything before ``physical_offset`` is on the disk, whatever ``flush_disk_type`` says. It
-        fails with StoreNotWritable when the disk reported an error. It completes on the flush thread."""
-        ...
-
-    def flush(self) -> None:
-        """Write everything to the disk now; blocks."""
-        ...
-
-    def close(self) -> None:
-        """Flush and release. Does nothing if closed already; views that were returned stay readable."""
-        ...
+def _record(message: StoredMessage, topic: bytes, queue_offset: int, physical_offset: int, now_ms: int) -> bytes:
+    return encode_record(
+        topic,
+        message.body,
+        message.properties,
+        queue_id=message.queue_id,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        born_timestamp_ms=message.born_timestamp_ms,
+        born_host=message.born_host,
+        store_timestamp_ms=now_ms,
+        store_host=message.store_host,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=message.prepared_transaction_offset,
+    )

@@ -19,10 +19,10 @@ from typing import Any
 
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.store.log.commit_log import CommitLog
-from sprocketmq.store.message_store import ReadResult
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_LAYOUT
 from sprocketmq.store.recovery.entry_repair import repaired_units
+from sprocketmq.store.stored_message import ReadResult
 from sprocketmq.wire.records.record_layout import RECORD
 
 _MOST_AT_ONCE = 1024  # the largest batch of a consumer (Java: pullBatchSize)

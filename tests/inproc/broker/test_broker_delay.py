@@ -13,12 +13,10 @@ from sprocketmq.broker.delivery import schedule, timer_messages
 from sprocketmq.broker.handlers.messages.special_messages import special_message
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import config_files
+from sprocketmq.store import MessageStore, StoredMessage, config_files
 from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.log.commit_log import CommitLog
-from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.store.queue.unit import FILLER_SIZE
-from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
@@ -196,7 +194,7 @@ def test_two_power_cuts_in_the_middle_of_deliveries_repeat_nothing(disk_cluster,
         asked = {props.DELAY: "1"} if body.isdigit() else {props.TIMER_DELAY_MS: delay_ms}
         client.send("flights", body, properties=asked)
 
-    real, images, cut_after = QueueLogStore.append_again, [], [b"60"]
+    real, images, cut_after = MessageStore.append_again, [], [b"60"]
 
     def append_again(store, message: StoredMessage, now_ms: int):
         result = real(store, message, now_ms)
@@ -209,7 +207,7 @@ def test_two_power_cuts_in_the_middle_of_deliveries_repeat_nothing(disk_cluster,
             disk_cluster.copy_as_killed(images[-1])
         return result
 
-    monkeypatch.setattr(QueueLogStore, "append_again", append_again)
+    monkeypatch.setattr(MessageStore, "append_again", append_again)
     for cut, next_cut in enumerate([b"t60", b"t90", b"none"]):
         disk_cluster.clock.advance(0 if cut else 4_000)
         disk_cluster.eventually(lambda cut=cut: len(images) > cut)

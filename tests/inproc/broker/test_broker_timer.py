@@ -10,7 +10,7 @@ import pytest
 
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store import StoredMessage
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import RecallMessageRequestHeader
 from sprocketmq.wire.recall_handle import RecallHandle

@@ -14,7 +14,7 @@ from sprocketmq.core.resource_names import HALF_TOPIC, UNDELIVERABLE_TOPIC
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store import StoredMessage
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import CreateTopicRequestHeader, DeleteTopicRequestHeader, EndTransactionRequestHeader
 from sprocketmq.wire.records import properties as props

@@ -12,8 +12,7 @@ from sprocketmq.broker.delivery.filters import ArrivalProbe, FilterTable, raw_pr
 from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.process.clock import ManualClock
-from sprocketmq.store import MemoryMessageStore, StoredMessage
-from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store import MessageStore, StoreConfig, StoredMessage
 from sprocketmq.wire.bodies import ConsumerFilterWrapper, SubscriptionData
 from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.records.properties import encode_properties
@@ -173,7 +172,7 @@ def test_a_stored_filter_that_cannot_be_compiled_is_left_out():
 
 
 def test_a_probe_judges_each_message_once_and_gives_up_at_the_scan_limit():
-    store = MemoryMessageStore(StoreConfig(max_filter_units=10))
+    store = MessageStore(StoreConfig(max_filter_units=10))
     store.load()
     judged: list[bytes] = []
     wanted = record_filter(lambda raw: judged.append(raw) or b"yes" in raw)

@@ -27,7 +27,7 @@ from sprocketmq.core.access.need_readers import Place
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.process.clock import ManualClock
-from sprocketmq.store import MemoryMessageStore, StoreConfig
+from sprocketmq.store import MessageStore, StoreConfig
 
 PLACE = Place("DefaultCluster", lambda offset: None)
 KEYS = sorted(BrokerConfig.keys() | NameServerConfig.keys())
@@ -111,7 +111,7 @@ def test_any_config_files_of_a_store_are_loaded_or_refused(contents):
         (root / "config").mkdir()
         for name, data in contents.items():
             (root / "config" / name).write_bytes(data)
-        clock, store = ManualClock(), MemoryMessageStore(StoreConfig())
+        clock, store = ManualClock(), MessageStore(StoreConfig())
         levels = DelayLevels.parse(config.message_delay_level)
         schedule = ScheduleMessageService(clock, store, levels, lambda *args: None)
         tables = (TopicTable(lambda: config, 0), GroupTable(lambda: config, 0), OffsetTable(), schedule)

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sprocketmq.broker.redirection import redirect
-from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store import StoredMessage
 from sprocketmq.wire.records.properties import REAL_QID, REAL_TOPIC, get_property, remove_property, set_property
 
 PAIRS = st.tuples(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.broker.delivery.waiting_records import WaitingRecords, copy_of, destination
-from sprocketmq.store import DiskMessageStore, MemoryMessageStore, StoreConfig, StoredMessage
-from sprocketmq.store.message_store import MessageStore
+from sprocketmq.store import DiskMessageStore, MessageStore, StoreConfig, StoredMessage
 from sprocketmq.wire.records import properties as props
 
 PARKED = props.encode_properties({props.TAGS: "a", props.REAL_TOPIC: "flights", props.REAL_QID: "3"})
@@ -20,7 +19,7 @@ IPV6 = (b"\x20" + bytes(14) + b"\x01", 9876)
 def store(request: pytest.FixtureRequest, tmp_path: Path):
     config = StoreConfig(mapped_file_size_commit_log=4096)
     opened: MessageStore = (
-        MemoryMessageStore(config) if request.param == "memory" else DiskMessageStore(tmp_path / "store", config)
+        MessageStore(config) if request.param == "memory" else DiskMessageStore(tmp_path / "store", config)
     )
     opened.load()
     yield opened

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.store import MessageStore
 
 from .stores import open_disk, open_memory, problems
 
 
 @pytest.fixture(params=["memory", "disk"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[QueueLogStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MessageStore]:
     opened = open_memory() if request.param == "memory" else open_disk(tmp_path / "store")
     yield opened
     assert problems(opened) == []

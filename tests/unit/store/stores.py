@@ -10,8 +10,7 @@ from pathlib import Path
 
 from golden.pipeline.scenes import element
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import DiskMessageStore, MemoryMessageStore, MessageStore, StoreConfig, StoredBatch, StoredMessage
-from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.store import DiskMessageStore, MessageStore, StoreConfig, StoredBatch, StoredMessage
 from sprocketmq.store.tools.check import check_store
 from sprocketmq.store.tools.check_auxiliary_files import check_index
 from sprocketmq.store.tools.check_report import StoreSummary
@@ -91,7 +90,7 @@ def kill(store: DiskMessageStore) -> None:
 
 def problems(store: MessageStore) -> list[str]:
     """What the checker has to say about an open store, its index brought up to date first; notes left out."""
-    assert isinstance(store, QueueLogStore)
+    assert isinstance(store, MessageStore)
     with contextlib.suppress(StoreNotWritable):
         while store.dispatch(1_000):
             pass
@@ -105,7 +104,7 @@ def open_disk(path: Path, config: StoreConfig = SMALL) -> DiskMessageStore:
     return store
 
 
-def open_memory(config: StoreConfig = SMALL) -> MemoryMessageStore:
-    store = MemoryMessageStore(config)
+def open_memory(config: StoreConfig = SMALL) -> MessageStore:
+    store = MessageStore(config)
     store.load()
     return store

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from batches import SoundBatch, produced_batch, sound_batches
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.store import MemoryMessageStore, StoreConfig, StoredMessage
+from sprocketmq.store import MessageStore, StoreConfig, StoredMessage
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.properties import TAGS, get_property
 from sprocketmq.wire.records.record import Host
@@ -48,7 +48,7 @@ def messages_of(batch: SoundBatch, topic: str, hosts: tuple[Host, Host], **field
     ]
 
 
-def held(store: MemoryMessageStore) -> tuple[object, ...]:
+def held(store: MessageStore) -> tuple[object, ...]:
     """All bytes of a store."""
     log = store.commit_log
     [file] = log.files.files

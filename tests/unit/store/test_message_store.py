@@ -8,9 +8,8 @@ import traceback
 import pytest
 
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
-from sprocketmq.store import MemoryMessageStore, MessageStore, ReadStatus, StoreConfig
+from sprocketmq.store import MessageStore, ReadStatus, StoreConfig
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
-from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.record import RecordView, decode_records
 
@@ -51,7 +50,7 @@ def test_offsets_count_per_queue_and_bytes_count_over_all(store: MessageStore) -
     assert store.queues() == [("T", 0), ("T", 1)]
 
 
-def test_records_go_to_the_next_file_behind_a_filler(store: QueueLogStore) -> None:
+def test_records_go_to_the_next_file_behind_a_filler(store: MessageStore) -> None:
     for index in range(100):
         store.append(message(body=b"%d" % index * 20), NOW_MS + index)
     assert len(store.commit_log.files.files) > 3
@@ -310,7 +309,7 @@ def test_an_entry_whose_record_is_gone_is_skipped_and_logged(caplog: pytest.LogC
 
 def test_a_store_refuses_appends_before_load() -> None:
     with pytest.raises(StoreNotWritable, match="load"):
-        MemoryMessageStore(SMALL).append(message(), NOW_MS)
+        MessageStore(SMALL).append(message(), NOW_MS)
 
 
 def test_a_store_that_refuses_keeps_nothing_of_what_it_refused(store: MessageStore) -> None:

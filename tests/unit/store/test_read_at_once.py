@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from sprocketmq.store import MemoryMessageStore, StoreConfig, queue_log_store
-from sprocketmq.store.message_store import ReadResult
+from sprocketmq.store import MessageStore, ReadResult, StoreConfig, message_store
 from sprocketmq.store.queue.unit import UNIT
 
 from .stores import NOW_MS, batch_of, bodies, message, open_disk, open_memory, records
@@ -21,7 +20,7 @@ LOG_BYTES, QUEUE_BYTES = 4096, 400
 CONFIG = StoreConfig(mapped_file_size_commit_log=LOG_BYTES, mapped_file_size_consume_queue=QUEUE_BYTES)
 
 
-def filled(appends: list[tuple[int, int, int]], config: StoreConfig = CONFIG) -> MemoryMessageStore:
+def filled(appends: list[tuple[int, int, int]], config: StoreConfig = CONFIG) -> MessageStore:
     """``appends``: queue id, bytes of the body, how many in one batch."""
     store = open_memory(config)
     for queue_id, body_bytes, count in appends:
@@ -63,13 +62,13 @@ def test_all_entries_at_once_are_the_entries_one_by_one(
     for queue_id, offset, max_messages, max_bytes in reads:
         together = store.read("T", queue_id, offset, max_messages, max_bytes)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(queue_log_store, "read_at_once", lambda *_: False)
+            patch.setattr(message_store, "read_at_once", lambda *_: False)
             assert seen(store.read("T", queue_id, offset, max_messages, max_bytes)) == seen(together)
 
 
 def test_entries_are_judged_together_where_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled([(0, 5, 10), (1, 5, 1), (0, 5, 1), (0, 300, 1)])
-    monkeypatch.setattr(queue_log_store, "read_one_by_one", lambda *_: pytest.fail("one by one"))
+    monkeypatch.setattr(message_store, "read_one_by_one", lambda *_: pytest.fail("one by one"))
     assert [len(store.read("T", 0, offset).chunks) for offset in (0, 2, 9)] == [12, 10, 3]
     assert len(store.read("T", 0, 0, 10).chunks) == 1  # neighbours in the log
 
@@ -77,7 +76,7 @@ def test_entries_are_judged_together_where_they_may_be(monkeypatch: pytest.Monke
 def test_what_a_large_read_may_not_bring_is_left_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     roomy = StoreConfig(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
     store = filled([(0, 5, 100), (1, 5, 1), (0, 5, 100), (1, 5, 1), *[(0, 5, 1), (1, 5, 1)] * 3], roomy)
-    monkeypatch.setattr(queue_log_store, "read_one_by_one", lambda *_: pytest.fail("one by one"))
+    monkeypatch.setattr(message_store, "read_one_by_one", lambda *_: pytest.fail("one by one"))
     whole = store.read("T", 0, 0, 1024, 1 << 20)
     assert (whole.count, len(whole.chunks)) == (203, 5)  # a chunk for each run of neighbours
     size = whole.bytes // whole.count

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from examples import examples
-from sprocketmq.store import DiskMessageStore, MemoryMessageStore, ReadStatus
+from sprocketmq.store import DiskMessageStore, MessageStore, ReadStatus
 from sprocketmq.wire.records.record import decode_records
 
 from .stores import NOW_MS, SMALL, batch_of, crash, message, problems
@@ -38,8 +38,8 @@ class StoreAgainstLists(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self.path = self.root / "s0"
-        self.store: DiskMessageStore | MemoryMessageStore = (
-            DiskMessageStore(self.path, CONFIG) if self.on_disk else MemoryMessageStore(CONFIG)
+        self.store: DiskMessageStore | MessageStore = (
+            DiskMessageStore(self.path, CONFIG) if self.on_disk else MessageStore(CONFIG)
         )
         self.store.load()
 

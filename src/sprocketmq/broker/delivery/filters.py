@@ -29,8 +29,8 @@ from sprocketmq.core.group.subscription import SQL92, is_tag_type
 from sprocketmq.core.sql92 import Predicate, compile_sql92
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.net.process.clock import Clock
+from sprocketmq.store import MessageStore, ReadStatus
 from sprocketmq.store.config_files import ConfigFile
-from sprocketmq.store.message_store import MessageStore, ReadStatus
 from sprocketmq.wire.bodies import (
     ConsumerFilterData,
     ConsumerFilterWrapper,

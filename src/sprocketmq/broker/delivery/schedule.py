@@ -46,7 +46,7 @@ from sprocketmq.broker.redirection import redirect
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels, delay_level_of_queue, queue_of_delay_level
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.process.clock import Clock, Timer
-from sprocketmq.store.message_store import MessageStore, StoredMessage, Unit
+from sprocketmq.store import MessageStore, StoredMessage, Unit
 from sprocketmq.wire.bodies import DataVersion, DelayOffsetSerializeWrapper
 from sprocketmq.wire.records import properties as props
 

@@ -59,8 +59,8 @@ from sprocketmq.core.timer_schedule import (
 )
 from sprocketmq.errors import ConfigurationError, ProtocolError, RocketMQError, StoreError
 from sprocketmq.net.process.clock import Clock, Timer
+from sprocketmq.store import MessageStore, StoredMessage, Unit
 from sprocketmq.store.config_files import ConfigFile
-from sprocketmq.store.message_store import MessageStore, StoredMessage, Unit
 from sprocketmq.store.timer.timer_check import TimerCheck
 from sprocketmq.store.timer.timer_files import TimerFiles
 from sprocketmq.store.timer.timer_log import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, TimerUnit

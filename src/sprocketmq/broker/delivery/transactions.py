@@ -39,7 +39,7 @@ from sprocketmq.core.transactions.transaction_check import (
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.net.rate_limited_log import RateLimitedLog
-from sprocketmq.store.message_store import AppendResult, StoredMessage
+from sprocketmq.store import AppendResult, StoredMessage
 from sprocketmq.wire import requests
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import CheckTransactionStateRequestHeader
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from sprocketmq.broker.tables.offsets import OffsetTable
     from sprocketmq.broker.tables.topics import TopicTable
     from sprocketmq.net.process.clock import Clock
-    from sprocketmq.store.message_store import MessageStore
+    from sprocketmq.store import MessageStore
 
 log = logging.getLogger("sprocketmq.broker")
 

@@ -30,7 +30,7 @@ from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN, TopicTable
 from sprocketmq.core.resource_names import UNDELIVERABLE_TOPIC
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.net.process.clock import Clock
-from sprocketmq.store.message_store import AppendResult, MessageStore, StoredMessage
+from sprocketmq.store import AppendResult, MessageStore, StoredMessage
 from sprocketmq.wire.records import properties as props
 
 log = logging.getLogger("sprocketmq.broker")

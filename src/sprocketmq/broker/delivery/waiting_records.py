@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.store.message_store import MessageStore, StoredMessage
+from sprocketmq.store import MessageStore, StoredMessage
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.checksum import crc32

@@ -24,7 +24,7 @@ from typing import Final
 from sprocketmq.errors import StoreError
 from sprocketmq.net.connection import Connection, text_bytes
 from sprocketmq.net.gathered_answers import GatheredAnswers
-from sprocketmq.store.message_store import MessageStore
+from sprocketmq.store import MessageStore
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
 

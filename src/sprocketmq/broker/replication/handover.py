@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sprocketmq.broker.replication.replication import Replication
     from sprocketmq.broker.tables.topics import TopicTable
     from sprocketmq.net.process.clock import Clock
-    from sprocketmq.store.message_store import MessageStore
+    from sprocketmq.store import MessageStore
 
 log = logging.getLogger("sprocketmq.broker")
 

@@ -24,7 +24,7 @@ from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
     from sprocketmq.broker.settings.config import BrokerConfig
-    from sprocketmq.store.message_store import MessageStore
+    from sprocketmq.store import MessageStore
 
 log = logging.getLogger("sprocketmq.broker")
 

@@ -25,7 +25,7 @@ from sprocketmq.core.access.addresses import AddressPattern, address_patterns
 from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_value
-from sprocketmq.store.message_store import FlushDiskType, StoreConfig
+from sprocketmq.store import FlushDiskType, StoreConfig
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 
 log = logging.getLogger("sprocketmq.broker")

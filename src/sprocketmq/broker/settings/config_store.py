@@ -36,8 +36,8 @@ from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
 from sprocketmq.net.process.clock import Clock
+from sprocketmq.store import MessageStore
 from sprocketmq.store.config_files import ConfigFile, forget_tables, missing_tables, never_noted
-from sprocketmq.store.message_store import MessageStore
 from sprocketmq.threads import submit
 from sprocketmq.wire.bodies import (
     ConsumerOffsetSerializeWrapper,

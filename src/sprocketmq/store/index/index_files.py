@@ -18,7 +18,8 @@ from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.checkpoint import IndexProgress
 from sprocketmq.store.files.mapped_file import not_writable, sync_directory
 from sprocketmq.store.index.index_file import IndexFile
-from sprocketmq.store.message_store import IndexHits, StoreConfig
+from sprocketmq.store.store_config import StoreConfig
+from sprocketmq.store.stored_message import IndexHits
 from sprocketmq.wire.hashing import index_hash
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from sprocketmq.errors import ConfigurationError, StoreCorrupt
 from sprocketmq.store.files.mapped_file import sync_directory, sync_file_system
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.files.paths import is_folder_name, path_below, remove_below
-from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue.consume_queue import ConsumeQueue, MappedBudget
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
+from sprocketmq.store.store_config import StoreConfig
 
 _log = logging.getLogger("sprocketmq.store")
 
@@ -33,6 +33,7 @@ class ConsumeQueueTable:
     def __init__(self, directory: str | None, config: StoreConfig, *, read_only: bool = False) -> None:
         self.directory, self.read_only = directory, read_only
         self.file_size_bytes = config.mapped_file_size_consume_queue
+        self.are_extended = config.enable_consume_queue_ext
         limit = config.max_mapped_queue_files
         self.budget = MappedBudget(_mapping_limit() if limit is None else limit)
         self.queues: dict[tuple[str, int], ConsumeQueue] = {}
@@ -69,7 +70,10 @@ class ConsumeQueueTable:
             folders_above=3,  # topic, consumequeue, and the store directory, which holds the name of consumequeue
             read_only=self.read_only,
         )
-        return ConsumeQueue(topic, queue_id, files, self.budget)
+        queue = ConsumeQueue(topic, queue_id, files, self.budget)
+        if self.are_extended:
+            queue.topic_part = b""  # each append takes the general way, which writes the extension
+        return queue
 
     def load(self) -> None:
         """Open what the directory holds. Raises StoreCorrupt (a file has a wrong length or name)."""

@@ -21,17 +21,20 @@ import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sprocketmq.core.quantities import counted
 from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_file import StoreFile
-from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT_SIZE_BYTES
 from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms
 from sprocketmq.wire.records.record_layout import RECORD
+
+if TYPE_CHECKING:
+    from sprocketmq.store.message_store import MessageStore
 
 _HEAD = RECORD.subset("size", "magic", "physical_offset")
 _FEW_RECORDS = 1_000  # importing NumPy takes longer than reading so many one by one
@@ -81,7 +84,7 @@ class Lost:
 
 @dataclass
 class Losses:
-    """The verdict.
+    """What is missing.
 
     Attributes:
         log_end: the log must reach this place.
@@ -148,21 +151,19 @@ def refusal_of(directory: str, losses: Losses) -> str:
     )
 
 
-def judge(log: CommitLog, queues: ConsumeQueueTable, checkpoint: Checkpoint, stop: Stop, *, is_ours: bool) -> Losses:
+def find_losses(store: MessageStore, stop: Stop, *, is_ours: bool) -> Losses:
     """What is missing of a store whose files are loaded. ``is_ours``: no Java broker has opened it since ours did."""
-    return _Judge(log, queues, checkpoint, stop, is_ours).verdict()
+    return _Search(store, stop, is_ours).run()
 
 
-class _Judge:
-    def __init__(
-        self, log: CommitLog, queues: ConsumeQueueTable, checkpoint: Checkpoint, stop: Stop, is_ours: bool
-    ) -> None:
-        self._log, self._queues, self._checkpoint, self._stop = log, queues, checkpoint, stop
-        self._is_ours = is_ours and checkpoint.is_ours
+class _Search:
+    def __init__(self, store: MessageStore, stop: Stop, is_ours: bool) -> None:
+        self._log, self._queues, self._checkpoint = store.commit_log, store.consume_queues, store.checkpoint
+        self._stop, self._is_ours = stop, is_ours and store.checkpoint.is_ours
         self._losses = Losses()
         self._last: dict[ConsumeQueue, tuple[int, int, int]] = {}
 
-    def verdict(self) -> Losses:
+    def run(self) -> Losses:
         losses = self._losses
         found_end = self._end_of_log()
         losses.log_end, evidence = self._expected_end(found_end)

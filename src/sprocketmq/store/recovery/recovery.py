@@ -27,13 +27,10 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError
-from sprocketmq.store.files.checkpoint import Checkpoint
-from sprocketmq.store.log.commit_log import CommitLog, Damages
+from sprocketmq.store.log.commit_log import Damages
 from sprocketmq.store.log.tags_code import tags_code_of_record
-from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
-from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable, is_extension_address
-from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
+from sprocketmq.store.queue.consume_queue_ext import is_extension_address
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_type
 from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms, find_record, repair_entry
 from sprocketmq.store.recovery.losses import Losses, Stop, lost_entries, lost_messages, said
@@ -47,6 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sprocketmq.store.log.record_batch import RecordBatch
+    from sprocketmq.store.message_store import MessageStore
 
     Ints = NDArray[np.int64]
 
@@ -86,22 +84,17 @@ class Recovery:
 
     def __init__(
         self,
-        log: CommitLog,
-        queues: ConsumeQueueTable,
-        checkpoint: Checkpoint,
-        config: StoreConfig,
-        extension: ConsumeQueueExtTable,
+        store: MessageStore,
+        losses: Losses,
         deleted_topics: Mapping[str, int],
-        losses: Losses | None = None,
-        known_topics: Collection[str] | None = None,
+        known_topics: Collection[str] | None,
     ) -> None:
-        self._known_topics = known_topics
-        self._deleted_topics = deleted_topics
-        self._losses = Losses() if losses is None else losses
+        self._losses, self._deleted_topics, self._known_topics = losses, deleted_topics, known_topics
         self.damages = Damages()
-        self._log, self._queues, self._checkpoint, self._extension = log, queues, checkpoint, extension
-        self._check_crc = config.check_crc_on_recover
-        self._levels = DelayLevels.parse(config.message_delay_level)
+        self._log, self._queues, self._checkpoint = store.commit_log, store.consume_queues, store.checkpoint
+        self._extension = store.extension
+        self._check_crc = store.config.check_crc_on_recover
+        self._levels = DelayLevels.parse(store.config.message_delay_level)
         self._sound_until = 0  # before it the log is as it was written, except for flipped bits
         self.begin = self.record_count = self.entry_count = self.damaged_count = 0
 

@@ -56,7 +56,7 @@ def index_texts(topic: str, raw_properties: bytes, *, tags: bool = True) -> list
 class Dispatcher:
     """See the module's docstring. Belongs to the thread that owns the store."""
 
-    def __init__(self, log: CommitLog, index: IndexFiles, checkpoint: Checkpoint | None) -> None:
+    def __init__(self, log: CommitLog, index: IndexFiles, checkpoint: Checkpoint) -> None:
         self._log, self._index, self._checkpoint = log, index, checkpoint
         self._offset: int | None = None
         self.tags = True
@@ -124,7 +124,7 @@ class Dispatcher:
 
     def _raise_index_timestamp(self, store_timestamps: Ints) -> None:
         """Raise the checkpoint's third timestamp, before the entries of records that were stored then are added."""
-        if self._checkpoint is not None and len(store_timestamps):
+        if len(store_timestamps):
             self._checkpoint.raise_index_timestamp(int(store_timestamps.max()))
 
     @property
@@ -155,7 +155,7 @@ class Dispatcher:
             record = log.view_at(newest, check_crc=False)
             # A full file may have taken only some keys of its last record.
             begin = newest if record is None or index.files[-1].is_full else newest + record.size
-        if self._checkpoint is not None and self._checkpoint.index_mark is not None:
+        if self._checkpoint.index_mark is not None:
             name, offset = self._checkpoint.index_mark[:2]
             at_record = offset == log.max_offset or (
                 log.min_offset <= offset < log.max_offset and log.view_at(offset, check_crc=False) is not None

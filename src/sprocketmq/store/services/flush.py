@@ -39,17 +39,15 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_file import not_writable, sync_directory
-from sprocketmq.store.log.commit_log import CommitLog
-from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
-from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
-from sprocketmq.store.services.dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    from sprocketmq.store.message_store import MessageStore
 
 log = logging.getLogger("sprocketmq.store")
 
@@ -58,7 +56,7 @@ _QUEUES_AT_ONCE = 64
 _MANY_QUEUES = 1_024
 _MANY_INTERVAL_S = 10.0
 _INDEX_INTERVAL_S = 60.0
-_CLOSED = "the store is closed; start the broker again"
+CLOSED: Final = "the store is closed; start the broker again"
 
 
 @dataclass
@@ -75,26 +73,12 @@ Waiter = tuple[int, int, "concurrent.futures.Future[None]"]
 
 
 class Flusher:
-    """The flush thread of one disk store.
+    """The flush thread of one disk store. ``flushed_offset``: up to there everything is known to be on the disk."""
 
-    Args:
-        flushed_offset: physical offset up to which everything is known to be on the disk at the start.
-        on_failure: called with the error after which the store must not take messages, on the thread whose flush failed. If another
-            thread's flush fails too, it is called again, with the same error.
-    """
-
-    def __init__(
-        self,
-        commit_log: CommitLog,
-        consume_queues: ConsumeQueueTable,
-        checkpoint: Checkpoint,
-        config: StoreConfig,
-        on_failure: Callable[[StoreNotWritable], None],
-        flushed_offset: int,
-        dispatcher: Dispatcher | None = None,
-    ) -> None:
-        self._log, self._queues, self._checkpoint, self._on_failure = commit_log, consume_queues, checkpoint, on_failure
-        self._dispatcher = dispatcher
+    def __init__(self, store: MessageStore, flushed_offset: int) -> None:
+        config = store.config
+        self._store = store
+        self._log, self._queues, self._checkpoint = store.commit_log, store.consume_queues, store.checkpoint
         self._round: _Round | None = None
         self._log_interval_s = config.flush_interval_commit_log_ms / 1000
         self._queue_interval_s = config.flush_interval_consume_queue_ms / 1000
@@ -118,7 +102,6 @@ class Flusher:
         self._thread = thread  # a thread that could not be started cannot be joined
 
     def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
-        """See ``MessageStore.when_durable``."""
         future: concurrent.futures.Future[None] = concurrent.futures.Future()
         with self._condition:
             if self._failure is not None:
@@ -126,7 +109,7 @@ class Flusher:
             elif physical_offset <= self.flushed_offset:
                 future.set_result(None)
             elif self._closed:
-                future.set_exception(StoreNotWritable(_CLOSED))
+                future.set_exception(StoreNotWritable(CLOSED))
             else:
                 heapq.heappush(self._waiters, (physical_offset, next(self._numbers), future))
                 self._condition.notify()
@@ -156,7 +139,7 @@ class Flusher:
             if not had_failed:
                 self.flush()
         finally:  # also of those who wait for more than was ever written
-            self._fail_waiters(StoreNotWritable(_CLOSED))
+            self._fail_waiters(StoreNotWritable(CLOSED))
 
     def _main(self) -> None:
         try:
@@ -278,9 +261,7 @@ class Flusher:
 
     def _sync_index(self) -> None:
         """Sync the index, then write the checkpoint; its place is read first, as for the queues."""
-        dispatcher = self._dispatcher
-        if dispatcher is None:
-            return
+        dispatcher = self._store.dispatcher
         progress = dispatcher.progress or self._checkpoint.index_mark
         # A repair changes the index without progress, and the start after a clean stop takes it for whole.
         if progress is None or (progress == self._checkpoint.index_mark and not dispatcher.has_changes):
@@ -306,7 +287,7 @@ class Flusher:
     def _fail(self, error: StoreNotWritable) -> None:
         with self._condition:
             error = self._failure = self._failure or error
-        self._on_failure(error)
+        self._store.refuse_appends(error)
         self._fail_waiters(error)
 
     def _fail_waiters(self, error: StoreNotWritable) -> None:

@@ -22,7 +22,7 @@ from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.queue.unit import UNIT
 
 if TYPE_CHECKING:
-    from sprocketmq.store.queue_log_store import QueueLogStore
+    from sprocketmq.store.message_store import MessageStore
 
 log = logging.getLogger("sprocketmq.store")
 
@@ -30,7 +30,7 @@ log = logging.getLogger("sprocketmq.store")
 class Retention:
     """The retention of a store. ``clean`` is one round; the broker calls it every ten seconds."""
 
-    def __init__(self, store: QueueLogStore) -> None:
+    def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._disk_full: StoreNotWritable | None = None
 
@@ -61,7 +61,7 @@ class Retention:
                 break
             if files.files[1].start > self._store.commit_log.start:
                 break
-            self._store.log_will_begin_at(files.files[1].start)
+            self._note_begin(files.files[1].start)
             expired += may_expire and self._first_is_expired(now_ms)
             if not files.delete_first():
                 break
@@ -85,6 +85,15 @@ class Retention:
             self._store.index.clean(files.start)
         self._watch_disk(self.disk_used_percent() if forced else used)
         return deleted
+
+    def _note_begin(self, physical_offset: int) -> None:
+        """Before files are deleted, or a start after a crash would miss them."""
+        checkpoint = self._store.checkpoint
+        checkpoint.log_begin = physical_offset
+        try:
+            checkpoint.save()
+        except StoreNotWritable as error:  # a full disk must not keep retention from making room
+            log.warning("%s", error)
 
     def _first_is_expired(self, now_ms: int) -> bool:
         commit_log = self._store.commit_log

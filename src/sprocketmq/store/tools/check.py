@@ -23,12 +23,12 @@ from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.lock_file import is_held, was_last_held_by_ours
 from sprocketmq.store.files.mapped_file_queue import length_of
 from sprocketmq.store.log.commit_log import CommitLog, Damages
-from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.message_store import MessageStore
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
-from sprocketmq.store.queue_log_store import QueueLogStore
-from sprocketmq.store.recovery.losses import Stop, judge, lost_entries, lost_messages, said, stop_of
+from sprocketmq.store.recovery.losses import Stop, find_losses, lost_entries, lost_messages, said, stop_of
 from sprocketmq.store.recovery.recovery import has_queue_entry
+from sprocketmq.store.store_config import StoreConfig
 from sprocketmq.store.tools.check_auxiliary_files import check_auxiliary_files, loaded
 from sprocketmq.store.tools.check_report import Problem, StoreSummary
 
@@ -44,12 +44,10 @@ def check_directory(
     Raises StoreCorrupt (``path`` is not a store directory, or its files do not fit together at all)."""
     store = open_read_only(path, config)
     root = os.path.abspath(os.fspath(path))
-    log, queues = store.commit_log, store.consume_queues
-    checkpoint = Checkpoint(os.path.join(root, "checkpoint"))
-    checkpoint.load()
+    log, queues, checkpoint = store.commit_log, store.consume_queues, store.checkpoint
     stop = stop_of(root, checkpoint)
     was_ours = was_last_held_by_ours(root)
-    losses = judge(log, queues, checkpoint, stop, is_ours=was_ours)
+    losses = find_losses(store, stop, is_ours=was_ours)
     sound_until = 1 << 63 if stop is not Stop.CRASHED else checkpoint.durable_offset or 0
     sound_until, damages = max(sound_until, losses.log_end), Damages()
     if log.files.files:
@@ -91,12 +89,10 @@ def check_directory(
         yield from check_store(store, summary, known)
         yield from check_auxiliary_files(store, root, summary)
     finally:
-        store.index.unmap()
-        store.consume_queues.unmap()
-        store.commit_log.files.unmap()
+        store.unmap()
 
 
-def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = None) -> QueueLogStore:
+def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = None) -> MessageStore:
     """Open the store in ``path`` for reading: log and queues are loaded, the end of the log is not searched, the index is not
     loaded. File sizes are taken from the files that are there. A broker may have the store open. Raises StoreCorrupt (``path``
     is not a store directory, or its files do not fit together at all)."""
@@ -107,8 +103,8 @@ def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = No
         raise StoreCorrupt(
             f"{root} is not a store directory: it has no folder commitlog; give the storePathRootDir of a broker"
         )
-    queue_path, index_path = os.path.join(root, "consumequeue"), os.path.join(root, "index")
-    log_size, queue_size = _usual_file_size(log_path, 1, 128), _usual_file_size(queue_path, UNIT.size)
+    log_size = _usual_file_size(log_path, 1, 128)
+    queue_size = _usual_file_size(os.path.join(root, "consumequeue"), UNIT.size)
     checkpoint = Checkpoint(os.path.join(root, "checkpoint"))
     checkpoint.load()
     slot_count, entry_limit = checkpoint.index_numbers or (config.max_hash_slot_num, config.max_index_num)
@@ -119,14 +115,15 @@ def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = No
         mapped_file_size_commit_log=log_size or config.mapped_file_size_commit_log,
         mapped_file_size_consume_queue=queue_size or config.mapped_file_size_consume_queue,
     )
-    store = QueueLogStore(config, log_path, queue_path, index_path, read_only=True)
+    store = MessageStore(config, root, read_only=True)
+    store.checkpoint.load()
     store.commit_log.files.load()
     store.consume_queues.load()
     store.commit_log.end_at(_end_of_files(store))
     return store
 
 
-def _end_of_files(store: QueueLogStore) -> int:
+def _end_of_files(store: MessageStore) -> int:
     files = store.commit_log.files.files
     return files[-1].start + files[-1].size_bytes if files else 0
 
@@ -144,7 +141,7 @@ def _usual_file_size(directory: str, unit_bytes: int, least_bytes: int = 1) -> i
     return max(whole, key=lambda size: (whole[size], size), default=0)
 
 
-def check_store(store: QueueLogStore, summary: StoreSummary | None = None, damages: Ranges = ()) -> Iterator[Problem]:
+def check_store(store: MessageStore, summary: StoreSummary | None = None, damages: Ranges = ()) -> Iterator[Problem]:
     """Check an open store, from the thread that owns it. ``damages``: parts of the log that are already reported."""
     summary = summary if summary is not None else StoreSummary()
     orphans: dict[tuple[str, int], int] = {}
@@ -158,7 +155,7 @@ def check_store(store: QueueLogStore, summary: StoreSummary | None = None, damag
 
 
 def _check_log(
-    store: QueueLogStore, orphans: dict[tuple[str, int], int], summary: StoreSummary, damages: Ranges
+    store: MessageStore, orphans: dict[tuple[str, int], int], summary: StoreSummary, damages: Ranges
 ) -> Iterator[Problem]:
     log, queues = store.commit_log, store.consume_queues.queues
     at, end = log.min_offset, log.max_offset

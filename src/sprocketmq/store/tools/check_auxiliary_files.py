@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.store.config_files import load_config, missing_tables
-from sprocketmq.store.files.checkpoint import INDEX_AHEAD_MS, Checkpoint
+from sprocketmq.store.files.checkpoint import INDEX_AHEAD_MS
 from sprocketmq.store.index.index_file import IndexFile
 from sprocketmq.store.services.dispatch import keys_of
 from sprocketmq.store.tools.check_report import Problem, StoreSummary
@@ -23,7 +23,7 @@ from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper, DelayOffsetSe
 
 if TYPE_CHECKING:
     from sprocketmq.store.log.record_batch import RecordBatch
-    from sprocketmq.store.queue_log_store import QueueLogStore
+    from sprocketmq.store.message_store import MessageStore
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ _RECORDS_AT_ONCE = 4_096
 _ROLLBACK = 0xC
 
 
-def check_auxiliary_files(store: QueueLogStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
+def check_auxiliary_files(store: MessageStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
     """Check the auxiliary files of the store in directory ``root``, which is opened for reading."""
     crashed = os.path.exists(os.path.join(root, "abort"))
     try:
@@ -50,7 +50,7 @@ def check_auxiliary_files(store: QueueLogStore, root: str, summary: StoreSummary
 # -- index ---------------------------------------------------------------------------------------------------------------------
 
 
-def check_index(store: QueueLogStore, summary: StoreSummary, *, after_crash: bool = False) -> Iterator[Problem]:
+def check_index(store: MessageStore, summary: StoreSummary, *, after_crash: bool = False) -> Iterator[Problem]:
     """Check the index files that are loaded against the log."""
     files = store.index.files
     summary.index_file_count = len(files)
@@ -93,7 +93,7 @@ def _check_chains(file: IndexFile, after_crash: bool) -> Iterator[Problem]:
         yield Problem(f"index/{file.name}", f"{len(missing)} slots do not lead to their entries")
 
 
-def _check_entries(store: QueueLogStore, summary: StoreSummary, after_crash: bool) -> Iterator[Problem]:
+def _check_entries(store: MessageStore, summary: StoreSummary, after_crash: bool) -> Iterator[Problem]:
     """Walk log and index side by side: both are in the order of the log."""
     import numpy as np
 
@@ -141,11 +141,9 @@ def _keys(batch: RecordBatch, *, tags: bool) -> set[tuple[int, int]]:
 # -- checkpoint and offsets --------------------------------------------------------------------------------------------------------
 
 
-def _check_checkpoint(store: QueueLogStore, root: str, summary: StoreSummary, crashed: bool) -> Iterator[Problem]:
+def _check_checkpoint(store: MessageStore, root: str, summary: StoreSummary, crashed: bool) -> Iterator[Problem]:
     path = os.path.join(root, "checkpoint")
-    checkpoint = Checkpoint(path)
-    checkpoint.load()
-    log = store.commit_log
+    checkpoint, log = store.checkpoint, store.commit_log
     if not log.max_offset:
         return
     for name in ("physic_msg_timestamp", "logics_msg_timestamp", "index_msg_timestamp"):
@@ -174,7 +172,7 @@ def loaded(path: str, parse: Callable[[bytes], T]) -> Generator[Problem, None, T
         return None
 
 
-def _check_consumer_offsets(store: QueueLogStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
+def _check_consumer_offsets(store: MessageStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
     path = os.path.join(root, "config", "consumerOffset.json")
     wrapper = yield from loaded(path, ConsumerOffsetSerializeWrapper.decode)
     for key, offsets in (wrapper.offset_table if wrapper else {}).items():
@@ -188,7 +186,7 @@ def _check_consumer_offsets(store: QueueLogStore, root: str, summary: StoreSumma
                 )
 
 
-def _check_delay_offsets(store: QueueLogStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
+def _check_delay_offsets(store: MessageStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
     path = os.path.join(root, "config", "delayOffset.json")
     wrapper = yield from loaded(path, DelayOffsetSerializeWrapper.decode)
     for level, offset in (wrapper.offset_table if wrapper else {}).items():

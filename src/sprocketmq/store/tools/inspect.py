@@ -9,9 +9,9 @@ from typing import Any
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.index.index_files import index_text
-from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue.unit import FILLER_SIZE
 from sprocketmq.store.services.dispatch import index_texts
+from sprocketmq.store.store_config import StoreConfig
 from sprocketmq.store.tools.check import open_read_only
 from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.properties import decode_properties
@@ -32,9 +32,7 @@ class StoreInspector:
             queue.min_offset = queue.first_from(self._store.min_physical_offset)
 
     def close(self) -> None:
-        self._store.index.unmap()
-        self._store.consume_queues.unmap()
-        self._store.commit_log.files.unmap()
+        self._store.unmap()
 
     def overview(self) -> list[dict[str, Any]]:
         """Every queue: topic, queue_id, first offset and end."""

@@ -20,7 +20,6 @@ from sprocketmq.store.index import index_file
 from sprocketmq.store.index.index_file import IndexFile
 from sprocketmq.store.index.index_files import IndexFiles
 from sprocketmq.store.log.record_batch import read_records
-from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.tools.check_auxiliary_files import _check_chains
 from sprocketmq.wire.hashing import index_hash
 from sprocketmq.wire.records.record import encode_record
@@ -111,7 +110,7 @@ def test_anything_can_be_read_as_records_and_only_records_come_out(garbage: byte
     assert len(batch) == 0 or data.startswith(record[: -len(b"\1T\0\0")])
 
 
-def test_every_key_of_every_record_is_found_in_many_small_files(store: QueueLogStore, tmp_path: Path) -> None:
+def test_every_key_of_every_record_is_found_in_many_small_files(store: MessageStore, tmp_path: Path) -> None:
     places: dict[str, list[int]] = {}
     for number in range(60):
         result = store.append(keyed(f"U{number}", f"order-{number % 5}  line-{number} é", tags_code=0), NOW_MS + number)
@@ -127,14 +126,14 @@ def test_every_key_of_every_record_is_found_in_many_small_files(store: QueueLogS
     assert find(store, "é", count=0) == []
 
 
-def test_tags_are_found_by_their_own_type(store: QueueLogStore) -> None:
+def test_tags_are_found_by_their_own_type(store: MessageStore) -> None:
     first = store.append(StoredMessage("T", 0, b"b", b"TAGS\x01A B\x02UNIQ_KEY\x01U\x02"), NOW_MS).physical_offset
     dispatch_all(store)
     assert store.find_by_key("T", "A B", 9, *FOREVER, index_type="T").physical_offsets == [first]
     assert find(store, "A B") == []
 
 
-def test_hits_are_limited_to_the_asked_time_to_the_second(store: QueueLogStore) -> None:
+def test_hits_are_limited_to_the_asked_time_to_the_second(store: MessageStore) -> None:
     offsets = [store.append(keyed(keys="k"), NOW_MS + second * 1_000).physical_offset for second in range(10)]
     dispatch_all(store)
     assert find(store, "k", begin=NOW_MS + 3_000, end=NOW_MS + 5_500) == offsets[3:6]
@@ -144,7 +143,7 @@ def test_hits_are_limited_to_the_asked_time_to_the_second(store: QueueLogStore) 
     assert (hits.last_update_timestamp, hits.last_update_physical_offset) == (NOW_MS + 9_000, offsets[-1])
 
 
-def test_half_messages_are_indexed_and_rollbacks_are_not(store: QueueLogStore) -> None:
+def test_half_messages_are_indexed_and_rollbacks_are_not(store: MessageStore) -> None:
     offsets = {
         flag: store.append(keyed(keys="k", sys_flag=flag), NOW_MS).physical_offset for flag in (0, 0x4, 0x8, 0xC)
     }
@@ -152,7 +151,7 @@ def test_half_messages_are_indexed_and_rollbacks_are_not(store: QueueLogStore) -
     assert find(store, "k") == [offsets[0], offsets[0x4], offsets[0x8]]
 
 
-def test_a_key_given_twice_finds_its_record_once(store: QueueLogStore) -> None:
+def test_a_key_given_twice_finds_its_record_once(store: MessageStore) -> None:
     offset = store.append(keyed("k", "k k"), NOW_MS).physical_offset
     dispatch_all(store)
     assert find(store, "k") == [offset]
@@ -171,7 +170,7 @@ def test_a_key_with_a_very_long_history_is_found_newest_first(monkeypatch: pytes
     assert find(store, "k0", begin=NOW_MS + 80_000) == offsets[80::2]
 
 
-def test_dispatch_does_no_more_than_it_is_asked_for(store: QueueLogStore) -> None:
+def test_dispatch_does_no_more_than_it_is_asked_for(store: MessageStore) -> None:
     for number in range(9):
         store.append(keyed(f"U{number}"), NOW_MS)
     assert store.dispatch(4) == 4

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from examples import examples
 from producer_shapes import shapes
-from sprocketmq.store import StoreConfig, StoredMessage
+from sprocketmq.store import MessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.log import property_columns
 from sprocketmq.store.log.property_columns import PropertyTexts
 from sprocketmq.store.log.record_batch import RecordBatch, read_records
-from sprocketmq.store.memory_message_store import MemoryMessageStore
 from sprocketmq.store.services.dispatch import index_texts, keys_of
 from sprocketmq.wire.hashing import index_hash, java_hash
 from sprocketmq.wire.records.properties import get_property
@@ -139,7 +138,7 @@ def test_a_record_that_is_not_sound_ends_the_batch(at: int) -> None:
 def test_index_files_are_the_same_however_many_records_are_taken_together(at_once: int) -> None:
     def filled(most: int) -> bytes:
         config = StoreConfig(max_hash_slot_num=37, max_index_num=200)  # collisions, and several files
-        store = MemoryMessageStore(config)
+        store = MessageStore(config)
         store.load()
         for number in range(300):
             odd = b"" if number % 50 < 45 else b"KEYS\x01%s\x02" % (b"w " * (number % 7))

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.store import StoredMessage
+from sprocketmq.store import MessageStore, StoredMessage
 from sprocketmq.store.queue.consume_queue_ext import is_extension_address
 from sprocketmq.store.queue.unit import UNIT
-from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.hashing import tags_code
 
@@ -23,12 +22,12 @@ EXTENDED = dataclasses.replace(SMALL, enable_consume_queue_ext=True, mapped_file
 UNIT_OF_JAVA = struct.Struct(">hqqh")
 
 
-def fill(store: QueueLogStore, count: int = 12) -> None:
+def fill(store: MessageStore, count: int = 12) -> None:
     for number in range(count):
         store.append(message(tag="AB"[number % 2], body=b"%d" % number), NOW_MS + number)
 
 
-def offsets_with(store: QueueLogStore, tag: str) -> list[int]:
+def offsets_with(store: MessageStore, tag: str) -> list[int]:
     """By a filtered read, as a pull with a tag does it."""
     result = store.read("T", 0, 0, 100, 1 << 20, match=lambda code: code == tags_code(tag))
     return [record.queue_offset for chunk in result.chunks for record in [*_split(chunk)]]

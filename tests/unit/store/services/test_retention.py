@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import ReadStatus, StoredMessage
-from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.store import MessageStore, ReadStatus, StoredMessage
 from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.records.record import RecordView
 
@@ -24,7 +23,7 @@ ANY_HOUR = dataclasses.replace(SMALL, file_reserved_time=1, delete_when=";".join
 
 
 @pytest.fixture(params=["memory", "disk"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QueueLogStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MessageStore]:
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
     opened = open_memory(ANY_HOUR) if request.param == "memory" else open_disk(tmp_path / "s", ANY_HOUR)
     yield opened
@@ -32,14 +31,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     opened.close()
 
 
-def fill(store: QueueLogStore, count: int = 100) -> list[bytes]:
+def fill(store: MessageStore, count: int = 100) -> list[bytes]:
     sent = [b"%04d" % index * 10 for index in range(count)]
     for index, body in enumerate(sent):
         store.append(message(body=body), NOW_MS + index * 60_000)  # one a minute
     return sent
 
 
-def test_files_go_when_their_youngest_message_is_too_old(store: QueueLogStore) -> None:
+def test_files_go_when_their_youngest_message_is_too_old(store: MessageStore) -> None:
     sent = fill(store)
     now_ms = NOW_MS + 100 * 60_000
     deleted = store.clean(now_ms)
@@ -56,7 +55,7 @@ def test_files_go_when_their_youngest_message_is_too_old(store: QueueLogStore) -
     assert store.clean(now_ms) == 0
 
 
-def test_the_file_being_written_never_goes(store: QueueLogStore) -> None:
+def test_the_file_being_written_never_goes(store: MessageStore) -> None:
     fill(store)
     while store.clean(NOW_MS + 1000 * HOUR_MS):
         pass
@@ -65,7 +64,7 @@ def test_the_file_being_written_never_goes(store: QueueLogStore) -> None:
     assert store.append(message(), NOW_MS).queue_offset == 100
 
 
-def test_a_queue_whose_messages_all_expired_keeps_its_offset(store: QueueLogStore) -> None:
+def test_a_queue_whose_messages_all_expired_keeps_its_offset(store: MessageStore) -> None:
     for _ in range(3):
         store.append(message("old"), NOW_MS)
     fill(store)
@@ -76,7 +75,7 @@ def test_a_queue_whose_messages_all_expired_keeps_its_offset(store: QueueLogStor
     assert len(bodies(store, "old")) == 1
 
 
-def test_only_ten_files_go_in_one_round_and_only_in_the_hours_set(store: QueueLogStore) -> None:
+def test_only_ten_files_go_in_one_round_and_only_in_the_hours_set(store: MessageStore) -> None:
     fill(store, 400)
     late_ms = NOW_MS + 1000 * HOUR_MS
     store.config = dataclasses.replace(ANY_HOUR, delete_when="")
@@ -87,7 +86,7 @@ def test_only_ten_files_go_in_one_round_and_only_in_the_hours_set(store: QueueLo
 
 @pytest.mark.parametrize(("used", "goes"), [(70.0, False), (76.0, True)])
 def test_a_rather_full_disk_lets_expired_files_go_at_any_hour(
-    store: QueueLogStore, monkeypatch: pytest.MonkeyPatch, used: float, goes: bool
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch, used: float, goes: bool
 ) -> None:
     fill(store)
     store.config = dataclasses.replace(ANY_HOUR, delete_when="")
@@ -96,7 +95,7 @@ def test_a_rather_full_disk_lets_expired_files_go_at_any_hour(
 
 
 def test_a_nearly_full_disk_costs_young_files_and_then_stops_appends(
-    store: QueueLogStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(store)
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 95.0)
@@ -111,7 +110,7 @@ def test_a_nearly_full_disk_costs_young_files_and_then_stops_appends(
     assert ("had not expired" in said[0], "95% full" in said[1], "60% full" in said[2]) == (True, True, True)
 
 
-def test_index_files_behind_the_head_go_with_the_log(store: QueueLogStore) -> None:
+def test_index_files_behind_the_head_go_with_the_log(store: MessageStore) -> None:
     for number in range(400):
         store.append(StoredMessage("T", 0, b"b" * 40, b"UNIQ_KEY\x01U%d\x02" % number), NOW_MS + number * 60_000)
     while store.dispatch(100):
@@ -128,7 +127,7 @@ def test_index_files_behind_the_head_go_with_the_log(store: QueueLogStore) -> No
     ]
 
 
-def test_a_view_of_a_deleted_file_stays_readable(store: QueueLogStore) -> None:
+def test_a_view_of_a_deleted_file_stays_readable(store: MessageStore) -> None:
     sent = fill(store)
     chunk = store.read("T", 0, 0, 1).chunks[0]
     assert store.clean(NOW_MS + 1000 * HOUR_MS) > 0
@@ -154,7 +153,7 @@ def test_a_cleaned_store_reopens_at_the_same_offsets(
     again.close()
 
 
-def test_a_round_takes_no_file_more_than_those_that_are_older_than_the_limit(store: QueueLogStore) -> None:
+def test_a_round_takes_no_file_more_than_those_that_are_older_than_the_limit(store: MessageStore) -> None:
     """At each limit: a file goes a millisecond after its youngest message is as old as the limit, which is the first of the next file."""
     fill(store, 300)
     log = store.commit_log
@@ -175,7 +174,7 @@ def test_a_round_takes_no_file_more_than_those_that_are_older_than_the_limit(sto
         assert starts[0] <= queue.min_offset < starts[1]
 
 
-def test_an_index_file_that_ends_with_the_first_kept_record_stays(store: QueueLogStore) -> None:
+def test_an_index_file_that_ends_with_the_first_kept_record_stays(store: MessageStore) -> None:
     for number in range(60):
         store.append(StoredMessage("T", 0, b"b" * 40, b"UNIQ_KEY\x01U%d\x02" % number), NOW_MS + number * 60_000)
     while store.dispatch(100):
@@ -191,7 +190,7 @@ def test_an_index_file_that_ends_with_the_first_kept_record_stays(store: QueueLo
 
 
 def test_the_file_being_written_stays_though_the_next_one_is_there_in_advance(
-    store: QueueLogStore, monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = fill(store, 5)
     log = store.commit_log

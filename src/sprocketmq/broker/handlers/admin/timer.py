@@ -18,7 +18,7 @@ from sprocketmq.broker.tables.topics import PERM_WRITE
 from sprocketmq.core.timer_schedule import java_long
 from sprocketmq.errors import ProtocolError, RocketMQError
 from sprocketmq.net.connection import Connection
-from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store import StoredMessage
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response

@@ -19,7 +19,7 @@ from sprocketmq.broker.handlers.messages.pull_checks import check_pull, wants_ev
 from sprocketmq.broker.lazy_imports import Library, is_loaded
 from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.net.connection import Connection
-from sprocketmq.store.message_store import ReadResult, ReadStatus
+from sprocketmq.store import ReadResult, ReadStatus
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, ResponseCode
 from sprocketmq.wire.frames.command import (

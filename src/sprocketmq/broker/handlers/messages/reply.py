@@ -18,7 +18,7 @@ from sprocketmq.broker.handlers.messages.send import check_topic
 from sprocketmq.broker.handlers.messages.special_messages import timer_topic_problem
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
-from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store import StoredMessage
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, request, response

@@ -28,7 +28,7 @@ from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.store.message_store import StoredBatch, StoredMessage
+from sprocketmq.store import StoredBatch, StoredMessage
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import FLAG_ONEWAY, Command, response

@@ -24,7 +24,7 @@ from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.core.retry.retry_schedule import ToDeadLetterQueue, decide_send_back, dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store import StoredMessage
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode, Version
 from sprocketmq.wire.frames.command import Command, response

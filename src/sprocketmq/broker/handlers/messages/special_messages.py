@@ -16,7 +16,7 @@ from sprocketmq.broker.tables.property_shapes import TIMER_MARKS, Shape, delay_l
 from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
 from sprocketmq.core.retry.retry_schedule import dlq_topic, group_of_retry_topic, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC, is_timer, without_timer
-from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store import StoredMessage
 from sprocketmq.wire.codes import ResponseCode, Version
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import SendMessageRequestHeader
