@@ -64,14 +64,14 @@ def test_the_header_names_the_consumer_and_its_settings(recorder: Recorder, file
 
 
 def test_each_decision_is_in_the_file_at_once(recorder: Recorder, file: Path) -> None:
-    queue = recorder.tape.process_queue(QUEUE, 0)
+    queue = recorder.tape.recorded(ProcessQueue)(QUEUE, 0)
     before = file.stat().st_size
     queue.put([MessageExt("flights", b"x")])
     assert file.stat().st_size > before
 
 
 def test_any_prefix_of_the_file_is_readable_and_replays(recorder: Recorder, file: Path) -> None:
-    _consume(recorder.tape.process_queue(QUEUE, 0), 0, 3)
+    _consume(recorder.tape.recorded(ProcessQueue)(QUEUE, 0), 0, 3)
     data = file.read_bytes()
     header = data.index(b"\n") + 1
     for length in range(header, len(data), 7):
@@ -81,7 +81,7 @@ def test_any_prefix_of_the_file_is_readable_and_replays(recorder: Recorder, file
 
 def test_the_file_is_bounded_and_its_rest_replays(file: Path) -> None:
     recorder = _recorder(file)
-    queue = recorder.tape.process_queue(QUEUE, 0)
+    queue = recorder.tape.recorded(ProcessQueue)(QUEUE, 0)
     older = file.with_name("record.jsonl.1")
     for begin in range(0, 2_000, 100):
         _consume(queue, begin, 100)
@@ -133,7 +133,7 @@ def test_a_full_disk_ends_the_record_and_not_the_consumer(
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    queue = recorder.tape.process_queue(QUEUE, 0)
+    queue = recorder.tape.recorded(ProcessQueue)(QUEUE, 0)
     monkeypatch.setattr("sprocketmq.client.observe.recorder.os.write", full)
     _consume(queue, 0, 3)
     assert queue.commit_offset == 0

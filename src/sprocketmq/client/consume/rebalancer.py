@@ -78,7 +78,8 @@ class Rebalancer:
         self._same_id: dict[str, str] = {}  # a sentence by address of a broker that does so for too long
         self._strategy_fails: set[str] = set()  # topics
         self._refusals: set[str] = set()  # topics
-        self.table = RebalanceTable() if group.tape is None else group.tape.rebalance_table()
+        self.table = group.recorded(RebalanceTable)()
+        self._decide_queues, self._decide_start = group.recorded(allocation.allocate), group.recorded(decide_start)
         # Queues assigned by hand (pull consumer): no allocation then, other members do not matter.
         self.fixed: set[MessageQueue] | None = None
 
@@ -253,7 +254,7 @@ class Rebalancer:
         """The result of the strategy. None, with a line in the log, if it fails: the member keeps its queues, as in RebalanceImpl."""
         strategy = self._group.settings.strategy
         try:
-            mine = allocation.allocate(strategy, self._group.name, self._group.client_id, queues, client_ids)
+            mine = self._decide_queues(strategy, self._group.name, self._group.client_id, queues, client_ids)
         except Exception as error:
             if topic not in self._strategy_fails:
                 self._strategy_fails.add(topic)
@@ -267,10 +268,6 @@ class Rebalancer:
                 )
             return None
         self._strategy_fails.discard(topic)
-        if self._group.tape is not None:
-            self._group.tape.ask(
-                "allocate", (strategy, self._group.name, self._group.client_id, queues, client_ids), mine
-            )
         # A fixed list may name queues of several topics; each topic's round uses its own.
         return [queue for queue in mine if queue.topic == topic]
 
@@ -425,10 +422,7 @@ class Rebalancer:
         timestamp_ms = self._start_timestamp_ms
         if timestamp_ms is None:
             timestamp_ms = self._group.clock.now_ms() - _HALF_AN_HOUR_MS
-        decision = decide_start(settings.consume_from_where, queue.topic, stored, timestamp_ms)
-        if self._group.tape is not None:
-            asked = (settings.consume_from_where, queue.topic, stored, timestamp_ms)
-            self._group.tape.ask("decide_start", asked, decision)
+        decision = self._decide_start(settings.consume_from_where, queue.topic, stored, timestamp_ms)
         if isinstance(decision, StartAt):
             return decision.offset
         address = self._routes.broker_address(queue.broker_name)

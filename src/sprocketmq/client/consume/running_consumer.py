@@ -537,7 +537,7 @@ class RunningConsumer:
         if self.stopping:
             return
         settings = self._settings
-        cursor = (PullCursor if self.member.tape is None else self.member.tape.pull_cursor)(
+        cursor = self.member.recorded(PullCursor)(
             process_queue,
             offset,
             orderly=self.service.orderly and settings.clustering,

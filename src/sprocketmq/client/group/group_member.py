@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ from sprocketmq.wire.records.message import MessageExt
 if TYPE_CHECKING:
     from sprocketmq.core.replay.decision_tape import Tape
 
+C = TypeVar("C", bound=Callable[..., Any])
+
 
 class GroupMember(msgspec.Struct):
     """Shared by the services, pull loops and rebalancer of one consumer.
@@ -31,7 +33,7 @@ class GroupMember(msgspec.Struct):
         settled: called when messages of a queue have left its process queue.
         max_delay_level: the highest delay level of the brokers.
         namespace: the prefix of names of topics and groups at the brokers; None without.
-        tape: records decisions (option ``record``); it then creates the machines of ``core``.
+        tape: records decisions (option ``record``).
         last_failure: time and text of the last exception of a listener, for administrators.
     """
 
@@ -59,6 +61,10 @@ class GroupMember(msgspec.Struct):
     @property
     def clustering(self) -> bool:
         return self.settings.clustering
+
+    def recorded(self, decides: C) -> C:
+        """``decides``, a class of machines of ``core`` or a pure decision, as the parts of this consumer use it."""
+        return decides if self.tape is None else self.tape.recorded(decides)
 
 
 class ConsumeService(Protocol):

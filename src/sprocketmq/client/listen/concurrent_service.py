@@ -98,8 +98,7 @@ class ConcurrentService(ListenerService[Delivery]):
         super().__init__(group, call, stream)
         self._one = listener if isinstance(listener, OneAtATime) else None
         self._batch_size = batch_size
-        make_timeout = ConsumeTimeout if group.tape is None else group.tape.consume_timeout
-        self._timeouts: ConsumeTimeout[MessageExt] = make_timeout(group.settings.consume_timeout_ms)
+        self._timeouts: ConsumeTimeout[MessageExt] = group.recorded(ConsumeTimeout)(group.settings.consume_timeout_ms)
         self._tracked: dict[MessageExt, Batch] = {}
         self._watched: dict[
             MessageExt, Batch

@@ -100,7 +100,7 @@ class OrderlyService(ListenerService[_Turn]):
             max_reconsume_times=limit if limit >= 0 and group.clustering else None,
         )
         super().__init__(group, call, stream)
-        self._batch_size = batch_size
+        self._batch_size, self._orderly_turn = batch_size, group.recorded(OrderlyTurn)
         self._turns: dict[ProcessQueue, _Turn] = {}
         self._warned_of: set[ConsumeOrderlyStatus] = set()
         self._watch = StuckWatch(group, self)
@@ -161,7 +161,7 @@ class OrderlyService(ListenerService[_Turn]):
         if self._closing or process_queue in self._turns:
             return
         settings = self._group.settings
-        machine = (OrderlyTurn if self._group.tape is None else self._group.tape.orderly_turn)(
+        machine = self._orderly_turn(
             process_queue,
             clustering=self._group.clustering,
             batch_size=self._batch_size,

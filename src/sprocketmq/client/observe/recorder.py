@@ -32,6 +32,7 @@ from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.group.send_back import SendBack
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.settings.push_settings import PushSettings
+from sprocketmq.core.consume.consume_progress import ConsumeProgress
 from sprocketmq.core.replay.decision_record import FORMAT, Line, read_lines
 from sprocketmq.core.replay.decision_tape import Tape
 from sprocketmq.errors import ConfigurationError
@@ -96,7 +97,7 @@ class Recorder:
     def attach(self, group: GroupMember) -> None:
         """Record what the parts of ``group`` do: those that are made from now on, its progress, its send-back, its listener."""
         group.tape = self.tape
-        group.offset_store.progress = self.tape.consume_progress()
+        group.offset_store.progress = self.tape.recorded(ConsumeProgress)()
         group.send_back = RecordedSendBack(group.send_back, self.tape)
         group.hooks.consume.append(self)
 

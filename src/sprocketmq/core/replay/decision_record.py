@@ -81,8 +81,8 @@ MACHINES: Final[Mapping[str, Recorded]] = {
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 # Made where a machine is used, so that a driver's own attributes do not become state.
 _NOT_STATE: Final = frozenset({"__dict__", "__weakref__", "new_process_queue"})
-_NOBODY: Final = (0, -1, 0)
-_TOKENS: Final = itertools.count(1)
+_Place: TypeAlias = tuple[str, int, int]  # broker, commit log offset, queue offset
+_NEVER: Final = (("", -1, -1), 0, -1)
 _BODY: Final = memoryview(bytes(4 * 1024 * 1024))
 
 
@@ -113,14 +113,17 @@ def queue_text(text: str) -> MessageQueue:
     return MessageQueue(topic, broker_name, int(queue_id))
 
 
-def state_of(machine: object, kind: type[Any]) -> dict[str, Any]:
-    """All attributes of a machine of class ``kind``, as they are."""
-    names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())] or list(vars(machine))
-    return {
-        name: getattr(machine, name)
-        for name in names
-        if name not in _NOT_STATE and not name.startswith("_record") and hasattr(machine, name)
-    }
+def state_of(machine: object) -> dict[str, Any]:
+    """All attributes of a machine, as they are."""
+    names = [name for base in type(machine).__mro__ for name in getattr(base, "__slots__", ())] or list(vars(machine))
+    return {name: getattr(machine, name) for name in names if name not in _NOT_STATE and hasattr(machine, name)}
+
+
+class NumberedMessage(MessageExt[Any]):
+    """A message of a record that is run again, with its number there."""
+
+    __slots__ = ("number",)
+    number: int
 
 
 class Codec:
@@ -131,13 +134,22 @@ class Codec:
         self, name_of: Callable[[object], str | None], machine_named: Callable[[str], object] | None = None
     ) -> None:
         self._name_of, self._machine_named = name_of, machine_named
-        self._token, self._numbers = next(_TOKENS), itertools.count(1)  # numbers: a message must stay picklable
-        self._part = 0
-        self.messages: dict[int, MessageExt] = {}
+        self._numbers, self._part = itertools.count(1), 0
+        # By the id of the object: its place at the broker, its number, the last part with it in full. The object may be gone, and
+        # another one have its id; that one has another place, or is new to the machines.
+        self._mentions: dict[int, tuple[_Place, int, int]] = {}
+        self._messages: dict[int, NumberedMessage] = {}
 
     def new_part(self) -> None:
-        """Messages are written in full once more, because the earlier part may be deleted."""
+        """Messages are written in full once more, because the earlier part may be deleted. ``state`` mentions all that the machines have;
+        what the part that ends has not mentioned in full is gone."""
+        self._mentions = {one: mention for one, mention in self._mentions.items() if mention[2] == self._part}
         self._part += 1
+
+    def arrived(self, messages: Iterable[MessageExt]) -> None:
+        """These were pulled just now, so they get new numbers."""
+        for message in messages:
+            self._mentions.pop(id(message), None)
 
     # -- to JSON ---------------------------------------------------------------------------------------------------------------
 
@@ -173,12 +185,15 @@ class Codec:
         return {"unlike": type(value).__name__}
 
     def _message(self, message: MessageExt) -> int | dict[str, Any]:
-        token, part, number = getattr(message, "_record_number", _NOBODY)
-        if token != self._token:
+        if isinstance(message, NumberedMessage):
+            return message.number
+        place = (message.broker_name, message.commit_log_offset, message.queue_offset)
+        known, number, part = self._mentions.get(id(message), _NEVER)
+        if known != place:
             number = next(self._numbers)
         elif part == self._part:
             return number
-        message._record_number = (self._token, self._part, number)
+        self._mentions[id(message)] = (place, number, self._part)
         spelt = {
             "n": number,
             "id": message.message_id,
@@ -228,16 +243,16 @@ class Codec:
         except (KeyError, TypeError, AttributeError) as error:
             raise ProtocolError(f"this version knows no {kind} of {content!r}") from error
 
-    def message(self, content: int | dict[str, Any]) -> MessageExt:
+    def message(self, content: int | dict[str, Any]) -> NumberedMessage:
         """The message of a number, or of its first mention; one that was never written in full has offset -1."""
         if isinstance(content, int):
             number, spelt = content, {}
         else:
             number, spelt = content["n"], content
-        message = self.messages.get(number)
+        message = self._messages.get(number)
         if message is None:
-            message = self.messages[number] = MessageExt("?", b"", queue_offset=-1)
-            message._record_number = (self._token, self._part, number)
+            message = self._messages[number] = NumberedMessage("?", b"", queue_offset=-1)
+            message.number = number
         if spelt and message.queue_offset == -1:
             message.topic, message.queue_offset, message.commit_log_offset = (
                 spelt["topic"],

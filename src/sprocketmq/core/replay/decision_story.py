@@ -19,11 +19,10 @@ from typing import Any, Final
 
 from sprocketmq.core.consume.consume_timeout import Settlement
 from sprocketmq.core.consume.orderly_turn import Commit, ConsumeBatch, DeadLetterNeeded, LockLater, Suspended
-from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.consume.pull_cursor import DropQueue, PullLater, PullReturned
 from sprocketmq.core.group.rebalance import Drop
 from sprocketmq.core.quantities import duration
-from sprocketmq.core.replay.decision_record import state_of
+from sprocketmq.core.replay.decision_record import NumberedMessage, state_of
 from sprocketmq.core.replay.decision_replay import Step
 from sprocketmq.core.replay.story_records import Delivery, QueueStory, Stall, StoryEvent
 from sprocketmq.core.retry.retry_schedule import (
@@ -33,7 +32,7 @@ from sprocketmq.core.retry.retry_schedule import (
     max_reconsume_times,
     retry_level,
 )
-from sprocketmq.wire.records.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 _WAITED_MS: Final = 10
 _LATE_MS: Final = 1_000
@@ -111,9 +110,9 @@ class Story:
 
     # -- messages ----------------------------------------------------------------------------------------------------------------
 
-    def _pulled(self, life: str, messages: Iterable[MessageExt], at_ms: int) -> None:
+    def _pulled(self, life: str, messages: Iterable[Any], at_ms: int) -> None:
         for message in messages:
-            number, queue = message._record_number[2], life.rpartition("#")[0]
+            number, queue = message.number, life.rpartition("#")[0]
             delivery = Delivery(
                 life=life,
                 queue=queue,
@@ -139,8 +138,8 @@ class Story:
         """The record begins with a state: the part before it is missing."""
         for life, process_queue in step.args:
             queue = self._queue(life.rpartition("#")[0])
-            in_flight: list[MessageExt] = process_queue.in_flight()
-            waiting: Iterable[MessageExt] = state_of(process_queue, ProcessQueue)["_pending"]
+            in_flight = process_queue.in_flight()
+            waiting = state_of(process_queue)["_pending"]
             in_hand = sorted([*in_flight, *waiting], key=lambda message: message.queue_offset)
             self._pulled(life, in_hand, step.at_ms)
             for delivery in self._known(in_flight):
@@ -173,9 +172,9 @@ class Story:
                 return f"it was stored {duration(late_ms)} before: the queue was not pulled for {span}, because {stall.reason}"
         return f"it was stored {duration(late_ms)} before: the messages before it came first"
 
-    def _taken(self, messages: Iterable[MessageExt], at_ms: int) -> None:
+    def _taken(self, messages: Iterable[Any], at_ms: int) -> None:
         for message in messages:
-            delivery = self.deliveries.get(message._record_number[2])
+            delivery = self.deliveries.get(message.number)
             if delivery is None:
                 continue
             again, delivery.tries = delivery.taken_ms is not None, message.reconsume_times
@@ -369,7 +368,7 @@ class Story:
                 self._note_delivery(
                     delivery, at_ms, f"the listener ends after {duration(facts['spent_ms'])}: {facts['status']}{raised}"
                 )
-        for delivery in self._known((facts["message"],) if isinstance(facts.get("message"), MessageExt) else ()):
+        for delivery in self._known((facts["message"],) if isinstance(facts.get("message"), NumberedMessage) else ()):
             self._sent_back(step, delivery)
 
     def _sent_back(self, step: Step, delivery: Delivery) -> None:
@@ -408,7 +407,7 @@ class Story:
             self.group_story.append(StoryEvent(step.at_ms, what, f"members: {', '.join(members)}"))
 
     def _known(self, messages: Iterable[Any]) -> list[Delivery]:
-        numbers = [message._record_number[2] for message in messages]
+        numbers = [message.number for message in messages]
         return [self.deliveries[number] for number in numbers if number in self.deliveries]
 
     def _queue(self, name: str) -> QueueStory:

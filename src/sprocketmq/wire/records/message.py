@@ -256,7 +256,6 @@ class MessageExt(Message, Generic[V]):
         "_head",
         "_more_properties",
         "_raw_properties",
-        "_record_number",
         "_store_host",
         "_value",
         "born_timestamp_ms",
@@ -302,8 +301,6 @@ class MessageExt(Message, Generic[V]):
     _store_host: tuple[bytes, int]
     _head: bytes  # of the record, from which fields are parsed on access; unset if the message was not decoded
     _more_properties: bytes  # encoded properties that are appended to those of the record on access
-    # Its number in a decision record (core.replay.decision_record); unset if no decisions are recorded.
-    _record_number: tuple[int, int, int]
     _deserialize: Callable[[bytes], V]  # unset without a value_deserializer for its topic
     _value: V  # unset until it is first read
 
