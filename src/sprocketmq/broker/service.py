@@ -15,6 +15,7 @@ from sprocketmq.errors import ClosedError, RocketMQError
 from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_waiting
 from sprocketmq.net.process.clock import Clock, Timer
 from sprocketmq.net.process.engine import Engine
+from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
@@ -92,8 +93,7 @@ class Service(ABC):
         self._stopping: asyncio.Task[None] | None = None
         self.making_long_answer = asyncio.Lock()
         """Held while a long answer is made; they are made one after the other."""
-        self._long_answers: set[asyncio.Task[None]] = set()
-        self._later_answers: set[asyncio.Task[None]] = set()
+        self._answers = Tasks(log, "an answer that was not made at once")
         self.ready = asyncio.Event()
         """Set when clients find the service; of a broker, when the first name server knows it."""
         self.ended = asyncio.Event()
@@ -210,9 +210,7 @@ class Service(ABC):
         kept_bytes = bytes_while_waiting(command)
         connection.hold(kept_bytes)
         connection.pause()
-        task = asyncio.get_running_loop().create_task(send())
-        self._long_answers.add(task)
-        task.add_done_callback(self._long_answers.discard)
+        self._answers.start(send())
         return None
 
     def answer_later(
@@ -227,19 +225,15 @@ class Service(ABC):
                 connection.send(told)
 
         def ended(task: asyncio.Task[None]) -> None:
-            self._later_answers.discard(task)
             connection.release(kept_bytes)
             answer.close()  # the task was cancelled before it began
 
         connection.hold(kept_bytes)
-        task = asyncio.get_running_loop().create_task(send())
-        self._later_answers.add(task)
-        task.add_done_callback(ended)
+        self._answers.start(send()).add_done_callback(ended)
 
     def cancel_answers(self) -> None:
         """At the end: requests that are not answered yet get no answer."""
-        for task in (*self._later_answers, *self._long_answers):
-            task.cancel()
+        self._answers.cancel()
 
     def _ask_interceptor(self, connection: Connection, command: Command) -> Command | None:
         """Let ``intercept`` answer. It gets ordinary commands, so that a changed copy has the changes (``RawCommand``)."""

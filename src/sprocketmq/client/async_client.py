@@ -39,6 +39,8 @@ from sprocketmq.errors import ClosedError, ConfigurationError
 if TYPE_CHECKING:
     from typing import Self
 
+from sprocketmq.net.process.tasks import Tasks
+
 log = logging.getLogger("sprocketmq.client")
 
 EXIT_TIMEOUT_S: Final = 5.0
@@ -301,7 +303,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 _begun: weakref.WeakSet[AsyncClient[Any]] = weakref.WeakSet()
 _kept: set[AsyncClient[Any]] = set()  # law 3: those that run by themselves
-_stopping: set[asyncio.Task[None]] = set()
+_stopping = Tasks(log, "stopping a client that was forgotten")
 
 
 def _keep(client: AsyncClient[Any]) -> None:
@@ -320,9 +322,7 @@ def unreferenced_clients() -> list[AsyncClient[Any]]:
 
 
 def _stop_forgotten(parts: Parts) -> None:
-    task = asyncio.ensure_future(in_order(parts.stop))
-    _stopping.add(task)
-    task.add_done_callback(_stopping.discard)
+    _stopping.start(in_order(parts.stop))
 
 
 def _is_driven_elsewhere(client: AsyncClient[Any]) -> bool:

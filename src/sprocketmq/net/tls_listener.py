@@ -19,6 +19,7 @@ from typing import Final
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
+from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.tls import HANDSHAKE_BYTE, ServerTls
 from sprocketmq.net.tls_reads import TlsReads, read_buffer
@@ -47,7 +48,7 @@ class TlsListener:
         self._loop = asyncio.get_running_loop()
         self._listening: list[socket.socket] = []
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._shaking: set[asyncio.Task[None]] = set()
+        self._shaking = Tasks(log, "a TLS handshake")
         self._without_tls_log, self._handshake_log = RateLimitedLog(log), RateLimitedLog(log)
         self._buffer = read_buffer()
 
@@ -82,8 +83,7 @@ class TlsListener:
             self._loop.remove_reader(connection)
             connection.close()
         self._silent.clear()
-        for task in self._shaking:
-            task.cancel()
+        self._shaking.cancel()
 
     @property
     def unfinished(self) -> int:
@@ -142,9 +142,7 @@ class TlsListener:
             return
         self._silent.pop(connection).cancel()
         self._loop.remove_reader(connection)
-        task = self._loop.create_task(self._start_protocol(connection, self._tls.context if speaks_tls else None))
-        self._shaking.add(task)
-        task.add_done_callback(self._shaking.discard)
+        self._shaking.start(self._start_protocol(connection, self._tls.context if speaks_tls else None))
 
     def _make_protocol_of_tls(self) -> TlsReads:
         return TlsReads(self._make_protocol(), self._buffer)

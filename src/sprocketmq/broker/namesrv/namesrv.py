@@ -28,6 +28,7 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import Clock, SystemClock, watch
 from sprocketmq.net.process.engine import Engine
+from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.server import Server
 from sprocketmq.plain_values import plain_int, plain_text
@@ -84,7 +85,7 @@ class NameServer(Service):
         self.kv_config = KVConfigTable(self.config.kv_config_path)
         self.start_ms = self.clock.steady_ms()
         self._pool: ConnectionPool | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks(log, "background work")
         self._apply_config()
 
     @property
@@ -124,8 +125,7 @@ class NameServer(Service):
             self._scan.cancel()
         for watching in self._certificates:
             watching.cancel()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         self.cancel_answers()
         if self._server is not None:
             await self._server.stop()
@@ -219,10 +219,7 @@ class NameServer(Service):
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a task in the background; a stop cancels it."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self._tasks.start(work)
 
     @staticmethod
     async def _notify(pool: ConnectionPool, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:

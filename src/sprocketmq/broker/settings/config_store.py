@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from sprocketmq.broker.tables.offsets import OffsetTable
     from sprocketmq.broker.tables.topics import TopicTable
 
+from sprocketmq.net.process.tasks import Tasks
+
 log = logging.getLogger("sprocketmq.broker")
 
 
@@ -86,7 +88,7 @@ class ConfigStore:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-offsets")
         self._writing: dict[ConfigFile, Future[StoreError | None]] = {}
         self._in_progress: dict[ConfigFile, object] = {}  # progress that waits for the log, or is being written
-        self._making: set[asyncio.Task[None]] = set()  # texts of large tables, made in steps
+        self._making = Tasks(log, "the text of a large table")  # made in steps
         self._again: set[ConfigFile] = set()  # progress that has to be written once more after that
         self._next_callbacks: list[WhenSaved] = []  # called when the next write of offsets ends
         self._callbacks: list[WhenSaved] = []  # called when the present one ends
@@ -191,9 +193,7 @@ class ConfigStore:
         async def make() -> None:
             then(await encode_in_chunks(long))
 
-        task = asyncio.get_running_loop().create_task(make())
-        self._making.add(task)
-        task.add_done_callback(self._making.discard)
+        self._making.start(make())
 
     def save_offsets(self) -> None:
         """Write ``consumerOffset.json`` on the thread if something was committed, once the log that it refers to is on the disk."""
@@ -309,8 +309,7 @@ class ConfigStore:
 
     def close(self, *, save: bool = True) -> None:
         """At the end: block until everything is on the disk (with ``save``), and end the threads."""
-        for task in self._making:
-            task.cancel()
+        self._making.cancel()
         for table in self._tables:
             table.close()
         self._writer.shutdown()

@@ -364,7 +364,7 @@ class Rebalancer:
 
         def due() -> None:
             del self._unlocks[drop.queue]
-            self._consumer.spawn(self._unlock(drop.queue))
+            self._consumer.tasks.start(self._unlock(drop.queue))
 
         self._unlocks[drop.queue] = self._group.clock.call_later(delay_ms, due)
 

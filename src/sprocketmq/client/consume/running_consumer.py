@@ -43,7 +43,7 @@ from sprocketmq.core.quantities import counted
 from sprocketmq.core.retry import retry_schedule
 from sprocketmq.core.statistics import ConsumerStatistics, Window
 from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
-from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
+from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire import bodies
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.message import MessageQueue
@@ -102,6 +102,7 @@ class RunningConsumer:
         self._consume_type, self._with_retry_topic = consume_type, with_retry_topic
         self.suspend_ms, self.pull_timeout_ms = suspend_ms, pull_timeout_ms
         self.paused = False
+        self.tasks = Tasks(log, f"group {settings.group}: background work")
         self.watcher: PollService | None = None
         self.stopping = False
         self.trace: MessageTrace | None = None
@@ -172,7 +173,6 @@ class RunningConsumer:
         )
         self.requests = ConsumerRequests(self)
         self.started_ms = instance.clock.now_ms()
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._has_retry_topic: set[str] = set()  # brokers
         self._registered = False
         self._service_started = False
@@ -205,8 +205,8 @@ class RunningConsumer:
         await self.announce()
         await self.rebalance()
         if self.service.orderly and settings.clustering:
-            self._keep_going(self._renew_locks)
-        self._keep_going(self._log_statistics)
+            self._keep(self._renew_locks)
+        self._keep(self._log_statistics)
         if self._expressions() == wanted:
             instance.rebalance_soon()
         else:  # by another task meanwhile, so the brokers may not have it yet
@@ -221,7 +221,7 @@ class RunningConsumer:
         if self.instance.is_inherited:
             return  # a forked child has nothing to stop: tasks and connections are the parent's
         await in_order(
-            self._stop_pulls, self._stop_listeners, self._stop_tasks, self._end_trace, self._leave_in_time, self._end_record,
+            self._stop_pulls, self._stop_listeners, self.tasks.close, self._end_trace, self._leave_in_time, self._end_record,
             self._release,
         )  # fmt: skip
 
@@ -252,11 +252,6 @@ class RunningConsumer:
                 limit_ms,
                 ", ".join(one.message_id for one in self.service.cut_off),
             )
-
-    async def _stop_tasks(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _end_trace(self) -> None:
         if self.trace is not None:
@@ -334,17 +329,8 @@ class RunningConsumer:
             delay_ms = LOCK_RENEW_INTERVAL_MS
             await self.rebalancer.renew_locks()
 
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = self.instance.spawn(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    def _keep_going(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        what = f"group {self.member.name}: background work"
-        restart_if_cancelled(
-            self.spawn(work()), self.member.clock, lambda: self.stopping, lambda: self._keep_going(work), what
-        )
+    def _keep(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self.tasks.keep(work, self.member.clock)
 
     def health(self) -> ConsumerHealth:
         return health_of(
@@ -398,7 +384,7 @@ class RunningConsumer:
             # Each heartbeat of members whose topics differ changes the group's, of which the broker notifies all of them again.
             recent, now_ms = self._announced_ms, self.member.clock.steady_ms()
             self._announces_later = len(recent) == _AT_ONCE and now_ms - recent[0] < _AT_ONCE * _PACE_MS
-            self._keep_going(self._announce_later if self._announces_later else self._announce_now)
+            self._keep(self._announce_later if self._announces_later else self._announce_now)
 
     async def _announce_later(self) -> None:
         await self.member.clock.sleep(_PACE_MS)
@@ -508,7 +494,7 @@ class RunningConsumer:
             await self.announce()
             self.instance.rebalance_soon()
 
-        self._keep_going(announce_and_rebalance)
+        self._keep(announce_and_rebalance)
 
     def resize(self, workers: int) -> None:
         """Set how many listener calls may run at once; ``adjust_pool`` starts from this number."""
@@ -549,7 +535,10 @@ class RunningConsumer:
         self._loops[process_queue] = loop
         if self.watcher is not None:
             self.watcher.queue_added(process_queue, offset)
-        loop.start(lambda: self._loops.pop(process_queue, None))
+        loop.start()
+
+    def loop_ended(self, process_queue: ProcessQueue) -> None:
+        self._loops.pop(process_queue, None)
 
     def pull_state(self, queue: MessageQueue) -> PullDue:
         subscribed, watcher = queue.topic in self.subscriptions, self.watcher
@@ -595,7 +584,7 @@ class RunningConsumer:
             await self.rebalancer.drop_at(queue, offset)
             self.instance.rebalance_soon()
 
-        self._keep_going(drop_then_take_up_again)
+        self._keep(drop_then_take_up_again)
 
     async def _lock_queue(self, process_queue: ProcessQueue) -> bool:
         return await self.rebalancer.lock_one(process_queue)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,9 +14,11 @@ from sprocketmq.client.read.poll_service import MessageQueueListener, PollServic
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.pull_settings import PullSettings
-from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
+from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message import MessageQueue
+
+log = logging.getLogger("sprocketmq.client")
 
 _FIRST_METADATA_CHECK_MS: Final = 10_000
 
@@ -92,8 +94,8 @@ class TopicWatch:
         self._consumer, self._listeners = consumer, listeners
         self._namespace, self._interval_ms = namespace, interval_ms
         self._queues: dict[str, list[MessageQueue]] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._stopped = False
+        self._tasks = Tasks(log, f"group {consumer.member.name}: the look for new queues")
+        self._is_started = False
 
     def known(self, topic: str) -> list[MessageQueue]:
         """The readable queues of ``topic`` by its route, sorted."""
@@ -101,19 +103,12 @@ class TopicWatch:
 
     def start(self) -> None:
         """Begin to look; harmless when it does."""
-        if self._listeners and self._task is None:
-            self._begin()
-
-    def _begin(self) -> None:
-        consumer = self._consumer
-        self._task = consumer.instance.spawn(self._watch())
-        what = f"group {consumer.member.name}: the look for new queues"
-        restart_if_cancelled(self._task, consumer.member.clock, lambda: self._stopped, self._begin, what)
+        if self._listeners and not self._is_started:
+            self._is_started = True
+            self._tasks.keep(self._watch, self._consumer.member.clock)
 
     def stop(self) -> None:
-        self._stopped = True
-        if self._task is not None:
-            self._task.cancel()
+        self._tasks.cancel()
 
     async def look_again(self, topic: str) -> None:
         """A listener was registered: note the present queues, so that it is called only for changes."""

@@ -21,7 +21,7 @@ from sprocketmq.client.listen.listener_pool import (
     is_called_by,
     mark_caller,
 )
-from sprocketmq.net.process.cancelled_tasks import RESTART_MS
+from sprocketmq.net.process.tasks import RESTART_MS
 
 log = logging.getLogger("sprocketmq.client")
 

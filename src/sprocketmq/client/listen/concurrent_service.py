@@ -137,11 +137,7 @@ class ConcurrentService(ListenerService[Delivery]):
         self.cut_off = [
             one for item in self._pool.late for one in (item.messages if isinstance(item, Batch) else [item])
         ]
-        if self._tasks:
-            _, late = await asyncio.wait(set(self._tasks), timeout=timeout_ms / 1000)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await self._tasks.close(timeout_ms)
         return ended
 
     # -- from the process queue to the listener --------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ rebalance, pull loops --submit--> ConcurrentService | OrderlyService --> pool: L
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
@@ -18,8 +17,8 @@ from sprocketmq.client.listen.listener_call import ListenerBatch, ListenerCall
 from sprocketmq.client.listen.listener_pool import ListenerPool, T, run_in_own_thread
 from sprocketmq.client.listen.message_stream import DemandPool, MessageStream
 from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
-from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import watch
+from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire.records.message import MessageExt
 
 log = logging.getLogger("sprocketmq.client")
@@ -33,7 +32,7 @@ class ListenerService(ABC, Generic[T]):
 
     def __init__(self, group: GroupMember, listener: ListenerCall[Any], stream: MessageStream | None) -> None:
         self._group, self._clock, self._listener, self._stream = group, group.clock, listener, stream
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks(log, f"group {group.name}: settling a delivery")
         self._pool: ListenerPool[T]
         self._closing = False
         self.cut_off: list[MessageExt] = []
@@ -79,13 +78,4 @@ class ListenerService(ABC, Generic[T]):
         return batch
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = asyncio.ensure_future(work())
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        what = f"group {self._group.name}: settling a delivery"
-        restart_if_cancelled(task, self._clock, lambda: self._closing, lambda: self.spawn(work), what)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("group %s: settling a delivery failed", self._group.name, exc_info=error)
+        self._tasks.keep(work, self._clock)

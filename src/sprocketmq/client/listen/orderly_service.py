@@ -24,7 +24,6 @@ Laws
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -152,9 +151,7 @@ class OrderlyService(ListenerService[_Turn]):
                 turn.timer.cancel()
         ended = await self._pool.close(timeout_ms)
         self.cut_off = [one for turn in self._pool.late if turn.calling is not None for one in turn.calling.messages]
-        for task in set(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         return ended
 
     def submit(self, process_queue: ProcessQueue) -> None:

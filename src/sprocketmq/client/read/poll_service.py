@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from sprocketmq.client.group.group_member import GroupMember
@@ -22,8 +23,8 @@ from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.polled_queues import PolledQueues
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import watch
+from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 log = logging.getLogger("sprocketmq.client")
@@ -63,7 +64,8 @@ class PollService:
         self._arrived = asyncio.Event()
         self._announced: dict[str, set[MessageQueue]] = {}
         self._last_queues: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
-        self._notifying: dict[str, asyncio.Task[None]] = {}
+        self._notifying: set[str] = set()  # topics
+        self._tasks = Tasks(log, f"group {group.name}: a call for changed queues")
         self._waiting_for_room = False
         self._closed = False
         self.cut_off: list[MessageExt] = []
@@ -78,11 +80,11 @@ class PollService:
     @property
     def is_busy(self) -> bool:
         """Whether a listener for queues runs."""
-        return bool(self._notifying)
+        return len(self._tasks) > 0
 
     @property
     def calls(self) -> frozenset[object]:
-        return frozenset(self._notifying.values())
+        return frozenset(self._tasks)
 
     def start(self) -> None:
         """Nothing to start."""
@@ -104,9 +106,7 @@ class PollService:
         raise ConfigurationError("a pull consumer has no listener to consume a message with")
 
     async def close(self, timeout_ms: float) -> bool:
-        for task in self._notifying.values():
-            task.cancel()
-        await asyncio.gather(*self._notifying.values(), return_exceptions=True)
+        await self._tasks.close()
         self._closed = True
         self._arrived.set()
         return True
@@ -141,10 +141,8 @@ class PollService:
             return
         self._announced.setdefault(topic, set()).intersection_update(self._ours(topic))
         if topic not in self._notifying:
-            task = self._notifying[topic] = asyncio.ensure_future(self._notify(topic))
-            task.add_done_callback(lambda done: self._notifying.pop(topic, None))
-            what = f"group {self._group.name}: the call for changed queues of {topic}"
-            restart_if_cancelled(task, self._group.clock, lambda: self._closed, lambda: self.changed(topic), what)
+            self._notifying.add(topic)
+            self._tasks.keep(partial(self._notify, topic), self._group.clock)
 
     async def _notify(self, topic: str) -> None:
         """Call the listener, again if the queues have changed meanwhile."""
@@ -160,6 +158,7 @@ class PollService:
             self.queues.release(self._announced[topic])
             self._arrived.set()
             if not has_changed:
+                self._notifying.discard(topic)
                 return
 
     def _ours(self, topic: str) -> list[MessageQueue]:

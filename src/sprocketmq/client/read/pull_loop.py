@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.hooks import FilterMessageContext
@@ -32,7 +31,7 @@ from sprocketmq.errors import (
     RequestTimeout,
     described,
 )
-from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
+from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire import headers
 from sprocketmq.wire.bodies import SubscriptionData
 from sprocketmq.wire.codes import ResponseCode
@@ -106,7 +105,8 @@ class PullLoop:
         self._api, self._routes = consumer.instance.api, consumer.instance.routes
         self._broker_id = 0
         self._is_at_end = False  # the last pull found no more
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks(log, f"group {self._group.name}: the pull loop of {self.queue}")
+        self._task: asyncio.Task[None] | None = None  # from its first step on
         self._pause: asyncio.Future[None] | None = None
         self._wakes_on_settled = False
         self._stuck_at: int | None = -1  # no offset has this value
@@ -115,7 +115,6 @@ class PullLoop:
         self._announcements = 0  # heartbeats of a changed subscription, sent to all brokers
         self._awaits_heartbeat = False  # the last pull was refused because the broker does not know our subscription
         self._is_cut = False  # this pull: ``_end_outdated`` has cancelled it
-        self._on_end: Callable[[], object] = lambda: None
         self._stopped = False
         self._complaint = ""
         self._bodies = UnreadableBodies(self._group.settings.unreadable_body, self._group.name, self.queue)
@@ -127,10 +126,8 @@ class PullLoop:
     def process_queue(self) -> ProcessQueue:
         return self.cursor.process_queue
 
-    def start(self, ended: Callable[[], object]) -> None:
-        """Begin; ``ended`` is called when the loop has ended or failed. If other code cancels its task, it begins again."""
-        self._on_end = ended
-        self._begin(None)
+    def start(self) -> None:
+        self._tasks.keep(self._run, self._group.clock)
 
     def settled(self) -> None:
         """Messages left the process queue: check again if the loop waits for flow control."""
@@ -169,36 +166,29 @@ class PullLoop:
     async def stop(self) -> None:
         """End now, also in the middle of a pull."""
         self._stopped = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._tasks.close()
 
-    def _begin(self, event: pull_cursor.PullEvent | None) -> None:
-        self._task = asyncio.ensure_future(self._run(event))
-        self._task.add_done_callback(self._ended)
-        what = f"group {self._group.name}: the pull loop of {self.queue}"
-        # The answer to its last pull is lost.
-        restart_if_cancelled(
-            self._task, self._group.clock, self._is_over, lambda: self._begin(pull_cursor.PullOutdated()), what
+    async def _run(self) -> None:
+        # When it begins again, because other code cancelled its task, the answer to the last pull is lost.
+        event: pull_cursor.PullEvent | None = (
+            self._consumer.pull_state(self.queue) if self._task is None else pull_cursor.PullOutdated()
         )
-
-    def _is_over(self) -> bool:
-        return self._stopped or self.process_queue.dropped
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() or self._is_over():
-            self._on_end()
-        if not task.cancelled() and (error := task.exception()) is not None:
+        self._task = asyncio.current_task()
+        try:
+            while event is not None:
+                next_event: pull_cursor.PullEvent | None = None
+                for effect in self.cursor.handle(event, self._group.clock.now_ms()):
+                    next_event = await self._carry_out(effect) or next_event
+                event = next_event
+        except asyncio.CancelledError:
+            if self._stopped or self.process_queue.dropped:
+                self._consumer.loop_ended(self.process_queue)
+            raise
+        except BaseException:
             # A queue whose pull loop died is found by rebalance (pull expired, 120 s) and added anew.
-            log.error("group %s: the pull loop of %s failed", self._group.name, self.queue, exc_info=error)
-
-    async def _run(self, first: pull_cursor.PullEvent | None) -> None:
-        event: pull_cursor.PullEvent | None = self._consumer.pull_state(self.queue) if first is None else first
-        while event is not None:
-            next_event: pull_cursor.PullEvent | None = None
-            for effect in self.cursor.handle(event, self._group.clock.now_ms()):
-                next_event = await self._carry_out(effect) or next_event
-            event = next_event
+            self._consumer.loop_ended(self.process_queue)
+            raise
+        self._consumer.loop_ended(self.process_queue)
 
     async def _carry_out(self, effect: pull_cursor.PullEffect) -> pull_cursor.PullEvent | None:
         """Run one effect; returns the event that follows, or None."""

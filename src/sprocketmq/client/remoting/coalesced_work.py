@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from sprocketmq.core.coalesced_runs import CoalescedRuns
-from sprocketmq.net.process.cancelled_tasks import RESTART_MS
 from sprocketmq.net.process.clock import Clock, Timer
+from sprocketmq.net.process.tasks import RESTART_MS
 
 
 class CoalescedWork:

@@ -48,8 +48,8 @@ from sprocketmq.net.address import local_ip
 from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_waiting
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process import fork
-from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import Clock, watch
+from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, response
@@ -77,6 +77,7 @@ class ClientInstance:
         self.client_id = client_id
         self._options = options
         self.clock: Clock = options.clock
+        self._tasks = Tasks(log, f"client {client_id}: background work")
         self.outages = Outages(self.clock, self._who, self._broker_name, self.spawn)
         self.pool = ConnectionPool(
             self._handle,
@@ -96,7 +97,6 @@ class ClientInstance:
         self.keys = UniqueKeys(options.client_ip or local_ip())
         self._senders: dict[str, Sender] = {}
         self._consumers: dict[str, RunningConsumer] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._users = 0
         self._rebalances: dict[str, CoalescedWork] = {}  # by group; a round that hangs delays its consumer only (law 2)
         self.heartbeats = Heartbeats(self.api, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn)
@@ -166,10 +166,7 @@ class ClientInstance:
         self.heartbeats.close()
         if self._instances.get(self._key) is self:
             del self._instances[self._key]
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
         await self.routes.aclose()
         await self.pool.aclose()
 
@@ -187,15 +184,7 @@ class ClientInstance:
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A task that ends with the instance; its failure is logged."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("client %s: background work failed", self.client_id, exc_info=error)
+        return self._tasks.start(work)
 
     def _every(self, name: str, first_ms: int, period_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         async def run() -> None:
@@ -212,11 +201,7 @@ class ClientInstance:
                 except Exception:
                     log.exception("client %s: the periodic %s failed", self.client_id, name)
 
-        def begin() -> None:
-            what = f"client {self.client_id}: the periodic {name}"
-            restart_if_cancelled(self.spawn(run()), self.clock, lambda: self._closed, begin, what)
-
-        begin()
+        self._tasks.keep(run, self.clock, f"client {self.client_id}: the periodic {name}")
 
     # -- members ---------------------------------------------------------------------------------------------------------------
 
