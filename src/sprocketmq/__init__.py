@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from sprocketmq.client.consume.message_iterator import MessageIterator as MessageIterator
     from sprocketmq.client.consume.pull_consumer import PullConsumer as PullConsumer
     from sprocketmq.client.consume.push_consumer import PushConsumer as PushConsumer
+    from sprocketmq.client.consume.queue_reader import QueueReader as QueueReader
     from sprocketmq.client.dead_letters.async_dead_letters import AsyncDeadLetters as AsyncDeadLetters
     from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage as DeadLetterMessage
     from sprocketmq.client.dead_letters.dead_letter_message import ReplayReport as ReplayReport
     from sprocketmq.client.dead_letters.dead_letters import DeadLetters as DeadLetters
-    from sprocketmq.client.group.stuck_listener import StuckListener as StuckListener
     from sprocketmq.client.hooks import CheckForbiddenHook as CheckForbiddenHook
     from sprocketmq.client.hooks import ConsumeMessageContext as ConsumeMessageContext
     from sprocketmq.client.hooks import ConsumeMessageHook as ConsumeMessageHook
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import PushConsumerOptions as PushConsumerOptions
     from sprocketmq.client.keyword_options import RequestArguments as RequestArguments
     from sprocketmq.client.keyword_options import SendArguments as SendArguments
+    from sprocketmq.client.listen.stuck_listener import StuckListener as StuckListener
     from sprocketmq.client.listener_signals import DeadLetter as DeadLetter
     from sprocketmq.client.listener_signals import RetryLater as RetryLater
     from sprocketmq.client.metrics import ClientMetrics as ClientMetrics
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.produce.async_transaction_producer import TransactionSendResult as TransactionSendResult
     from sprocketmq.client.produce.producer import Producer as Producer
     from sprocketmq.client.produce.transaction_producer import TransactionProducer as TransactionProducer
-    from sprocketmq.client.read.queue_reader import QueueReader as QueueReader
     from sprocketmq.client.received_message import ReceivedMessage as ReceivedMessage
     from sprocketmq.client.results import ConsumeConcurrentlyContext as ConsumeConcurrentlyContext
     from sprocketmq.client.results import ConsumeOrderlyContext as ConsumeOrderlyContext
@@ -141,10 +141,10 @@ else:
             "client.consume.pull_consumer": "PullConsumer",
             "client.consume.async_push_consumer": "AsyncPushConsumer",
             "client.consume.push_consumer": "PushConsumer",
-            "client.read.queue_reader": "QueueReader",
+            "client.consume.queue_reader": "QueueReader",
             "client.received_message": "ReceivedMessage",
             "client.results": "ConsumeConcurrentlyContext ConsumeOrderlyContext SendResult SendStatus ServerOutage",
-            "client.group.stuck_listener": "StuckListener",
+            "client.listen.stuck_listener": "StuckListener",
             "core.group.allocation": (
                 "AllocateAveragely AllocateAveragelyByCircle AllocateByConfig AllocateByConsistentHash "
                 "AllocateByMachineRoom AllocateMachineRoomNearby"

@@ -10,7 +10,7 @@ import pytest
 import sprocketmq as rmq
 from interop.child import poll_until
 from interop.peers import ApacheCluster
-from sprocketmq.client.read.queue_reader import QueueReader
+from sprocketmq.client.consume.queue_reader import QueueReader
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.read.queue_bounds import queue_bounds

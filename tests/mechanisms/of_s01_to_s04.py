@@ -138,7 +138,7 @@ S01_TO_S04 = [
         "S1",
         "an inner producer sends the messages that cannot be sent back in any other way",
         "A start, defaultMQProducer",
-        "client/group/send_back.py",
+        "client/consume/send_back.py",
         f"{CONCURRENT}::test_a_refused_send_back_goes_through_the_inner_producer",
     ),
     Mechanism(
@@ -565,7 +565,7 @@ S01_TO_S04 = [
         "S4",
         "FOUND: the messages are decoded, cached and dispatched, and the pull statistics are updated",
         "A PullCallback, FOUND; D",
-        "client/read/pull_loop.py",
+        "client/consume/pull_loop.py",
         f"{PARTS}::test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic "
         f"{CURSOR}::test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once "
         f"{CONCURRENT}::test_every_message_is_consumed_once_and_progress_follows "

@@ -85,7 +85,7 @@ S05_TO_S08 = [
         "S5",
         "the listener sees a retried message under its original topic",
         "A resetRetryTopic",
-        "client/read/pull_loop.py",
+        "client/consume/pull_loop.py",
         f"{PARTS}::test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic",
         EVERY_FORM,
     ),
@@ -128,7 +128,7 @@ S05_TO_S08 = [
         "S5",
         "CONSUMER_SEND_MSG_BACK sends the place of the stored message to the broker that has it",
         "A sendMessageBack, consumerSendMessageBack; B RECONSUME_LATER",
-        "client/group/send_back.py",
+        "client/consume/send_back.py",
         f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id "
         f"{CONCURRENT}::test_a_failed_message_is_sent_back_to_the_broker_that_stores_it",
         EVERY_FORM,
@@ -137,7 +137,7 @@ S05_TO_S08 = [
         "S5",
         "if the broker refuses or cannot be reached, the inner producer sends a copy to %RETRY%group",
         "A sendMessageBack, catch; B RECONSUME_LATER",
-        "client/group/send_back.py",
+        "client/consume/send_back.py",
         f"{CONCURRENT}::test_a_refused_send_back_goes_through_the_inner_producer "
         f"{PARTS}::test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up "
         f"{CONCURRENT}::test_copies_of_the_inner_producer_wait_as_long_as_those_of_the_broker "
@@ -215,7 +215,7 @@ S05_TO_S08 = [
         "S6",
         "progress is stored per group and queue, and a new member continues from there",
         "B consumer group+queue",
-        "client/group/offset_store.py",
+        "client/consume/offset_store.py",
         f"{SHARING}::test_a_restarted_group_goes_on_where_it_stopped",
         MIXED,
     ),
@@ -223,7 +223,7 @@ S05_TO_S08 = [
         "S6",
         "progress is written to the broker periodically and when a queue is given up",
         "A persistAllConsumerOffset; E removeUnnecessaryMessageQueue",
-        "client/group/offset_store.py",
+        "client/consume/offset_store.py",
         f"{SHARING}::test_progress_is_persisted_every_5_s_and_never_goes_back "
         f"{PROGRESS}::test_everything_owned_is_persisted_each_time_and_the_rest_forgotten "
         f"{SHARING}::test_a_restarted_group_goes_on_where_it_stopped",
@@ -233,7 +233,7 @@ S05_TO_S08 = [
         "S6",
         "broadcasting: progress is in a file in Java's format, with a backup that is read if the file is broken",
         "A LocalFileOffsetStore",
-        "client/group/offset_store.py",
+        "client/consume/offset_store.py",
         f"{PARTS}::test_the_offset_file_is_javas_and_is_found_again "
         f"{PARTS}::test_a_broken_offset_file_falls_back_to_its_backup "
         f"{PARTS}::test_a_crash_between_the_two_renames_leaves_the_backup_to_be_read",
@@ -304,7 +304,7 @@ S05_TO_S08 = [
         "S6",
         "the unfinished messages of a killed member are delivered again: at least once",
         "B 重复消费",
-        "client/group/offset_store.py",
+        "client/consume/offset_store.py",
         f"{LIFE}::test_a_listener_that_does_not_end_is_left_and_its_message_comes_again "
         f"{SHARING}::test_a_pull_commits_what_is_finished_and_not_what_was_pulled",
         f"{MIXED} test_our_client_in_bad_luck.py::test_a_broker_that_is_killed",
@@ -403,7 +403,7 @@ S05_TO_S08 = [
         "S7",
         "a stuck call is reported to the user once, with the stack of its listener",
         "B ConsumeTooLongChecker",
-        "client/group/stuck_listener.py",
+        "client/listen/stuck_listener.py",
         f"{TOLD}::test_a_stuck_call_is_reported_once_at_its_deadline_with_its_stack "
         f"{TOLD}::test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for "
         f"{TOLD}::test_a_stuck_call_with_a_batch_is_reported_once_with_all_its_messages "
@@ -468,7 +468,7 @@ S05_TO_S08 = [
         "S8",
         "a listener may choose the delay, or the dead-letter topic at once",
         "A sendMessageBack, delayLevel",
-        "client/group/send_back.py",
+        "client/consume/send_back.py",
         f"{CONCURRENT}::test_a_listener_may_choose_the_delay_or_the_dead_letter_topic "
         f"{SIGNALS}::test_retry_later_chooses_the_wait_of_one_message "
         f"{SIGNALS}::test_dead_letter_goes_straight_to_the_dead_letter_topic "

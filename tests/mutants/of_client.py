@@ -75,7 +75,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S1",
         "what the broker refuses to take back has no other way",
-        "src/sprocketmq/client/group/send_back.py",
+        "src/sprocketmq/client/consume/send_back.py",
         "        level = -1 if delay_level < 0 else retry_level(message.reconsume_times, delay_level)\n",
         "        return False\n",
         "tests/inproc/client/test_client_concurrent.py::test_a_refused_send_back_goes_through_the_inner_producer",
@@ -238,7 +238,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S4",
         "tags are compared by hash alone",
-        "src/sprocketmq/client/read/pull_loop.py",
+        "src/sprocketmq/client/consume/pull_loop.py",
         "    if subscription.tags_set:",
         "    if False:",
         "tests/unit/client/test_client_parts.py::test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic",
@@ -246,7 +246,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S5",
         "a message is sent back by another place than its own",
-        "src/sprocketmq/client/group/send_back.py",
+        "src/sprocketmq/client/consume/send_back.py",
         "            offset=message.commit_log_offset,\n",
         "            offset=message.commit_log_offset + 1,\n",
         "tests/inproc/client/test_client_concurrent.py::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id",
@@ -254,7 +254,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S5",
         "a retried message is shown under its retry topic",
-        "src/sprocketmq/client/read/pull_loop.py",
+        "src/sprocketmq/client/consume/pull_loop.py",
         "            message.topic = _property(message, props.RETRY_TOPIC) or message.topic\n",
         "            pass\n",
         "tests/unit/client/test_client_parts.py::test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic",
@@ -262,7 +262,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S5",
         "a message whose send-back is refused is not sent as a copy",
-        "src/sprocketmq/client/group/send_back.py",
+        "src/sprocketmq/client/consume/send_back.py",
         "        return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, level), message)\n",
         "        return False\n",
         "tests/inproc/client/test_client_concurrent.py::test_a_refused_send_back_goes_through_the_inner_producer",
@@ -288,7 +288,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S6",
         "a broken offset file is not replaced by its backup",
-        "src/sprocketmq/client/group/offset_store.py",
+        "src/sprocketmq/client/consume/offset_store.py",
         "        for path in (self.path, self._backup):\n",
         "        for path in (self.path,):\n",
         "tests/unit/client/test_client_parts.py::test_a_broken_offset_file_falls_back_to_its_backup",
@@ -296,7 +296,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S6",
         "a group that comes back does not find its progress",
-        "src/sprocketmq/client/group/offset_store.py",
+        "src/sprocketmq/client/consume/offset_store.py",
         "        return OFFSET_NOT_FOUND if offset is None else offset\n",
         "        return OFFSET_NOT_FOUND\n",
         "tests/inproc/client/test_client_rebalance.py::test_a_restarted_group_goes_on_where_it_stopped",
@@ -418,7 +418,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "spark",
         "a pull that brings less than was guessed leaves a gap",
-        "src/sprocketmq/client/read/queue_reader.py",
+        "src/sprocketmq/client/consume/queue_reader.py",
         "                at = pulled.next_begin_offset\n",
         "                at = segment.limit\n",
         "tests/inproc/client/test_queue_reader.py::test_answers_that_stop_short_leave_no_gap",

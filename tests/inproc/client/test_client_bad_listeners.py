@@ -14,7 +14,7 @@ import pytest
 from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.client.group.send_back import SendBack
+from sprocketmq.client.consume.send_back import SendBack
 from sprocketmq.testing import EmbeddedRocketMQ
 
 Consumers = Callable[..., rmq.PushConsumer]

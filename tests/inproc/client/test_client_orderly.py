@@ -562,7 +562,7 @@ def test_a_dead_letter_that_cannot_be_stored_blocks_its_queue(
         async def fail(send_back: object, message: rmq.MessageExt, reason: str) -> bool:
             raise ValueError("a bug")
 
-        monkeypatch.setattr("sprocketmq.client.group.send_back.SendBack.dead_letter_orderly", fail)
+        monkeypatch.setattr("sprocketmq.client.consume.send_back.SendBack.dead_letter_orderly", fail)
     consumer = consumers(recorder, kind="orderly", max_reconsume_times=0, suspend_current_queue_time_ms=100)
     send_all(producer, ["0", "bad", "1"])
     rocketmq.advance_until(lambda: recorder.bodies.count("bad") == 3, step_ms=100)

@@ -365,7 +365,7 @@ def test_in_a_storm_of_stuck_failing_and_refused_messages_each_delivery_makes_at
     seed: int,
 ) -> None:
     # On a machine that is busy an answer may take seconds; one that does not come makes a second copy, as it must.
-    monkeypatch.setattr("sprocketmq.client.group.send_back.SEND_BACK_TIMEOUT_MS", 60_000)
+    monkeypatch.setattr("sprocketmq.client.consume.send_back.SEND_BACK_TIMEOUT_MS", 60_000)
     monkeypatch.setattr(
         "sprocketmq.client.remoting.instance.SendSettings", partial(SendSettings, send_msg_timeout_ms=60_000)
     )

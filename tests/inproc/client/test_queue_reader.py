@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.client.read.queue_reader import QueueReader
+from sprocketmq.client.consume.queue_reader import QueueReader
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.results import PullResult
 from sprocketmq.core.consume.pull_cursor import PullStatus

@@ -36,7 +36,7 @@ def test_a_stream_with_a_checkpoint_waits_and_goes_on_where_it_was(mq: EmbeddedR
 def test_nobody_waits_for_a_server_in_silence(
     mq: EmbeddedRocketMQ, readers: Readers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("spark.cluster.cluster", "client.read.queue_reader"):
+    for module in ("spark.cluster.cluster", "client.consume.queue_reader"):
         monkeypatch.setattr(f"sprocketmq.{module}._QUIET_S", 0.1)
     waiting = {**NOBODY, "retrytimeoutms": "1s"}
     reader = readers(**waiting)

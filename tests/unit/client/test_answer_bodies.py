@@ -55,6 +55,6 @@ def test_no_client_decodes_an_answer_in_another_way() -> None:
     }
     assert found == {
         "client/answer_bodies.py",
-        "client/read/queue_reader.py",  # the settings of one topic
+        "client/consume/queue_reader.py",  # the settings of one topic
         "cli/handover.py",  # a program of its own, with a loop of its own
     }

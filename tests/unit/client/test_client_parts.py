@@ -15,9 +15,9 @@ import pytest
 
 import sprocketmq as rmq
 from refused_threads import refused_threads
-from sprocketmq.client.group.offset_store import LocalFileOffsetStore
-from sprocketmq.client.group.send_back import SendBack, retry_copy
-from sprocketmq.client.read.pull_loop import PullLoop, decode_pull
+from sprocketmq.client.consume.offset_store import LocalFileOffsetStore
+from sprocketmq.client.consume.pull_loop import PullLoop, decode_pull
+from sprocketmq.client.consume.send_back import SendBack, retry_copy
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.outages import Outages

@@ -11,7 +11,7 @@ from typing import Final
 from sprocketmq.client.admin.offsets import OffsetRequests
 from sprocketmq.client.admin.topic_traffic import TopicTrafficRequests
 from sprocketmq.client.answer_bodies import answer_body
-from sprocketmq.client.read.pull_loop import decode_pull
+from sprocketmq.client.consume.pull_loop import decode_pull
 from sprocketmq.client.remoting.api import TOOLS_GROUP
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.server_kind import not_served

@@ -21,10 +21,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sprocketmq.client.async_client import AsyncClient
+from sprocketmq.client.consume.poll_service import HandedOut, MessageQueueListener, PollService, TopicQueuesListener
 from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.client.consume.running_pull_consumer import RunningPullConsumer
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
-from sprocketmq.client.read.poll_service import HandedOut, MessageQueueListener, PollService, TopicQueuesListener
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.settings.namesrv_addr import parse_addresses

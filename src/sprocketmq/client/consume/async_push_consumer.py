@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from sprocketmq.client.consume.consumer_health import ConsumerHealth
+    from sprocketmq.client.consume.group_member import ConsumeService, GroupMember
     from sprocketmq.client.consume.message_iterator import AsyncMessageIterator
     from sprocketmq.client.consume.running_consumer import RunningConsumer
-    from sprocketmq.client.group.group_member import ConsumeService, GroupMember
-    from sprocketmq.client.group.stuck_listener import StuckListenerCallback
     from sprocketmq.client.keyword_options import PushConsumerOptions
     from sprocketmq.client.listen.message_stream import MessageStream
+    from sprocketmq.client.listen.stuck_listener import StuckListenerCallback
     from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeOrderlyContext
     from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
     from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus

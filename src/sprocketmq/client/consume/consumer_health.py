@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from sprocketmq.client.group.group_member import ConsumeService
+from sprocketmq.client.consume.group_member import ConsumeService
 from sprocketmq.core.consume.process_queue import ProcessQueue
 
 

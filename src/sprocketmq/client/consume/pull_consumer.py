@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer, Expression, messages_of
+from sprocketmq.client.consume.poll_service import MessageQueueListener, TopicQueuesListener
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook
-from sprocketmq.client.read.poll_service import MessageQueueListener, TopicQueuesListener
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, Final
 from sprocketmq.client.async_client import in_order
 from sprocketmq.client.consume.consumer_health import ConsumerHealth, health_of
 from sprocketmq.client.consume.consumer_requests import ConsumerRequests
+from sprocketmq.client.consume.group_member import ConsumeService, GroupMember
+from sprocketmq.client.consume.group_retry_policy import GroupRetryPolicy
+from sprocketmq.client.consume.offset_store import LocalFileOffsetStore, OffsetStore, RemoteOffsetStore
+from sprocketmq.client.consume.pull_loop import PullLoop
 from sprocketmq.client.consume.rebalancer import Rebalancer
-from sprocketmq.client.group.group_member import ConsumeService, GroupMember
-from sprocketmq.client.group.group_retry_policy import GroupRetryPolicy
-from sprocketmq.client.group.offset_store import LocalFileOffsetStore, OffsetStore, RemoteOffsetStore
-from sprocketmq.client.group.send_back import SendBack
+from sprocketmq.client.consume.send_back import SendBack
 from sprocketmq.client.hooks import Hooks
-from sprocketmq.client.read.pull_loop import PullLoop
 from sprocketmq.client.remoting.api import refused_expression
 from sprocketmq.client.remoting.concurrent_work import for_each
 from sprocketmq.client.remoting.instance import ClientInstance
@@ -49,9 +49,9 @@ from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
+    from sprocketmq.client.consume.poll_service import PollService
     from sprocketmq.client.observe.recorder import Recorder
     from sprocketmq.client.observe.trace import MessageTrace
-    from sprocketmq.client.read.poll_service import PollService
     from sprocketmq.client.settings.pull_settings import PullSettings
 
 log = logging.getLogger("sprocketmq.client")

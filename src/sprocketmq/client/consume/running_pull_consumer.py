@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from sprocketmq.client.async_client import in_order
+from sprocketmq.client.consume.poll_service import MessageQueueListener, PollService, TopicQueuesListener, call_listener
 from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.client.hooks import Hooks
-from sprocketmq.client.read.poll_service import MessageQueueListener, PollService, TopicQueuesListener, call_listener
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.pull_settings import PullSettings

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Generic
 
-from sprocketmq.client.group.stuck_listener import task_stack
 from sprocketmq.client.listen.listener_pool import (
     Chunk,
     ChunkRun,
@@ -21,6 +20,7 @@ from sprocketmq.client.listen.listener_pool import (
     is_called_by,
     mark_caller,
 )
+from sprocketmq.client.listen.stuck_listener import task_stack
 from sprocketmq.net.process.tasks import RESTART_MS
 
 log = logging.getLogger("sprocketmq.client")

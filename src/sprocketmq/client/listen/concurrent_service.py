@@ -27,13 +27,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from sprocketmq.client.group.group_member import GroupMember
-from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_timeout_callback
 from sprocketmq.client.listen.listener_call import ListenerBatch, ListenerCall, OneAtATime
 from sprocketmq.client.listen.listener_service import ListenerService
 from sprocketmq.client.listen.message_stream import MessageStream
+from sprocketmq.client.listen.stuck_listener import StuckListener, log_line, run_timeout_callback
 from sprocketmq.client.listener_signals import reason_of
 from sprocketmq.client.results import ConsumeConcurrentlyContext
 from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus, acked_count, read_answer
@@ -43,6 +42,9 @@ from sprocketmq.core.retry import retry_schedule
 from sprocketmq.core.retry.retry_schedule import FIRST_RETRY_LEVEL
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
+
+if TYPE_CHECKING:
+    from sprocketmq.client.consume.group_member import GroupMember
 
 log = logging.getLogger("sprocketmq.client")
 

@@ -37,7 +37,7 @@ from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.trace import ConsumeReturnType
 
 if TYPE_CHECKING:
-    from sprocketmq.client.group.group_member import GroupMember
+    from sprocketmq.client.consume.group_member import GroupMember
 
 log = logging.getLogger("sprocketmq.client")
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
-from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_call import ListenerBatch, ListenerCall
 from sprocketmq.client.listen.listener_pool import ListenerPool, T, run_in_own_thread
@@ -20,6 +19,9 @@ from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
 from sprocketmq.net.process.clock import watch
 from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire.records.message import MessageExt
+
+if TYPE_CHECKING:
+    from sprocketmq.client.consume.group_member import GroupMember
 
 log = logging.getLogger("sprocketmq.client")
 

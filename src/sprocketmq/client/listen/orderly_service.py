@@ -28,9 +28,8 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.listen.listener_call import ListenerBatch, ListenerCall
 from sprocketmq.client.listen.listener_service import ListenerService
 from sprocketmq.client.listen.message_stream import MessageStream
@@ -43,6 +42,9 @@ from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.retry import retry_schedule
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
+
+if TYPE_CHECKING:
+    from sprocketmq.client.consume.group_member import GroupMember
 
 log = logging.getLogger("sprocketmq.client")
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sprocketmq.client.group.group_member import GroupMember
-from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_timeout_callback
+from sprocketmq.client.listen.stuck_listener import StuckListener, log_line, run_timeout_callback
 from sprocketmq.net.process.clock import Timer
 
 if TYPE_CHECKING:
+    from sprocketmq.client.consume.group_member import GroupMember
     from sprocketmq.client.listen.orderly_service import Batch, OrderlyService
 
 

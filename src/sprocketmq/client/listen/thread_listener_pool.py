@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic
 
-from sprocketmq.client.group.stuck_listener import thread_stack
 from sprocketmq.client.listen.listener_pool import (
     Chunk,
     ChunkRun,
@@ -23,6 +22,7 @@ from sprocketmq.client.listen.listener_pool import (
     is_called_by,
     mark_caller,
 )
+from sprocketmq.client.listen.stuck_listener import thread_stack
 
 log = logging.getLogger("sprocketmq.client")
 

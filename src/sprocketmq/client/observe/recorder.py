@@ -24,12 +24,10 @@ import weakref
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from sprocketmq.client.group.group_member import GroupMember
-from sprocketmq.client.group.send_back import SendBack
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.core.consume.consume_progress import ConsumeProgress
@@ -39,7 +37,9 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.user_paths import user_path
 from sprocketmq.version import __version__
-from sprocketmq.wire.records.message import MessageExt
+
+if TYPE_CHECKING:
+    from sprocketmq.client.consume.group_member import GroupMember
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -98,7 +98,7 @@ class Recorder:
         """Record what the parts of ``group`` do: those that are made from now on, its progress, its send-back, its listener."""
         group.tape = self.tape
         group.offset_store.progress = self.tape.recorded(ConsumeProgress)()
-        group.send_back = RecordedSendBack(group.send_back, self.tape)
+        group.send_back.tape = self.tape
         group.hooks.consume.append(self)
 
     # -- what the consumer's parts tell ------------------------------------------------------------------------------------------
@@ -221,25 +221,6 @@ class Recorder:
             self._file = -1
         if self._in_use.get(self.path) is self:
             del self._in_use[self.path]
-
-
-class RecordedSendBack(SendBack):
-    """A SendBack that records the result for each message."""
-
-    def __init__(self, plain: SendBack, tape: Tape) -> None:
-        self.__dict__.update(vars(plain))
-        self._tape = tape
-
-    async def __call__(self, message: MessageExt, delay_level: int, reason: str = "") -> bool:
-        stored = await super().__call__(message, delay_level, reason)
-        tries = message.reconsume_times
-        self._tape.note("sent_back", message=message, delay_level=delay_level, tries=tries, stored=stored)
-        return stored
-
-    async def dead_letter_orderly(self, message: MessageExt, reason: str = "") -> bool:
-        stored = await super().dead_letter_orderly(message, reason)
-        self._tape.note("dead_lettered", message=message, tries=message.reconsume_times, stored=stored)
-        return stored
 
 
 def record_lines(path: str | os.PathLike[str]) -> Iterator[Line]:

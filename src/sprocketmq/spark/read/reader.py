@@ -13,8 +13,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from sprocketmq.client.consume.queue_reader import QueueReader
 from sprocketmq.client.dead_letters.dead_letters import DeadLetters
-from sprocketmq.client.read.queue_reader import QueueReader
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import RemoteError
 from sprocketmq.spark.cluster.cluster import Cluster

@@ -16,7 +16,7 @@ from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from sprocketmq.client.group.send_back import retry_copy
+from sprocketmq.client.consume.send_back import retry_copy
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.message_writer import MessageWriter
 from sprocketmq.client.remoting.unique_keys import UniqueKeys

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from sprocketmq.client.group.offset_store import LocalFileOffsetStore
+from sprocketmq.client.consume.offset_store import LocalFileOffsetStore
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store import DiskMessageStore, StoreConfig
 from sprocketmq.store.files.paths import is_folder_name, path_below, remove_below

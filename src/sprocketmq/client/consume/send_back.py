@@ -33,9 +33,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from sprocketmq.client.group.group_retry_policy import GroupRetryPolicy
+from sprocketmq.client.consume.group_retry_policy import GroupRetryPolicy
 from sprocketmq.client.logged_messages import logged_message
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.routes import Routes
@@ -46,6 +46,9 @@ from sprocketmq.wire import headers
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.core.replay.decision_tape import Tape
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -137,17 +140,22 @@ class SendBack:
         self._max_reconsume_times = max_reconsume_times
         self._send_inner = send_inner
         self._retry_policy = retry_policy
+        self.tape: Tape | None = None
         self.retried = Counter[str]()  # messages by topic since the start, and those that became dead letters
         self.dead_letters = Counter[str]()
 
     async def __call__(self, message: MessageExt, delay_level: int, reason: str = "") -> bool:
         """Send ``message`` back; whether a retry copy or dead letter is stored. ``delay_level``: 0 the group's policy or the broker
         chooses, 1..18 this level, -1 the dead-letter topic. ``reason``: kept with a dead letter."""
-        is_last = delay_level < 0 or message.reconsume_times >= self._max_reconsume_times
+        tries = message.reconsume_times
+        is_last = delay_level < 0 or tries >= self._max_reconsume_times
         stored = await self._send_back(message, delay_level, reason, is_last)
         if stored and is_last:
-            return self._told(message, reason)
-        self.retried[message.topic] += stored
+            self._dead_lettered(message, reason)
+        else:
+            self.retried[message.topic] += stored
+        if self.tape is not None:
+            self.tape.note("sent_back", message=message, delay_level=delay_level, tries=tries, stored=stored)
         return stored
 
     async def _send_back(self, message: MessageExt, delay_level: int, reason: str, is_last: bool) -> bool:
@@ -171,14 +179,18 @@ class SendBack:
     async def dead_letter_orderly(self, message: MessageExt, reason: str = "") -> bool:
         """Make a dead letter of an orderly message: it is sent to the retry topic with a limit that is reached, so the broker stores it in
         the dead-letter topic."""
-        return await self._send_copy(self._dead(message, reason), message) and self._told(message, reason)
+        stored = await self._send_copy(self._dead(message, reason), message)
+        if stored:
+            self._dead_lettered(message, reason)
+        if self.tape is not None:
+            self.tape.note("dead_lettered", message=message, tries=message.reconsume_times, stored=stored)
+        return stored
 
-    def _told(self, message: MessageExt, reason: str) -> bool:
+    def _dead_lettered(self, message: MessageExt, reason: str) -> None:
         self.dead_letters[message.topic] += 1
         named = logged_message(message, message.message_id, f"try {message.reconsume_times + 1}")
         because = f": {reason}" if reason else ""
         log.warning("group %s: %s became a dead letter%s", self._group, named, because)
-        return True
 
     async def _send_with_reason(self, message: MessageExt, reason: str) -> bool:
         # To the broker that stores it, as its own copy would be; it makes the retry topic with the first message for it.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from sprocketmq.client.group.offset_store import OffsetStore
-from sprocketmq.client.group.send_back import SendBack
-from sprocketmq.client.group.stuck_listener import StuckListenerCallback
+from sprocketmq.client.consume.offset_store import OffsetStore
+from sprocketmq.client.consume.send_back import SendBack
 from sprocketmq.client.hooks import Hooks
+from sprocketmq.client.listen.stuck_listener import StuckListenerCallback
 from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.core.consume.process_queue import ProcessQueue

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
-from sprocketmq.client.group.group_member import GroupMember
+from sprocketmq.client.consume.group_member import GroupMember
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue
 from sprocketmq.core.callbacks import is_async
