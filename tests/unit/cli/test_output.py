@@ -12,9 +12,9 @@ from typing import Any
 import click
 import pytest
 
-from sprocketmq.cli.frame.changes import Change
 from sprocketmq.cli.frame.messages import as_dict, body_text, message_line, message_of
 from sprocketmq.cli.frame.output import Column, Output, at, note, perm, span
+from sprocketmq.cli.frame.verbs import Change
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records.message import MessageExt
 

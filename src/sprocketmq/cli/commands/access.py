@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.changes import Change, changes, deletes
-from sprocketmq.cli.frame.command_line import CommandGroup, options
-from sprocketmq.cli.frame.output import Column, Output, shows
-from sprocketmq.cli.frame.target import Target, connects
+from sprocketmq.cli.frame.command_line import CommandGroup
+from sprocketmq.cli.frame.output import Column, Output
+from sprocketmq.cli.frame.target import Target
+from sprocketmq.cli.frame.verbs import Change, Where, changes, deletes, on_brokers, place, reads
 from sprocketmq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from sprocketmq.wire.bodies import AclInfo, UserInfo
 
 _ACTIONS: Final = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List", "All")
-_where = options(
-    click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster."),
-    click.option("--broker", metavar="NAME", help="Only on this broker; default: on all brokers."),
-)
 _read_from = click.option("--broker", metavar="NAME", help="The broker to ask; default: the first by name.")
 _password_file = click.option(
     "--password-file",
@@ -50,8 +46,7 @@ def user() -> None:
 
 @user.command("list")
 @_read_from
-@shows
-@connects
+@reads
 def list_users(target: Target, output: Output, broker: str | None) -> None:
     """List all users."""
     with target.admin() as admin:
@@ -62,8 +57,7 @@ def list_users(target: Target, output: Output, broker: str | None) -> None:
 @user.command("show")
 @click.argument("name", metavar="USER")
 @_read_from
-@shows
-@connects
+@reads
 def show_user(target: Target, output: Output, name: str, broker: str | None) -> None:
     """Show one user and its policies."""
     with target.admin() as admin:
@@ -88,20 +82,9 @@ _USER: Final = (Column("user"), Column("type"), Column("status"))
 @click.argument("name", metavar="USER")
 @_password_file
 @click.option("--super", "is_super", is_flag=True, help="Make it a super user, which may do everything.")
-@_where
-@shows
+@on_brokers
 @changes
-@connects
-def create_user(
-    target: Target,
-    output: Output,
-    change: Change,
-    name: str,
-    password_file: Any,
-    is_super: bool,
-    cluster: str | None,
-    broker: str | None,
-) -> None:
+def create_user(target: Target, change: Change, name: str, password_file: Any, is_super: bool, where: Where) -> None:
     """Create a user.
 
     Asks for the password unless --password-file is given.
@@ -109,12 +92,10 @@ def create_user(
     password = _password(password_file)
     kind = "Super" if is_super else "Normal"
     with target.admin() as admin:
-        _one_broker(admin, broker)
-        if not change.confirm(
-            f"create {kind.lower()} user {name} at {broker or cluster or 'each broker'}", user=name, type=kind
-        ):
+        _one_broker(admin, where["broker"])
+        if not change.confirm(f"create {kind.lower()} user {name} at {place(where)}", user=name, type=kind):
             return
-        admin.create_user(name, password, user_type=kind, cluster=cluster, broker=broker)
+        admin.create_user(name, password, user_type=kind, **where)
     change.done(f"created {kind.lower()} user {name}", user=name, type=kind)
 
 
@@ -135,20 +116,16 @@ def _password(file: Any) -> str:
 @_password_file
 @click.option("--super/--normal", "is_super", default=None, help="Whether it is a super user, which may do everything.")
 @click.option("--enable/--disable", "enable", default=None, help="Whether it may do anything at all.")
-@_where
-@shows
+@on_brokers
 @changes
-@connects
 def alter_user(
     target: Target,
-    output: Output,
     change: Change,
     name: str,
     password_file: Any,
     is_super: bool | None,
     enable: bool | None,
-    cluster: str | None,
-    broker: str | None,
+    where: Where,
 ) -> None:
     """Change a user.
 
@@ -167,30 +144,26 @@ def alter_user(
             "nothing to change is given; one of --password-file, --super, --normal, --enable and --disable is needed"
         )
     with target.admin() as admin:
-        _one_broker(admin, broker)
+        _one_broker(admin, where["broker"])
         if not change.confirm(f"change user {name}: {', '.join(told)}", user=name):
             return
-        admin.update_user(name, cluster=cluster, broker=broker, **wanted)
+        admin.update_user(name, **where, **wanted)
     change.done(f"changed user {name}: {', '.join(told)}", user=name)
 
 
 @user.command("delete")
 @click.argument("name", metavar="USER")
-@_where
-@shows
+@on_brokers
 @deletes
-@connects
-def delete_user(
-    target: Target, output: Output, change: Change, name: str, cluster: str | None, broker: str | None
-) -> None:
+def delete_user(target: Target, change: Change, name: str, where: Where) -> None:
     """Delete a user."""
     with target.admin() as admin:
-        asked = _one_broker(admin, broker)
+        asked = _one_broker(admin, where["broker"])
         if admin.user(asked, name) is None:
             raise ConfigurationError(f"broker {asked} knows no user {name!r}")
         if not change.confirm(f"delete user {name}", user=name):
             return
-        admin.delete_user(name, cluster=cluster, broker=broker)
+        admin.delete_user(name, **where)
     change.done(f"deleted user {name}", user=name)
 
 
@@ -203,8 +176,7 @@ def acl() -> None:
 @click.option("--user", "name", metavar="USER", help="Only users whose name contains this.")
 @click.option("--resource", metavar="TEXT", help="Only resources whose name contains this.")
 @_read_from
-@shows
-@connects
+@reads
 def list_acls(target: Target, output: Output, name: str | None, resource: str | None, broker: str | None) -> None:
     """List all policies."""
     with target.admin() as admin:
@@ -215,8 +187,7 @@ def list_acls(target: Target, output: Output, name: str | None, resource: str | 
 @acl.command("show")
 @click.argument("name", metavar="USER")
 @_read_from
-@shows
-@connects
+@reads
 def show_acl(target: Target, output: Output, name: str, broker: str | None) -> None:
     """Show the policies of one user."""
     with target.admin() as admin:
@@ -256,21 +227,17 @@ _ACL: Final = (
 @click.option(
     "--from", "source_ips", multiple=True, metavar="ADDRESS", help="Only for requests from this address. Repeatable."
 )
-@_where
-@shows
+@on_brokers
 @changes
-@connects
 def set_acl(
     target: Target,
-    output: Output,
     change: Change,
     name: str,
     decision: str,
     actions: str,
     resources: tuple[str, ...],
     source_ips: tuple[str, ...],
-    cluster: str | None,
-    broker: str | None,
+    where: Where,
 ) -> None:
     """Allow or deny a user some actions on resources.
 
@@ -280,22 +247,14 @@ def set_acl(
     chosen = [_action(one) for one in actions.split(",")]
     sentence = f"{decision} {subject} {', '.join(chosen)} on {', '.join(resources)}"
     with target.admin() as admin:
-        asked = _one_broker(admin, broker)
+        asked = _one_broker(admin, where["broker"])
         if not change.confirm(sentence, subject=subject, actions=chosen, resources=list(resources)):
             return
         found = admin.acl(asked, subject)
         known = {entry["resource"] for entry in _entries([found] if found else [])}
         for resource in resources:
             write = admin.update_acl if resource in known else admin.create_acl
-            write(
-                subject,
-                [resource],
-                chosen,
-                decision.capitalize(),
-                source_ips=source_ips,
-                cluster=cluster,
-                broker=broker,
-            )
+            write(subject, [resource], chosen, decision.capitalize(), source_ips=source_ips, **where)
     change.done(f"set: {sentence}", subject=subject, actions=chosen, resources=list(resources))
 
 
@@ -311,25 +270,15 @@ def _action(text: str) -> str:
 @click.option(
     "--resource", metavar="RESOURCE", help="Only the policy for this resource; default: all policies of the user."
 )
-@_where
-@shows
+@on_brokers
 @deletes
-@connects
-def delete_acl(
-    target: Target,
-    output: Output,
-    change: Change,
-    name: str,
-    resource: str | None,
-    cluster: str | None,
-    broker: str | None,
-) -> None:
+def delete_acl(target: Target, change: Change, name: str, resource: str | None, where: Where) -> None:
     """Delete policies of a user."""
     subject = f"User:{name.removeprefix('User:')}"
     what = f"the policy of {subject} for {resource}" if resource else f"all policies of {subject}"
     with target.admin() as admin:
-        _one_broker(admin, broker)
+        _one_broker(admin, where["broker"])
         if not change.confirm(f"delete {what}", subject=subject, resource=resource):
             return
-        admin.delete_acl(subject, resource, cluster=cluster, broker=broker)
+        admin.delete_acl(subject, resource, **where)
     change.done(f"deleted {what}", subject=subject, resource=resource)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.output import Column, Output, note, shows
-from sprocketmq.cli.frame.target import Target, connects
+from sprocketmq.cli.frame.output import Column, Output, note
+from sprocketmq.cli.frame.target import Target
+from sprocketmq.cli.frame.verbs import reads
 from sprocketmq.errors import ConfigurationError, RequestNotServed, RequestTimeout
 
 if TYPE_CHECKING:
@@ -93,8 +94,7 @@ class _Figures:
     metavar="GROUP",
     help="Consume with this group, which skips the messages that wait; default: a new group.",
 )
-@shows
-@connects
+@reads
 def bench(
     target: Target,
     output: Output,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.changes import Change, changes, deletes
 from sprocketmq.cli.frame.command_line import CommandGroup
-from sprocketmq.cli.frame.output import Column, Output, note, shows
-from sprocketmq.cli.frame.target import Target, connects
+from sprocketmq.cli.frame.output import Column, Output, note
+from sprocketmq.cli.frame.target import Target
 from sprocketmq.cli.frame.values import DURATION, PAIR
+from sprocketmq.cli.frame.verbs import Change, changes, deletes, reads
 from sprocketmq.cli.server_commands import broker_run
 from sprocketmq.core.quantities import counted, duration
 from sprocketmq.errors import ConfigurationError, GroupNotExist
@@ -44,8 +44,7 @@ broker.add_command(broker_run)
 
 @broker.command("list")
 @click.option("--cluster", metavar="NAME", help="Only brokers of this cluster.")
-@shows
-@connects
+@reads
 def list_brokers(target: Target, output: Output, cluster: str | None) -> None:
     """List the registered brokers, masters and slaves.
 
@@ -96,8 +95,7 @@ _COLUMNS: Final = (
 
 @broker.command("show")
 @click.argument("name", metavar="BROKER")
-@shows
-@connects
+@reads
 def show_broker(target: Target, output: Output, name: str) -> None:
     """Show a broker's runtime info.
 
@@ -121,8 +119,7 @@ def config() -> None:
 @config.command("get")
 @click.argument("name", metavar="BROKER")
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
-@shows
-@connects
+@reads
 def get_config(target: Target, output: Output, name: str, keys: tuple[str, ...]) -> None:
     """Print all settings of a broker, or the given ones."""
     with target.admin() as admin:
@@ -151,12 +148,8 @@ def _check_known(settings: dict[str, str], keys: tuple[str, ...], name: str) -> 
 @config.command("set")
 @click.argument("name", metavar="BROKER")
 @click.argument("settings", nargs=-1, required=True, type=PAIR, metavar="KEY=VALUE...")
-@shows
 @changes
-@connects
-def set_config(
-    target: Target, output: Output, change: Change, name: str, settings: tuple[tuple[str, str], ...]
-) -> None:
+def set_config(target: Target, change: Change, name: str, settings: tuple[tuple[str, str], ...]) -> None:
     """Change settings of a running broker and its slaves.
 
     Exit code 1 if the broker did not accept one.
@@ -194,10 +187,8 @@ def set_config(
     type=DURATION,
     help="Wait at most this long until all groups have consumed everything. Exit code 1 if they have not.",
 )
-@shows
 @deletes
-@connects
-def drain(target: Target, output: Output, change: Change, name: str, undo: bool, wait_ms: int | None) -> None:
+def drain(target: Target, change: Change, name: str, undo: bool, wait_ms: int | None) -> None:
     """Stop sends to a broker, or allow them again.
 
     Consumers continue with what the broker holds. Producers learn of the change with their next route request, within 30 seconds. If the

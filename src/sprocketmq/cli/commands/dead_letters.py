@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.changes import Change, deletes
 from sprocketmq.cli.frame.command_line import CommandGroup, options
 from sprocketmq.cli.frame.messages import body_text
-from sprocketmq.cli.frame.output import UNKNOWN, Column, Output, at, shows
+from sprocketmq.cli.frame.output import UNKNOWN, Column, Output, at
 from sprocketmq.cli.frame.partly_done import PartlyDone
-from sprocketmq.cli.frame.target import Target, connects, group_argument
+from sprocketmq.cli.frame.target import Target, group_argument
 from sprocketmq.cli.frame.values import MOMENT, time_text
+from sprocketmq.cli.frame.verbs import Change, deletes, reads
 from sprocketmq.core.quantities import counted
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.logs import escaped
@@ -57,8 +57,7 @@ def dead_letters() -> None:
 @group_argument(metavar="[GROUP]", required=False)
 @_conditions
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Maximum number to show.")
-@shows
-@connects
+@reads
 def list_letters(target: Target, output: Output, group: str | None, limit: int, **where: Any) -> None:
     """List dead letters.
 
@@ -106,8 +105,7 @@ def _list_groups(target: Target, output: Output) -> None:
 @group_argument(metavar="GROUP")
 @click.argument("message_id", metavar="MESSAGE_ID")
 @click.option("--body", is_flag=True, help="Print only the body, unchanged.")
-@shows
-@connects
+@reads
 def show_letter(target: Target, output: Output, group: str, message_id: str, body: bool) -> None:
     """Show one dead letter."""
     with target.dead_letters(group) as letters:
@@ -147,8 +145,7 @@ def show_letter(target: Target, output: Output, group: str, message_id: str, bod
 @_conditions
 @click.option("--to-topic", metavar="TOPIC", help="Send them to this topic instead of their original topics.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be sent.")
-@shows
-@connects
+@reads
 def replay_letters(
     target: Target,
     output: Output,
@@ -209,10 +206,8 @@ def _print_total(output: Output, done: int, dry_run: bool) -> None:
 
 @dead_letters.command("purge")
 @group_argument(metavar="GROUP")
-@shows
 @deletes
-@connects
-def purge_letters(target: Target, output: Output, change: Change, group: str) -> None:
+def purge_letters(target: Target, change: Change, group: str) -> None:
     """Delete all dead letters of a group.
 
     RocketMQ cannot delete single messages, so the group's dead letter topic is deleted.

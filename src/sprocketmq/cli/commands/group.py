@@ -11,10 +11,10 @@ import click
 
 from sprocketmq.cli.commands.group_members import doctor, members, stack
 from sprocketmq.cli.commands.group_progress import clone, reset
-from sprocketmq.cli.frame.changes import Change, changes, deletes
 from sprocketmq.cli.frame.command_line import CommandGroup, options
-from sprocketmq.cli.frame.output import Column, Output, note, shows
-from sprocketmq.cli.frame.target import Target, connects, group_argument
+from sprocketmq.cli.frame.output import Column, Output, note
+from sprocketmq.cli.frame.target import Target, group_argument
+from sprocketmq.cli.frame.verbs import Change, Where, changes, deletes, on_brokers, place, reads
 from sprocketmq.core.resource_names import is_system_group
 from sprocketmq.errors import ConfigurationError, RequestNotServed
 
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
-_where = options(
-    click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster."),
-    click.option("--broker", metavar="NAME", help="Only on this broker."),
-)
 _settings = options(
     click.option(
         "--retry-max",
@@ -71,8 +67,7 @@ for verb in (members, stack, doctor, reset, clone):
 @click.option("--all", "with_all", is_flag=True, help="Include groups of brokers and tools.")
 @click.option("--topic", metavar="TOPIC", help="Only groups that consume this topic.")
 @click.option("--match", metavar="PATTERN", default="*", help="Only names that match this pattern, such as 'order*'.")
-@shows
-@connects
+@reads
 def list_groups(target: Target, output: Output, with_all: bool, topic: str | None, match: str) -> None:
     """List the groups, the one with the largest lag first."""
     with target.admin() as admin:
@@ -106,8 +101,7 @@ def list_groups(target: Target, output: Output, with_all: bool, topic: str | Non
 
 @group.command("show")
 @group_argument("name", metavar="GROUP")
-@shows
-@connects
+@reads
 def show_group(target: Target, output: Output, name: str) -> None:
     """Show the settings, members and lag of one group."""
     with target.admin() as admin:
@@ -184,19 +178,9 @@ _SHOWN_TABLES: Final = (
 @group.command("create")
 @click.argument("name", metavar="GROUP")
 @_settings
-@_where
-@shows
+@on_brokers
 @changes
-@connects
-def create_group(
-    target: Target,
-    output: Output,
-    change: Change,
-    name: str,
-    cluster: str | None,
-    broker: str | None,
-    **given: Any,
-) -> None:
+def create_group(target: Target, change: Change, name: str, where: Where, **given: Any) -> None:
     """Create a group.
 
     It is an error if the group exists; 'group alter' changes an existing one.
@@ -208,29 +192,19 @@ def create_group(
     with target.admin() as admin:
         if name in admin.groups():
             raise ConfigurationError(f"group {name!r} exists already; sprocketmq group alter changes it")
-        if not change.confirm(f"create group {name} on {broker or cluster or 'each broker'}", group=name, **settings):
+        if not change.confirm(f"create group {name} on {place(where)}", group=name, **settings):
             return
-        admin.create_group(name, cluster=cluster, broker=broker, **settings)
-        where = sorted(admin.group_config(name))
-    change.done(f"created group {name} on {', '.join(where)}", group=name, brokers=where, **settings)
+        admin.create_group(name, **where, **settings)
+        brokers = sorted(admin.group_config(name))
+    change.done(f"created group {name} on {', '.join(brokers)}", group=name, brokers=brokers, **settings)
 
 
 @group.command("alter")
 @group_argument("name", metavar="GROUP")
 @_settings
-@_where
-@shows
+@on_brokers
 @changes
-@connects
-def alter_group(
-    target: Target,
-    output: Output,
-    change: Change,
-    name: str,
-    cluster: str | None,
-    broker: str | None,
-    **given: Any,
-) -> None:
+def alter_group(target: Target, change: Change, name: str, where: Where, **given: Any) -> None:
     """Change the settings of a group.
 
     What no option names stays as it is.
@@ -242,12 +216,12 @@ def alter_group(
         )
     told = ", ".join(f"{key} {_text(value)}" for key, value in settings.items())
     with target.admin() as admin:
-        where = sorted(admin.group_config(name))
+        brokers = sorted(admin.group_config(name))
         if not change.confirm(
-            f"change group {name}: {told}, on {broker or cluster or ', '.join(where)}", group=name, **settings
+            f"change group {name}: {told}, on {place(where, ', '.join(brokers))}", group=name, **settings
         ):
             return
-        done = sorted(admin.alter_group(name, cluster=cluster, broker=broker, **settings))
+        done = sorted(admin.alter_group(name, **where, **settings))
     change.done(f"changed group {name}: {told}, on {', '.join(done)}", group=name, brokers=done, **settings)
 
 
@@ -269,28 +243,16 @@ def _text(value: object) -> str:
     is_flag=True,
     help="Delete its progress, too. Otherwise a new group of this name continues from it.",
 )
-@_where
-@shows
+@on_brokers
 @deletes
-@connects
-def delete_group(
-    target: Target,
-    output: Output,
-    change: Change,
-    name: str,
-    remove_offsets: bool,
-    cluster: str | None,
-    broker: str | None,
-) -> None:
+def delete_group(target: Target, change: Change, name: str, remove_offsets: bool, where: Where) -> None:
     """Delete a group, its retry topic and its dead letters."""
     with target.admin() as admin:
-        where = sorted(admin.group_config(name))
+        brokers = sorted(admin.group_config(name))
         online = admin.consumer_ids(name)
         warning = f"{len(online)} members are online and will create it again: {', '.join(online)}" if online else ""
         what = f"group {name}, its retry topic and its dead letters" + (", and its progress" if remove_offsets else "")
-        if not change.confirm(
-            f"delete {what}, on {broker or cluster or ', '.join(where)}", warning=warning, group=name
-        ):
+        if not change.confirm(f"delete {what}, on {place(where, ', '.join(brokers))}", warning=warning, group=name):
             return
-        admin.delete_group(name, remove_offsets=remove_offsets, cluster=cluster, broker=broker)
-    change.done(f"deleted {what}", group=name, brokers=where)
+        admin.delete_group(name, remove_offsets=remove_offsets, **where)
+    change.done(f"deleted {what}", group=name, brokers=brokers)

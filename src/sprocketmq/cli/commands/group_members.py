@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.output import Column, Output, note, shows
-from sprocketmq.cli.frame.target import Target, connects, group_argument
+from sprocketmq.cli.frame.output import Column, Output, note
+from sprocketmq.cli.frame.target import Target, group_argument
 from sprocketmq.cli.frame.values import DURATION
+from sprocketmq.cli.frame.verbs import reads
 from sprocketmq.core.resource_names import is_system_group
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestNotServed, RequestTimeout
 from sprocketmq.logs import escaped
@@ -26,8 +27,7 @@ _DIAGNOSED_AT_ONCE: Final = 16
 
 @click.command()
 @group_argument(metavar="GROUP")
-@shows
-@connects
+@reads
 def members(target: Target, output: Output, group: str) -> None:
     """List the members that are online, and their queues."""
     with target.admin() as admin:
@@ -90,8 +90,7 @@ def _info(admin: Admin, group: str, client_id: str, *, jstack: bool) -> tuple[Co
 @click.command()
 @group_argument(metavar="GROUP")
 @click.argument("client_id", metavar="[CLIENT_ID]", required=False)
-@shows
-@connects
+@reads
 def stack(target: Target, output: Output, group: str, client_id: str | None) -> None:
     """Print the stacks of the members' threads."""
     with target.admin() as admin:
@@ -146,8 +145,7 @@ def _head(head: HeadMessage | None) -> dict[str, Any] | None:
 @click.option(
     "--watch-for", type=DURATION, default="2s", show_default=True, help="How long to watch whether progress changes."
 )
-@shows
-@connects
+@reads
 def doctor(target: Target, output: Output, group: str | None, of_all: bool, stuck_after: int, watch_for: int) -> None:
     """Find out why a group makes no progress, or all groups.
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.changes import Change, deletes
-from sprocketmq.cli.frame.output import Column, Output, note, shows
-from sprocketmq.cli.frame.target import Target, connects, group_argument
+from sprocketmq.cli.frame.output import Column, note
+from sprocketmq.cli.frame.target import Target, group_argument
 from sprocketmq.cli.frame.values import QUEUE, moment_ms, queue_of, time_text, value_type
+from sprocketmq.cli.frame.verbs import Change, deletes
 from sprocketmq.core.quantities import counted
 from sprocketmq.errors import ConfigurationError, RequestNotServed
 
@@ -46,12 +46,9 @@ _PLACE: Final = value_type("place", _place)
 )
 @click.option("--queue", type=QUEUE, metavar="BROKER/NUMBER", help="Reset only this queue; needs --offset.")
 @click.option("--offset", type=click.IntRange(0), help="Continue at this offset; needs --queue.")
-@shows
 @deletes
-@connects
 def reset(
     target: Target,
-    output: Output,
     change: Change,
     group: str,
     topic: str,
@@ -85,8 +82,8 @@ def reset(
         rows = _rows(plan, before)
         back = sum(max(0, _moved(row)) for row in rows)
         skipped = sum(max(0, -_moved(row)) for row in rows)
-        if not output.is_json:
-            output.table(_COLUMNS, rows)
+        if not change.output.is_json:
+            change.output.table(_COLUMNS, rows)
         effect = f"{back:,} messages are consumed again, {skipped:,} are skipped"
         if not change.confirm(f"let group {group} continue in {position}: {effect}", group=group, queues=rows):
             return
@@ -139,10 +136,8 @@ def _moved(row: dict[str, Any]) -> int:
 @group_argument("source", metavar="SOURCE")
 @click.argument("destination", metavar="DESTINATION")
 @click.option("--topic", metavar="TOPIC", help="Only in this topic; default: in all topics of SOURCE.")
-@shows
 @deletes
-@connects
-def clone(target: Target, output: Output, change: Change, source: str, destination: str, topic: str | None) -> None:
+def clone(target: Target, change: Change, source: str, destination: str, topic: str | None) -> None:
     """Copy the offsets of one group to another.
 
     No member of DESTINATION may be online. DESTINATION is created if it does not exist.
@@ -170,8 +165,8 @@ def clone(target: Target, output: Output, change: Change, source: str, destinati
         known = admin.consumer_progress(destination, topic) if exists else {}
         before = {queue: at.consumer_offset for queue, at in known.items()}
         rows = _rows(plan, before)
-        if not output.is_json:
-            output.table(_COLUMNS, rows)
+        if not change.output.is_json:
+            change.output.table(_COLUMNS, rows)
         sentence = f"copy the offsets of group {source} to group {destination}, in {counted(len(plan), 'queue')}"
         if not change.confirm(sentence, group=destination, queues=rows):
             return

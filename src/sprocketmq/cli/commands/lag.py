@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.output import Column, Output, note, shows, span
-from sprocketmq.cli.frame.target import Target, connects, group_argument
+from sprocketmq.cli.frame.output import Column, Output, note, span
+from sprocketmq.cli.frame.target import Target, group_argument
 from sprocketmq.cli.frame.values import DURATION, LIMIT, time_text
+from sprocketmq.cli.frame.verbs import reads
 from sprocketmq.core.quantities import counted, duration
 from sprocketmq.core.resource_names import is_system_group
 from sprocketmq.errors import ConfigurationError, RemoteError
@@ -47,8 +48,7 @@ _COLUMNS: Final = (
     metavar="N|DURATION",
     help="Exit code 3 if the lag exceeds this number of messages, or this time.",
 )
-@shows
-@connects
+@reads
 def lag(
     target: Target,
     output: Output,

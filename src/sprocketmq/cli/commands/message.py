@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.changes import Change, changes
 from sprocketmq.cli.frame.command_line import CommandGroup
 from sprocketmq.cli.frame.messages import as_dict, body_text, message_line
-from sprocketmq.cli.frame.output import Column, Output, at, note, shows
-from sprocketmq.cli.frame.target import Target, connects, topic_argument
+from sprocketmq.cli.frame.output import Column, Output, at, note
+from sprocketmq.cli.frame.target import Target, topic_argument
 from sprocketmq.cli.frame.values import MOMENT, QUEUE, queue_of
+from sprocketmq.cli.frame.verbs import Change, changes, reads
 from sprocketmq.errors import ConfigurationError, RequestNotServed, TopicNotExist
 from sprocketmq.logs import escaped
 
@@ -43,8 +43,7 @@ def message() -> None:
 )
 @click.option("--until", type=MOMENT, metavar="TIME", help="Only messages stored before this time.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=32, show_default=True, help="Maximum number.")
-@shows
-@connects
+@reads
 def find_messages(
     target: Target,
     output: Output,
@@ -119,8 +118,7 @@ def _print_messages(output: Output, found: list[MessageExt]) -> None:
     default="auto",
     help="How to print the body; 'raw' prints only the body, unchanged.",
 )
-@shows
-@connects
+@reads
 def show_message(target: Target, output: Output, message_id: str, topic: str | None, body_form: str) -> None:
     """Show one message.
 
@@ -208,8 +206,7 @@ def _stored_message(admin: Admin, message_id: str, topic: str | None) -> Message
     show_default=True,
     help="The topic with the trace messages.",
 )
-@shows
-@connects
+@reads
 def trace_message(target: Target, output: Output, message_id: str, trace_topic: str) -> None:
     """Show who sent and who consumed a message.
 
@@ -255,8 +252,7 @@ _TRACED: Final = (
 @message.command("track")
 @click.argument("message_id", metavar="ID")
 @_topic_option
-@shows
-@connects
+@reads
 def track_message(target: Target, output: Output, message_id: str, topic: str | None) -> None:
     """Show which groups have consumed a message."""
     with target.admin() as admin:
@@ -283,17 +279,9 @@ _MEANS: Final = {
 @click.option("--group", metavar="GROUP", required=True, help="The consumer group.")
 @click.option("--client", "client_id", metavar="CLIENT_ID", help="The member; default: the first one that is online.")
 @_topic_option
-@shows
 @changes
-@connects
 def redeliver_message(
-    target: Target,
-    output: Output,
-    change: Change,
-    message_id: str,
-    group: str,
-    client_id: str | None,
-    topic: str | None,
+    target: Target, change: Change, message_id: str, group: str, client_id: str | None, topic: str | None
 ) -> None:
     """Have one member of a group consume a message now.
 

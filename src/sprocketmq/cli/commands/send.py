@@ -12,10 +12,11 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from sprocketmq.cli.frame.messages import as_dict, body_text, message_of
-from sprocketmq.cli.frame.output import Output, note, shows
+from sprocketmq.cli.frame.output import Output, note
 from sprocketmq.cli.frame.partly_done import PartlyDone
-from sprocketmq.cli.frame.target import Target, connects, topic_argument
+from sprocketmq.cli.frame.target import Target, topic_argument
 from sprocketmq.cli.frame.values import DURATION, MOMENT_AHEAD, PAIR, now_ms, pairs
+from sprocketmq.cli.frame.verbs import reads
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.logs import escaped
 
@@ -37,11 +38,7 @@ _REPORT_EVERY: Final = 10_000
 @click.option("--delay", type=DURATION, help="Deliver the message after this time, such as 10s.")
 @click.option("--at", "deliver_at", type=MOMENT_AHEAD, metavar="TIME", help="Deliver the message at this time.")
 @click.option("--sharding-key", help="Messages with the same sharding key stay in order.")
-@click.option(
-    "--file",
-    type=click.File("r", encoding="utf-8"),
-    help="Send the messages in this file; - is stdin.",
-)
+@click.option("--file", type=click.File("r", encoding="utf-8"), help="Send the messages in this file; - is stdin.")
 @click.option(
     "--batch",
     type=click.IntRange(1, 10_000),
@@ -49,8 +46,7 @@ _REPORT_EVERY: Final = 10_000
     show_default=True,
     help="Number of messages of --file in one request.",
 )
-@shows
-@connects
+@reads
 def send(
     target: Target, output: Output, topic: str, body: str | None, file: IO[str] | None, batch: int, **given: Any
 ) -> None:
@@ -210,8 +206,7 @@ def _messages(topic: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[in
 @click.option(
     "--wait", "wait_ms", type=DURATION, default="3s", show_default=True, help="How long to wait for the reply."
 )
-@shows
-@connects
+@reads
 def request(target: Target, output: Output, topic: str, body: str, wait_ms: int, **given: Any) -> None:
     """Send a request message and print the reply.
 

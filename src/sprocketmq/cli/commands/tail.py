@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sprocketmq.cli.frame.messages import as_dict, message_line
-from sprocketmq.cli.frame.output import Output, note, shows
-from sprocketmq.cli.frame.target import Target, connects, topic_argument
+from sprocketmq.cli.frame.output import Output, note
+from sprocketmq.cli.frame.target import Target, topic_argument
 from sprocketmq.cli.frame.values import MOMENT, QUEUE, queue_of
+from sprocketmq.cli.frame.verbs import reads
 from sprocketmq.core.quantities import counted
 from sprocketmq.errors import ConfigurationError
 
@@ -38,8 +39,7 @@ _PAUSE_S: Final = 0.3
 )
 @click.option("--queue", type=QUEUE, metavar="BROKER/NUMBER", help="Only messages of this queue.")
 @click.option("--count", type=click.IntRange(1), help="Stop after this number of messages.")
-@shows
-@connects
+@reads
 def tail(
     target: Target,
     output: Output,
@@ -104,11 +104,7 @@ def _expression(tag: str | None, sql: str | None) -> FilterExpression | str:
 
 
 def _onward(
-    admin: Admin,
-    positions: dict[MessageQueue, int],
-    expression: FilterExpression | str,
-    follow: bool,
-    since: int = 0,
+    admin: Admin, positions: dict[MessageQueue, int], expression: FilterExpression | str, follow: bool, since: int = 0
 ) -> Iterator[MessageExt]:
     """Messages from these positions on: up to the current ends of the queues, or endlessly with ``follow``."""
     ends = {} if follow else {queue: admin.max_offset(queue) for queue in positions}

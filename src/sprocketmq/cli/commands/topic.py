@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.changes import Change, changes, deletes
-from sprocketmq.cli.frame.command_line import CommandGroup, options
-from sprocketmq.cli.frame.output import Column, Output, at, note, perm, shows
-from sprocketmq.cli.frame.target import Target, connects, topic_argument
+from sprocketmq.cli.frame.command_line import CommandGroup
+from sprocketmq.cli.frame.output import Column, Output, at, note, perm
+from sprocketmq.cli.frame.target import Target, topic_argument
 from sprocketmq.cli.frame.values import PAIR, PERMISSION, permission_text
+from sprocketmq.cli.frame.verbs import Change, Where, changes, deletes, on_brokers, place, reads
 from sprocketmq.core.quantities import counted
 from sprocketmq.errors import ConfigurationError, RequestNotServed, TopicNotExist
 
@@ -26,15 +26,8 @@ if TYPE_CHECKING:
 
 _TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
 _COUNT: Final = click.IntRange(1, 65_535)
-_where = options(
-    click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster."),
-    click.option("--broker", metavar="NAME", help="Only on this broker."),
-)
 _type_option = click.option(
-    "--type",
-    "kind",
-    type=click.Choice(_TYPES, case_sensitive=False),
-    help="The type of its messages (5.x).",
+    "--type", "kind", type=click.Choice(_TYPES, case_sensitive=False), help="The type of its messages (5.x)."
 )
 _attribute_option = click.option(
     "--attribute",
@@ -54,8 +47,7 @@ def topic() -> None:
 @click.option("--all", "with_all", is_flag=True, help="Include system topics, retry topics and dead letter topics.")
 @click.option("--cluster", metavar="NAME", help="Only topics of this cluster.")
 @click.option("--match", metavar="PATTERN", default="*", help="Only names that match this pattern, such as 'order*'.")
-@shows
-@connects
+@reads
 def list_topics(target: Target, output: Output, with_all: bool, cluster: str | None, match: str) -> None:
     """List the topics with their numbers of queues and messages."""
     with target.admin() as admin:
@@ -87,8 +79,7 @@ def list_topics(target: Target, output: Output, with_all: bool, cluster: str | N
 
 @topic.command("show")
 @topic_argument("name", metavar="TOPIC")
-@shows
-@connects
+@reads
 def show_topic(target: Target, output: Output, name: str) -> None:
     """Show settings, queues and consumer groups of a topic."""
     traffic = None
@@ -188,13 +179,10 @@ _SHOWN_TABLES: Final = (
 @click.option("--order", is_flag=True, help="Mark the topic as ordered.")
 @_type_option
 @_attribute_option
-@_where
-@shows
+@on_brokers
 @changes
-@connects
 def create_topic(
     target: Target,
-    output: Output,
     change: Change,
     name: str,
     queues: int,
@@ -204,8 +192,7 @@ def create_topic(
     order: bool,
     kind: str | None,
     attributes: tuple[tuple[str, str], ...],
-    cluster: str | None,
-    broker: str | None,
+    where: Where,
 ) -> None:
     """Create a topic.
 
@@ -218,7 +205,7 @@ def create_topic(
         with contextlib.suppress(TopicNotExist):
             admin.route(name)
             raise ConfigurationError(f"topic {name!r} exists already; sprocketmq topic alter changes it")
-        sentence = f"create topic {name} with {counted(write_queues or queues, 'queue')} on {broker or cluster or 'each broker'}"
+        sentence = f"create topic {name} with {counted(write_queues or queues, 'queue')} on {place(where)}"
         if not change.confirm(sentence, topic=name):
             return
         admin.create_topic(
@@ -228,15 +215,14 @@ def create_topic(
             write_queues=write_queues,
             perm=perm_,
             order=order,
-            attributes=_changed_attributes(admin, kind, attributes, broker),
-            cluster=cluster,
-            broker=broker,
+            attributes=_changed_attributes(admin, kind, attributes, where["broker"]),
+            **where,
         )
-        where = sorted(admin.topic_config(name))
+        brokers = sorted(admin.topic_config(name))
     change.done(
-        f"created topic {name} with {counted(write_queues or queues, 'queue')} on {', '.join(where)}",
+        f"created topic {name} with {counted(write_queues or queues, 'queue')} on {', '.join(brokers)}",
         topic=name,
-        brokers=where,
+        brokers=brokers,
     )
 
 
@@ -265,13 +251,10 @@ def _changed_attributes(
 @click.option("--order/--no-order", default=None, help="Whether the topic is marked as ordered.")
 @_type_option
 @_attribute_option
-@_where
-@shows
+@on_brokers
 @deletes
-@connects
 def alter_topic(
     target: Target,
-    output: Output,
     change: Change,
     name: str,
     queues: int | None,
@@ -281,8 +264,7 @@ def alter_topic(
     order: bool | None,
     kind: str | None,
     attributes: tuple[tuple[str, str], ...],
-    cluster: str | None,
-    broker: str | None,
+    where: Where,
 ) -> None:
     """Change the settings of a topic.
 
@@ -301,15 +283,15 @@ def alter_topic(
             "nothing to change is given; one of --queues, --perm, --order, --type and --attribute is needed"
         )
     with target.admin() as admin:
-        changed = _changed_attributes(admin, kind, attributes, broker)
+        changed = _changed_attributes(admin, kind, attributes, where["broker"])
         now = admin.topic_config(name)
         told = {**{key: permission_text(value) if key == "perm" else value for key, value in wanted.items()}, **changed}
         sentence = f"topic {name}: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in told.items())
-        hidden = _hidden(admin, name, wanted["read_queues"], now, broker) if "read_queues" in wanted else ""
+        hidden = _hidden(admin, name, wanted["read_queues"], now, where["broker"]) if "read_queues" in wanted else ""
         what = f"change {sentence}, on {', '.join(sorted(now))}"
         if not change.confirm(what, warning=hidden, ask=bool(hidden), topic=name, **wanted):
             return
-        done = admin.alter_topic(name, attributes=changed, cluster=cluster, broker=broker, **wanted)
+        done = admin.alter_topic(name, attributes=changed, **where, **wanted)
     change.done(f"changed {sentence}, on {', '.join(sorted(done))}", topic=name, brokers=sorted(done), **wanted)
 
 
@@ -342,36 +324,24 @@ def _hidden(admin: Admin, topic: str, read_queues: int, now: Mapping[str, TopicC
 @topic.command("perm")
 @topic_argument("name", metavar="TOPIC")
 @click.argument("perm_", metavar="rw|r|w|none", type=PERMISSION)
-@_where
-@shows
+@on_brokers
 @changes
-@connects
-def set_perm(
-    target: Target,
-    output: Output,
-    change: Change,
-    name: str,
-    perm_: int,
-    cluster: str | None,
-    broker: str | None,
-) -> None:
+def set_perm(target: Target, change: Change, name: str, perm_: int, where: Where) -> None:
     """Set whether a topic can be read and written."""
     with target.admin() as admin:
-        where = sorted(admin.topic_config(name))
+        brokers = sorted(admin.topic_config(name))
         sentence = f"topic {name}: perm {permission_text(perm_)}"
-        if not change.confirm(f"change {sentence}, on {broker or cluster or ', '.join(where)}", topic=name, perm=perm_):
+        if not change.confirm(f"change {sentence}, on {place(where, ', '.join(brokers))}", topic=name, perm=perm_):
             return
-        done = sorted(admin.alter_topic(name, perm=perm_, cluster=cluster, broker=broker))
+        done = sorted(admin.alter_topic(name, perm=perm_, **where))
     change.done(f"changed {sentence}, on {', '.join(done)}", topic=name, perm=perm_, brokers=done)
 
 
 @topic.command("delete")
 @topic_argument("name", metavar="TOPIC")
 @click.option("--cluster", metavar="NAME", help="Only from the brokers of this cluster; default: from all brokers.")
-@shows
 @deletes
-@connects
-def delete_topic(target: Target, output: Output, change: Change, name: str, cluster: str | None) -> None:
+def delete_topic(target: Target, change: Change, name: str, cluster: str | None) -> None:
     """Delete a topic and its messages."""
     with target.admin() as admin:
         held = sum(one.max_offset - one.min_offset for one in admin.topic_stats(name).values())

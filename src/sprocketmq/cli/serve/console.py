@@ -111,13 +111,7 @@ class ConsoleProcess:
 
 
 def _make(
-    clients: CommonOptions,
-    host: str,
-    port: int,
-    *,
-    masks: tuple[str, ...],
-    token_file: Path | None,
-    **given: Any,
+    clients: CommonOptions, host: str, port: int, *, masks: tuple[str, ...], token_file: Path | None, **given: Any
 ) -> ConsoleServer:
     """A console from options. Raises ConfigurationError (an option is wrong, or the libraries of the extra are not installed)."""
     needs_extra("the console", "console", "jinja2", "python_multipart", "starlette", "uvicorn")

@@ -13,7 +13,7 @@ from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
 from sprocketmq.broker.settings.config import NetworkConfig
 from sprocketmq.cli.serve.console import ConsoleProcess
 from sprocketmq.cli.serve.log_lines import set_up_logging
-from sprocketmq.cli.serve.serving import Part, StatusDisplay, serve_until_stopped
+from sprocketmq.cli.serve.serving import Part, serve_until_stopped
 from sprocketmq.cli.serve.settings import settings_of
 from sprocketmq.cli.serve.status_line import StatusLine
 from sprocketmq.errors import ConfigurationError
@@ -104,15 +104,9 @@ def namesrv(
     set_up_logging(log_level, log_format)
     given = settings_of(config, assignments, secret_files, of=[NameServerConfig])
     settings = NameServerConfig.from_properties(given)
-    name_server = NameServer(
-        host=host,
-        port=port,
-        config=settings,
-    )
+    name_server = NameServer(host=host, port=port, config=settings)
     serve_until_stopped(
-        [lambda: name_server],
-        lambda parts: f"namesrv={_address(parts[0])}",
-        until_stdin_closes=until_stdin_closes,
+        [lambda: name_server], lambda parts: f"namesrv={_address(parts[0])}", until_stdin_closes=until_stdin_closes
     )
 
 
@@ -169,6 +163,6 @@ def _address(part: Part) -> str:
     return part.address
 
 
-def _status_line(parts: list[Part]) -> StatusDisplay | None:
+def _status_line(parts: list[Part]) -> StatusLine | None:
     broker = next((part for part in parts if isinstance(part, Broker)), None)
     return StatusLine(broker) if broker is not None and StatusLine.is_wanted() else None

@@ -16,18 +16,21 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sprocketmq.net.process.descriptors import raise_descriptor_limit
 from sprocketmq.net.process.engine import new_event_loop
 from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 from sprocketmq.net.process.stop_signals import stop_signals
 
+if TYPE_CHECKING:
+    from sprocketmq.cli.serve.status_line import StatusLine
+
 log = logging.getLogger("sprocketmq.cli")
 
 
 class Part(Protocol):
-    """A server that can be started and stopped on the running loop: a NameServer or a Broker."""
+    """A server that can be started and stopped on the running loop: NameServer, Broker, ConsoleServer or ConsoleProcess."""
 
     async def astart(self) -> object: ...
 
@@ -44,20 +47,12 @@ class Part(Protocol):
         ...
 
 
-class StatusDisplay(Protocol):
-    """The status line. It is started after the ready line is printed, and stopped before the servers."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-
 def serve_until_stopped(
     parts: Sequence[Callable[[], Part]],
     ready: Callable[[list[Part]], str],
     *,
     until_stdin_closes: bool = False,
-    show: Callable[[list[Part]], StatusDisplay | None] = lambda parts: None,
+    show: Callable[[list[Part]], StatusLine | None] = lambda parts: None,
 ) -> None:
     """Start each part in order and wait until clients find it; print ``ready(parts)`` with the process id, wait for SIGTERM, SIGINT or
     SIGHUP (the terminal was closed; not under ``nohup``), stop the parts in reverse order.
@@ -87,11 +82,11 @@ async def _serve(
     parts: Sequence[Callable[[], Part]],
     ready: Callable[[list[Part]], str],
     until_stdin_closes: bool,
-    show: Callable[[list[Part]], StatusDisplay | None],
+    show: Callable[[list[Part]], StatusLine | None],
 ) -> None:
     stopping = asyncio.Event()
     started: list[Part] = []
-    shown: StatusDisplay | None = None
+    shown: StatusLine | None = None
     with _signals(stopping):
         if until_stdin_closes:
             loop = asyncio.get_running_loop()

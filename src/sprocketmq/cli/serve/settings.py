@@ -10,21 +10,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.settings.key_names import unknown_key
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.text.java_properties import parse_properties
 
+if TYPE_CHECKING:
+    from sprocketmq.broker.settings.config import NetworkConfig
+
 _VARIABLE: Final = "SPROCKETMQ_SET_"
-
-
-class Keys(Protocol):
-    """A class of settings: BrokerConfig or NameServerConfig."""
-
-    def keys(self) -> frozenset[str]: ...
-
-    def takes(self, key: str) -> bool: ...
 
 
 def settings_of(
@@ -33,7 +28,7 @@ def settings_of(
     secret_files: Iterable[str] = (),
     environment: Mapping[str, str] | None = None,
     *,
-    of: Sequence[Keys] = (),
+    of: Sequence[type[NetworkConfig]] = (),
 ) -> dict[str, str]:
     """The settings from ``config``, the environment, ``--set-file`` and ``--set``; a later one overrides an earlier one.
 
