@@ -51,9 +51,8 @@ def move(
     group: str | None = None,
     target: Target,
 ) -> None:
-    """Change the next offset of a queue. ``queue``: ``topic/broker/number``. ``to``: an offset, "earliest" or "latest".
-    ``forward``: whether the new offset must be larger than the old one; otherwise it must be smaller. Raises ConfigurationError
-    (the queue is not in the checkpoint, the offset lies in the other direction, or a query runs)."""
+    """Change the next offset of ``queue`` (``topic/broker/number``) to a number, "earliest" or "latest". ``forward``: whether it must
+    be larger."""
     checkpoint = _stopped(location, group, target)
     wanted = _queue(queue)
     line = checkpoint.source(source)
@@ -81,8 +80,7 @@ def drop(
     group: str | None = None,
     target: Target,
 ) -> None:
-    """Remove queues from the checkpoint: those that are named, or all of a broker, a topic, or both. Raises ConfigurationError (no
-    queue is named, one is not in the checkpoint, or a query runs)."""
+    """Remove queues from the checkpoint: those that are named, or all of a broker, a topic, or both."""
     checkpoint = _stopped(location, group, target)
     line = checkpoint.source(source)
     held = line.offset.queues
@@ -114,7 +112,6 @@ def finish(location: str, how: str, *, group: str | None = None, target: Target)
 
 
 def _stopped(location: str, group: str | None, target: Target) -> StreamCheckpoint:
-    """Open the checkpoint. Raises ConfigurationError if a query of ``group`` is online, GroupNotExist if no broker knows the group."""
     checkpoint = StreamCheckpoint(location)
     if group is not None:
         with target.admin() as admin:

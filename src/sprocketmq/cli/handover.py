@@ -18,14 +18,12 @@ from sprocketmq.wire.bodies import HandoverStatus
 from sprocketmq.wire.headers import HandoverRequestHeader
 
 _TIMEOUT_MS: Final = 5_000
-_LOOK_S: Final = 0.1
+_POLL_S: Final = 0.1
 _GRACE_S: Final = 5.0
 
 
 def hand_over(broker: str, timeout_s: float, target: Target) -> int:
-    """Start the handover, report on stderr what it waits for, and finish it. Returns the exit code: 0, or 1 after ``timeout_s``.
-    Raises ConfigurationError (the address is not host:port, or a key is missing), RocketMQError (the broker cannot be reached,
-    or refuses)."""
+    """Start the handover, report on stderr what it waits for, and finish it. Returns the exit code: 0, or 1 after ``timeout_s``."""
     split_address(broker, "--broker")
     if timeout_s <= 0:
         raise ConfigurationError(f"--timeout is {timeout_s:g}, more than 0 seconds is allowed")
@@ -49,13 +47,13 @@ async def _hand_over(broker: str, timeout_s: float, options: ClientOptions) -> i
 
     # If this command is killed, the broker ends the handover by itself, a little after the timeout.
     status = await step("start", int((timeout_s + _GRACE_S) * 1000))
-    deadline, told = time.monotonic() + timeout_s, ""
+    deadline, reported = time.monotonic() + timeout_s, ""
     try:
         while status.state not in ("drained", "given") and time.monotonic() < deadline:
-            if status.waits_for != told:
-                told = status.waits_for
-                _report(f"waiting for {told}")
-            await asyncio.sleep(_LOOK_S)
+            if status.waits_for != reported:
+                reported = status.waits_for
+                _report(f"waiting for {reported}")
+            await asyncio.sleep(_POLL_S)
             status = await step("status")
         if status.state == "drained":
             status = await step("finish")

@@ -162,7 +162,6 @@ def completion(shell: str) -> None:
 
 
 def main() -> None:
-    """Entry point of the ``sprocketmq`` script."""
     if sys.stderr is None:  # closed by the caller, as stdout below
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the process
     if sys.stdout is None:

@@ -25,9 +25,8 @@ _SHOWN_STALL_MS: Final = 1_000
 def replay_record(
     path: Path, *, message: str | None, queue: str | None, begin: str | None, end: str | None, why: bool, as_json: bool
 ) -> int:
-    """Replay a record and print a summary, or the events of ``message`` or ``queue``. Returns the exit code: 0, or 1 if a decision
-    differs from the record, or if nothing was found. Raises ConfigurationError (there is no such file, or an option is wrong),
-    ProtocolError (the file is not a decision record)."""
+    """Replay a record and print a summary, or the events of ``message`` or ``queue``. Returns the exit code: 1 if a decision differs
+    from the record, or if nothing was found."""
     queue_name = None if queue is None else _queue_name(queue)
     replay = Replay()
     story = Story(lambda one: message is not None and (one.message_id == message or message in one.keys))
@@ -52,8 +51,6 @@ def replay_record(
 
 
 class _Times:
-    """The times between which events are shown."""
-
     def __init__(self, story: Story, begin: str | None, end: str | None) -> None:
         first = datetime.fromtimestamp(story.first_ms / 1000).astimezone()
         self.from_ms = story.first_ms if begin is None else _time_ms("--from", begin, first)
@@ -72,8 +69,6 @@ class _Times:
 
 
 class _Report:
-    """A replayed record as text and as JSON."""
-
     def __init__(self, replay: Replay, story: Story, times: _Times, *, why: bool, ended: bool) -> None:
         self._replay, self._story, self._times, self._why, self._ended = replay, story, times, why, ended
         self._deliveries = [one for one in story.deliveries.values() if times.touches(one)]
@@ -117,10 +112,10 @@ class _Report:
     def _counts(self) -> str:
         counts = self._count_table()
         fates = ("consumed", "sent_back", "dead_lettered", "lost", "dropped", "unfinished")
-        told = ", ".join(f"{counts[fate]} {fate.replace('_', ' ')}" for fate in fates if counts[fate])
+        parts = ", ".join(f"{counts[fate]} {fate.replace('_', ' ')}" for fate in fates if counts[fate])
         return (
             f"{counted(counts['deliveries'], 'delivery', 'deliveries')} of {counted(counts['messages'], 'message')}"
-            + (f": {told}" if told else "")
+            + (f": {parts}" if parts else "")
         )
 
     def _count_table(self) -> dict[str, int]:

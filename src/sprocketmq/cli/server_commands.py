@@ -158,7 +158,7 @@ def serve(**settings: Any) -> None:
     type=DURATION,
     default="5s",
     show_default=True,
-    help="Time between two looks at the cluster.",
+    help="Time between two updates.",
 )
 @_process_options
 @connects

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``sprocketmq settle`` answers check-backs for a producer group of transactional Spark writes when no query runs; ``merge-ledger`` merges
-a ledger that is on several brokers."""
+"""``settle`` answers check-backs for the producer group of a stopped transactional write; ``merge-ledger`` merges a ledger of several
+brokers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,9 @@ def settle_half_messages(
     timeout_s: float,
     assignments: tuple[str, ...] = (),
 ) -> int:
-    """Answer check-backs from the ledger until the brokers of ``topics`` have sent one for every half message that they hold now.
-    Also resume half messages for which the ledger has a decision and which the brokers gave up.
-
-    ``timeout_s``: how long to wait for the check-backs. ``assignments``: further options of the write, each ``NAME=VALUE``. Returns
-    the exit code: 0, or 1 if the brokers have not sent all check-backs within ``timeout_s``. Raises ConfigurationError: an option
-    is wrong; the sentence names it. NetworkError, RequestTimeout, RemoteError: as a Spark write.
-    """
+    """Answer check-backs from the ledger until the brokers of ``topics`` have sent one for every half message that they hold now. Also
+    resume half messages for which the ledger has a decision and which the brokers gave up. Returns the exit code: 1 if some are left
+    after ``timeout_s``."""
     responder = _member(group, topics, target, assignments)
     try:
         ends = responder.engine.run(responder.half_queue_ends())
@@ -54,10 +50,8 @@ def merge_ledgers(
     target: Target,
     assignments: tuple[str, ...] = (),
 ) -> int:
-    """Copy the decisions of a ledger that is on several brokers to the broker ``into``; the others keep an empty placeholder.
-    ``leave``: queries whose decisions on the other brokers are ignored. Returns the exit code, 0. Raises ConfigurationError: an
-    option is wrong, or two brokers decided a batch differently; the sentence names it. NetworkError, RequestTimeout,
-    RemoteError: a broker cannot be reached, or refuses."""
+    """Copy the decisions of a ledger to the broker ``into``; the others keep an empty placeholder. ``leave``: queries whose decisions
+    on the other brokers are ignored. Raises ConfigurationError (two brokers decided a batch differently)."""
     responder = _member(group, (), target, assignments)
     try:
         merged = responder.engine.run(merge_ledger(responder, topic, into, leave))
@@ -93,7 +87,6 @@ def _member(
 
 
 def _option(assignment: str) -> tuple[str, str]:
-    """Name and value. Raises ConfigurationError if ``assignment`` is not ``NAME=VALUE``."""
     name, equals, value = assignment.partition("=")
     if not (name.strip() and equals):
         raise ConfigurationError(f"--option is {assignment!r}; NAME=VALUE is allowed, such as tls=true")

@@ -15,8 +15,7 @@ from sprocketmq.user_paths import user_path
 
 
 def check_store(directory: Path, as_json: bool) -> int:
-    """Check the store in ``directory``, which no broker may have open. Returns the exit code: 0, or 1 if a law is broken. Raises
-    StoreCorrupt (``directory`` is not a store directory)."""
+    """Check the store in ``directory``, which no broker may have open. Returns the exit code: 1 if a law is broken."""
     summary = StoreSummary()
     found: list[Problem] = []
     for problem in check_directory(user_path(directory), summary=summary):

@@ -27,9 +27,7 @@ def inspect_store(
     count: int,
     as_json: bool,
 ) -> int:
-    """Print the record at ``offset``, the records with ``key``, the queue of ``topic``, or all queues. Returns the exit code: 0, or
-    1 if nothing was found. Raises StoreCorrupt (``directory`` is not a store directory), ConfigurationError (the options
-    contradict each other, or what they name does not exist)."""
+    """Print the record at ``offset``, the records with ``key``, the queue of ``topic``, or all queues. Returns 1 if nothing was found."""
     if key is not None and topic is None:
         raise ConfigurationError("--key needs --topic: keys are kept by topic")
     if (queue is not None or begin is not None) and topic is None:
@@ -57,7 +55,6 @@ def inspect_store(
 
 
 def _line(answer: dict[str, Any]) -> str:
-    """One queue, or one entry of a queue."""
     if "max_offset" in answer:
         return f"{answer['topic']}/{answer['queue_id']}  {answer['min_offset']}..{answer['max_offset']}"
     text = f"{answer['queue_offset']:>8}  at {answer['physical_offset']:>12}  {answer['size']:>7} bytes  "

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web console: a cluster in the browser, for people who would rather look than type.
-
-``sprocketmq console`` serves it for any cluster, ``sprocketmq serve --console`` for the embedded one. It uses the public client alone.
-"""
+"""The web console: pages about a cluster. ``sprocketmq console`` serves it for any cluster, ``sprocketmq serve --console`` for the
+embedded one. It uses the public client alone."""
 
 from __future__ import annotations
 

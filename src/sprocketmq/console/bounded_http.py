@@ -4,8 +4,7 @@
 Laws
     1. At most ``MOST_CONNECTIONS`` are open, and no more than the process has descriptors for (``net.process.descriptors``). For a new one
        the oldest that has sent no request is closed; if all have, the new one is closed.
-    2. A request arrives within ``REQUEST_WITHIN_S``, all of it.
-    3. A peer that does not read is closed after ``READ_WITHIN_S``.
+    2. A request arrives within ``REQUEST_WITHIN_S``, all of it. A peer that does not read is closed after ``READ_WITHIN_S``.
 """
 
 from __future__ import annotations
@@ -24,8 +23,6 @@ READ_WITHIN_S: Final = 60.0
 
 
 class BoundedHttp(H11Protocol):
-    """One connection."""
-
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._share = connection_share()

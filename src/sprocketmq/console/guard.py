@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks before every page: host name and session; for changes also the form's key and size.
+"""The checks before every page: no handler runs before all of them. A handler that changes something accepts only POST.
 
-    unknown host name          421
-    no session                 401    the sign-in page; the console's static files need no session
-    a change                   403    if the console is read-only, without form key, or from a page of another site
-    a body too large           413
-    a body that is not a form  415    all forms of the console have one content type
-
-Law: no handler runs before all of these checks. A handler that changes something accepts only POST.
+unknown host name          421
+no session                 401    the sign-in page; the console's static files need no session
+a change                   403    if the console is read-only, without form key, or from a page of another site
+a body too large           413
+a body that is not a form  415    all forms of the console have one content type
 """
 
 from __future__ import annotations

@@ -42,8 +42,7 @@ class _Reason(logging.Filter):
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its signal handlers, because the owner of the loop has its own. ``tried``: set when it listens, or when it
-    failed; ``reason`` is the error then."""
+    """Uvicorn without its signal handlers. ``tried``: set when it listens, or when it failed; ``reason`` is the error then."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -68,11 +67,7 @@ class _Server(uvicorn.Server):
 class ConsoleServer:
     """One console. Start and stop it on a running loop.
 
-    Args:
-        settings: see ConsoleSettings.
-
-    Raises:
-        ConfigurationError: the token is too short, or the audit file cannot be written.
+    ``settings``: see ConsoleSettings. Raises ConfigurationError (the token is too short, or the audit file cannot be written).
     """
 
     def __init__(self, settings: ConsoleSettings) -> None:
@@ -151,7 +146,6 @@ class ConsoleServer:
             await server.serve()
 
     async def astop(self) -> None:
-        """Stop. Requests in progress have a few seconds to end."""
         if self._server is not None and self._serving is not None and self._parts is not None:
             await self._parts.watcher.close()
             self._server.should_exit = True

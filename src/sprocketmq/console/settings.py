@@ -59,7 +59,6 @@ class ConsoleSettings:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
         if self.host == "localhost":
             return True
         try:
@@ -69,8 +68,6 @@ class ConsoleSettings:
 
 
 def compiled_masks(texts: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    """The regular expressions of options. Raises ConfigurationError (one is not a valid regular expression, or matches the empty
-    text)."""
     found = []
     for text in texts:
         try:

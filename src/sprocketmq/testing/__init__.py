@@ -6,10 +6,7 @@
     with EmbeddedRocketMQ() as rocketmq:
         with rocketmq.producer("ops") as producer: ...
 
-With pytest, take the fixture ``rocketmq``; it is there as soon as the package is installed.
-
-Names are imported when they are first used: the pytest plugin lives in this package and is loaded by every pytest run on the machine,
-most of which use no broker.
+With pytest, take the fixture ``rocketmq``. Every pytest run on the machine loads the plugin, so names are imported when they are used.
 """
 
 from __future__ import annotations

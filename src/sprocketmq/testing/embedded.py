@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole RocketMQ inside the test's process: name server and broker on free ports of 127.0.0.1, up in milliseconds.
-
-Sockets, frames and broker are the real ones; only the clock belongs to the test. The servers run on one loop in a thread of their own.
-Clients made by the methods here run on the process's shared client engine. All use the same clock. With the manual clock nothing that
-waits (retry delays, long polling, heartbeats, rebalance) happens until the test calls ``advance``, and then it happens at once and in
-order.
-"""
+"""A whole RocketMQ inside the test's process: name server and broker on free ports of 127.0.0.1, up in milliseconds. Sockets, frames
+and broker are the real ones; the servers run on one loop in a thread of their own, clients on the process's shared client engine."""
 
 from __future__ import annotations
 
@@ -68,6 +63,9 @@ T = TypeVar("T")
 class EmbeddedRocketMQ(Generic[C]):
     """Name server and broker for a test; use as a context manager, or ``start`` and ``stop``.
 
+    With the manual clock nothing that waits (retry delays, long polling, heartbeats, rebalance) happens until the test calls
+    ``advance``, and then it happens at once and in order.
+
     Args:
         clock: ``"manual"`` (default, a new :class:`ManualClock`), ``"system"``, or a clock of yours.
         store_dir: a directory makes the broker durable (see :meth:`restart_broker`); None keeps messages in memory.
@@ -77,8 +75,7 @@ class EmbeddedRocketMQ(Generic[C]):
 
     Attributes (after ``start``): ``namesrv_addr``, ``broker_addr`` (``host:port``), ``broker``, ``namesrv``, ``clock``, ``faults``.
 
-    Raises:
-        ConfigurationError: an option is unknown or out of range; the sentence says which and what is allowed.
+    Raises ConfigurationError (an option is unknown or out of range).
 
     Every method that makes a client (``producer``, ``push_consumer``, ...) takes its options: ``help(sprocketmq.ProducerOptions)``,
     ``PushConsumerOptions``, ``PullConsumerOptions``, ``CommonOptions``. Name server and clock are those of here.
@@ -152,8 +149,8 @@ class EmbeddedRocketMQ(Generic[C]):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start name server, then broker; returns when the broker is registered. Raises ClosedError: it was started before; make a
-        new one."""
+        """Start name server, then broker; returns when the broker is registered. Raises ClosedError: it was started before; make a new
+        one."""
         if self._engine is not None:
             raise ClosedError("this EmbeddedRocketMQ was started before; make a new one")
         self._engine = Engine("sprocketmq-embedded")
@@ -244,10 +241,9 @@ class EmbeddedRocketMQ(Generic[C]):
         _started(self._engine).run(self._create(TopicConfig(topic, queues, queues)))
 
     def messages(self, topic: str) -> list[MessageExt]:
-        """Every message stored under ``topic``, queue by queue, oldest first; empty for an unknown topic.
+        """Every message stored under ``topic``, queue by queue, oldest first, as it is stored; empty for an unknown topic.
 
         Works for ``%RETRY%group``, ``%DLQ%group`` and ``SCHEDULE_TOPIC_XXXX`` too, which is where a message waits for its retry.
-        Returns the messages as they are stored.
         """
         self._asked.add(topic)
         return self._on_loop(lambda: self._read_all(topic))

@@ -6,7 +6,7 @@
     @pytest.mark.rocketmq(clock="system", messageDelayLevel="1s 2s")     # what EmbeddedRocketMQ takes
     def test_in_real_time(rocketmq): ...
 
-This module is imported by every pytest run on a machine that has the package, so it imports nothing from the package until the fixture is
+Every pytest run on a machine that has the package imports this module, so it imports nothing from the package until the fixture is
 used.
 """
 

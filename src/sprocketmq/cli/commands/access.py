@@ -27,7 +27,6 @@ _password_file = click.option(
 
 
 def _one_broker(admin: Admin, broker: str | None) -> str:
-    """The broker to ask. Raises ConfigurationError if it is older than 5.0, and so has accounts in a file instead."""
     names = sorted(admin.cluster_info().broker_addr_table)
     if broker is None and not names:
         raise ConfigurationError("no broker is known to the name server; start one, or check --namesrv-addr")
@@ -71,7 +70,6 @@ def show_user(target: Target, output: Output, name: str, broker: str | None) -> 
 
 
 def _user_row(one: UserInfo) -> dict[str, Any]:
-    """A user as a row, without its password."""
     return {"user": one.username, "type": one.user_type, "status": one.user_status}
 
 
@@ -135,20 +133,20 @@ def alter_user(
         "user_type": None if is_super is None else "Super" if is_super else "Normal",
         "user_status": None if enable is None else "enable" if enable else "disable",
     }
-    told = [f"{key.removeprefix('user_')} {value}" for key, value in wanted.items() if value]
+    changes_made = [f"{key.removeprefix('user_')} {value}" for key, value in wanted.items() if value]
     if password_file is not None:
         wanted["password"] = _password(password_file)
-        told.append("a new password")
-    if not told:
+        changes_made.append("a new password")
+    if not changes_made:
         raise ConfigurationError(
             "nothing to change is given; one of --password-file, --super, --normal, --enable and --disable is needed"
         )
     with target.admin() as admin:
         _one_broker(admin, where["broker"])
-        if not change.confirm(f"change user {name}: {', '.join(told)}", user=name):
+        if not change.confirm(f"change user {name}: {', '.join(changes_made)}", user=name):
             return
         admin.update_user(name, **where, **wanted)
-    change.done(f"changed user {name}: {', '.join(told)}", user=name)
+    change.done(f"changed user {name}: {', '.join(changes_made)}", user=name)
 
 
 @user.command("delete")

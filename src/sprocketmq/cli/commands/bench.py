@@ -41,8 +41,6 @@ _COLUMNS: Final = (
 
 @dataclass(slots=True)
 class _Figures:
-    """What was measured of sending, or of consuming."""
-
     seconds: float = 0.0
     failed: int = 0
     times_ms: list[float] = field(default_factory=list)
@@ -141,7 +139,6 @@ def bench(
 
 
 def _send(target: Target, topic: str, tag: str, count: int, size: int, in_flight: int) -> _Figures:
-    """Send ``count`` messages, at most ``in_flight`` at the same time, and measure each send."""
     from sprocketmq.client.produce.producer import Producer
     from sprocketmq.wire.records.message import Message
 
@@ -203,7 +200,6 @@ class _Received:
             yield
 
     def wait(self, count: int) -> None:
-        """Wait for ``count`` messages. Raises RequestTimeout if some are missing and none came for ``_PATIENCE_S``."""
         self._wanted = count
         seen = -1
         while len(self._times_ms) < count and not self._all.wait(_PATIENCE_S):

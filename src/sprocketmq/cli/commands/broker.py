@@ -22,7 +22,7 @@ from sprocketmq.errors import ConfigurationError, GroupNotExist
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin, BrokerStatus
 
-_LOOK_S: Final = 1.0
+_POLL_S: Final = 1.0
 
 
 class _BrokerGroup(CommandGroup):
@@ -62,7 +62,6 @@ def list_brokers(target: Target, output: Output, cluster: str | None) -> None:
 
 
 def _row(one: BrokerStatus) -> dict[str, Any]:
-    """A broker as a row; None for what only the broker knows, if it does not answer."""
     return {
         "broker_name": one.broker_name,
         "broker_id": one.broker_id,
@@ -158,8 +157,8 @@ def set_config(target: Target, change: Change, name: str, settings: tuple[tuple[
     with target.admin() as admin:
         before = admin.broker_config(name)
         _check_known(before, tuple(wanted), name)
-        told = ", ".join(f"{key} {before[key] or 'nothing'} -> {value}" for key, value in wanted.items())
-        if not change.confirm(f"change broker {name}: {told}", broker=name, settings=wanted):
+        differences = ", ".join(f"{key} {before[key] or 'nothing'} -> {value}" for key, value in wanted.items())
+        if not change.confirm(f"change broker {name}: {differences}", broker=name, settings=wanted):
             return
         admin.update_broker_config(wanted, broker=name)
         after = admin.broker_config(name)
@@ -239,7 +238,7 @@ def _behind(admin: Admin, name: str) -> dict[str, int]:
 
 def _wait(admin: Admin, name: str, wait_ms: int) -> dict[str, int]:
     end = time.monotonic() + wait_ms / 1000
-    told = -1
+    reported = -1
     while True:
         behind = _behind(admin, name)
         total = sum(behind.values())
@@ -249,7 +248,7 @@ def _wait(admin: Admin, name: str, wait_ms: int) -> dict[str, int]:
                     f"sprocketmq: after {duration(wait_ms)} groups have {counted(total, 'message')} of broker {name} to consume"
                 )
             return behind
-        if total != told:
+        if total != reported:
             note(f"{counted(total, 'message')} to consume")
-            told = total
-        time.sleep(_LOOK_S)
+            reported = total
+        time.sleep(_POLL_S)

@@ -214,15 +214,15 @@ def alter_group(target: Target, change: Change, name: str, where: Where, **given
         raise ConfigurationError(
             "nothing to change is given; one of --retry-max, --enable, --disable, --broadcast, ... is needed"
         )
-    told = ", ".join(f"{key} {_text(value)}" for key, value in settings.items())
+    values = ", ".join(f"{key} {_text(value)}" for key, value in settings.items())
     with target.admin() as admin:
         brokers = sorted(admin.group_config(name))
         if not change.confirm(
-            f"change group {name}: {told}, on {place(where, ', '.join(brokers))}", group=name, **settings
+            f"change group {name}: {values}, on {place(where, ', '.join(brokers))}", group=name, **settings
         ):
             return
         done = sorted(admin.alter_group(name, **where, **settings))
-    change.done(f"changed group {name}: {told}, on {', '.join(done)}", group=name, brokers=done, **settings)
+    change.done(f"changed group {name}: {values}, on {', '.join(done)}", group=name, brokers=done, **settings)
 
 
 def _given(options_: dict[str, Any]) -> GroupSettings:

@@ -186,7 +186,6 @@ def doctor(target: Target, output: Output, group: str | None, of_all: bool, stuc
 
 
 def _diagnose_all(admin: Admin, output: Output, stuck_after_ms: int, watch_ms: int) -> None:
-    """The verdict of each group, several at a time, those that are not well first."""
     from concurrent.futures import ThreadPoolExecutor
 
     def diagnose(name: str) -> dict[str, Any]:

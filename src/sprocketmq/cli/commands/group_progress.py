@@ -98,7 +98,6 @@ def reset(
 
 
 def _plan(admin: Admin, topic: str, place: str | int) -> dict[MessageQueue, int]:
-    """The offset from which each queue would continue."""
     plan = {}
     for queue in admin.queues(topic):
         if place == "earliest":

@@ -176,7 +176,6 @@ def _fail_over(record: dict[str, Any], kind: str, limit: int) -> None:
 
 
 def _watch(admin: Admin, output: Output, group: str, topic: str | None, every_ms: int) -> None:
-    """Print one line at each interval, until Ctrl-C: the total lag and how fast it changes."""
     before: tuple[float, int] | None = None
     while True:
         record = _record(admin, group, topic)

@@ -84,7 +84,6 @@ def _stored(
     until: int | None,
     limit: int,
 ) -> list[MessageExt]:
-    """Messages of one queue or of all queues, from an offset or a time on."""
     found: list[MessageExt] = []
     for one in [queue_of(topic, queue)] if queue is not None else admin.queues(topic):
         begin = offset if offset is not None else (None if since is None else admin.offset_by_time(one, since))
@@ -164,8 +163,7 @@ _SHOWN: Final = (
 
 
 def stored_message(admin: Admin, message_id: str, topic: str | None) -> MessageExt:
-    """The message with an id of either kind; the newest copy if a send was retried. Raises ConfigurationError (it is not stored, or
-    the id contains no address of a broker of this cluster)."""
+    """The message with an id of either kind; the newest copy if a send was retried."""
     try:
         return _stored_message(admin, message_id, topic)
     except RequestNotServed as error:

@@ -15,7 +15,7 @@ from sprocketmq.cli.frame.messages import as_dict, body_text, message_of
 from sprocketmq.cli.frame.output import Output, note
 from sprocketmq.cli.frame.partly_done import PartlyDone
 from sprocketmq.cli.frame.target import Target, topic_argument
-from sprocketmq.cli.frame.values import DURATION, MOMENT_AHEAD, PAIR, now_ms, pairs
+from sprocketmq.cli.frame.values import DURATION, MOMENT_AHEAD, PAIR, now_ms
 from sprocketmq.cli.frame.verbs import reads
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.logs import escaped
@@ -84,15 +84,12 @@ def _message(
 ) -> tuple[Message, str | None]:
     from sprocketmq.wire.records.message import Message
 
-    return Message(topic, body, tags=tag, keys=keys or None, properties=pairs(properties) or None), sharding_key
+    return Message(topic, body, tags=tag, keys=keys or None, properties=dict(properties) or None), sharding_key
 
 
 def _delivery(target: Target, topic: str, delay_ms: int | None, deliver_at_ms: int | None) -> dict[str, Any]:
-    """The arguments of ``Producer.send`` for a delay or a delivery time.
-
-    A 4.9 broker supports only delay levels. It would ignore a delivery time and deliver at once. Raises ConfigurationError (both
-    are given, or a broker of the topic does not support what is given).
-    """
+    """The arguments of ``Producer.send`` for a delay or a delivery time. A 4.9 broker supports only delay levels; it would ignore a
+    time."""
     from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
     from sprocketmq.errors import RequestNotServed, TopicNotExist
 
@@ -147,8 +144,7 @@ def _send_all(
     sharding_key: str | None,
     delivery: dict[str, Any],
 ) -> None:
-    """Send the messages of a file in order. Stops at the first one that fails. Raises PartlyDone: one failed after others were
-    sent; the sentence has the number of its line."""
+    """Send the messages of a file in order, up to the first one that fails. Raises PartlyDone with the number of its line."""
     sent = done_to = 0
     messages = _messages(topic, enumerate(file, 1))
     try:

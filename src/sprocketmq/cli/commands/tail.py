@@ -123,7 +123,6 @@ def _onward(
 def _last_and_onward(
     admin: Admin, queues: list[MessageQueue], expression: FilterExpression | str, follow: bool, last: int
 ) -> Iterator[MessageExt]:
-    """The last messages of all queues together, then new messages with ``follow``."""
     ends = {queue: admin.max_offset(queue) for queue in queues}
     if last:
         searched = last if expression == "*" else _SEARCHED

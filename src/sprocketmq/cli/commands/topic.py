@@ -285,8 +285,13 @@ def alter_topic(
     with target.admin() as admin:
         changed = _changed_attributes(admin, kind, attributes, where["broker"])
         now = admin.topic_config(name)
-        told = {**{key: permission_text(value) if key == "perm" else value for key, value in wanted.items()}, **changed}
-        sentence = f"topic {name}: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in told.items())
+        changed_to = {
+            **{key: permission_text(value) if key == "perm" else value for key, value in wanted.items()},
+            **changed,
+        }
+        sentence = f"topic {name}: " + ", ".join(
+            f"{key.replace('_', ' ')} {value}" for key, value in changed_to.items()
+        )
         hidden = _hidden(admin, name, wanted["read_queues"], now, where["broker"]) if "read_queues" in wanted else ""
         what = f"change {sentence}, on {', '.join(sorted(now))}"
         if not change.confirm(what, warning=hidden, ask=bool(hidden), topic=name, **wanted):

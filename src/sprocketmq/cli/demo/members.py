@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's child processes: a group's members, and the Spark driver. They report with JSON lines on stdout and stop when stdin ends.
-
-Each is in a separate session, so that Ctrl-C reaches only the demo, which then stops its children in order. They watch stdin, so they also
-end when the demo is killed.
-"""
+"""The demo's child processes: a group's members, and the Spark driver. They report with JSON lines on stdout and end when stdin ends,
+also after a kill of the demo. Each is in its own session, so that Ctrl-C reaches only the demo, which stops its children in order."""
 
 from __future__ import annotations
 
@@ -30,8 +27,8 @@ class MemberDied(Exception):
 
 
 class Member:
-    """One child running ``python -m module``. The first line of its stdin is ``options`` (a msgspec Struct), because ps shows arguments to
-    other users and there may be a secret key in them. stderr goes to ``log``."""
+    """A child running ``python -m module``; stderr goes to ``log``. ``options`` (a msgspec Struct) are the first line of its stdin,
+    because ps shows arguments to other users and there may be a secret key in them."""
 
     def __init__(self, module: str, options: msgspec.Struct, log: Path, events: queue.SimpleQueue[tuple[Member, Any]]):
         self.name, self.log = log.stem, log
@@ -97,8 +94,7 @@ class Members:
         return member
 
     def events(self, patience_s: float, tick: Callable[[], None] = lambda: None) -> Iterator[Any]:
-        """Yield what the members report, in order of arrival, until nothing comes for ``patience_s``; ``tick`` is called about ten
-        times a second. Raises MemberDied (a member ended by itself)."""
+        """Yield what the members report, until nothing comes for ``patience_s``; ``tick`` is called about ten times a second."""
         waited_s = 0.0
         while waited_s < patience_s:
             try:
@@ -113,7 +109,6 @@ class Members:
             yield event
 
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> list[Any]:
-        """Stop all, and return their last reports. Errors while stopping are in their logs."""
         for member in self._members:
             member.ask_to_stop()
         for member in self._members:
@@ -141,7 +136,6 @@ _report_lock = threading.Lock()
 
 
 def member_options(options_type: type[O]) -> O:
-    """The options with which this child was started."""
     return msgspec.json.decode(sys.stdin.buffer.readline(), type=options_type)
 
 

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Third stage: an orderly consumer group that looks for flights of one aircraft in the wrong order.
-
-Run as a child process. The order is that of the row numbers of an aircraft, which is the order of sending. A row that comes again after a
-rebalance is a repetition, which at-least-once allows. A new row with a lower number than a previous one is an inversion.
-"""
+"""Third stage, a child process: an orderly group that looks for flights of one aircraft in the wrong order, that is, a new row with a
+lower number than one before it. A row that comes again after a rebalance is a repetition, which at-least-once allows."""
 
 from __future__ import annotations
 
@@ -23,8 +20,6 @@ GROUP: Final = "tails-orderly"
 
 
 class OrderlyMemberOptions(msgspec.Struct):
-    """The options of the member."""
-
     target: Target
 
 

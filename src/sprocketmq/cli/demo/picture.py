@@ -17,7 +17,6 @@ _NAMED_LINES: Final = 4
 
 
 def draw_delays(delays: pd.DataFrame, path: Path, subtitle: str) -> None:
-    """Write a PNG of ``delays`` (columns ``carrier, hour, flights, mean_dep_delay``) to ``path``."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Last stage: the Spark pipeline. It parses the messages and writes them to Parquet; bad rows are retried one by one and become dead
-letters; then it computes the means.
-
-Run as a child process, so that the JVM ends with it. Each batch overwrites its own folder, so a batch that Spark repeats after a crash does
-not count twice.
-"""
+"""Last stage, a child process so that the JVM ends with it: Spark parses the messages and writes them to Parquet; bad rows are retried
+one by one and become dead letters. Each batch overwrites its own folder, so a batch that is repeated after a crash does not count
+twice."""
 
 from __future__ import annotations
 
@@ -142,7 +139,6 @@ def _start(spark: SparkSession, options: PipelineOptions) -> StreamingQuery:
 
 
 def _spark_options(target: Target) -> dict[str, str]:
-    """The source's options for a cluster."""
     options = {
         "namesrvAddr": target.namesrv_addr,
         "accessKey": target.access_key,

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First stage: publish every flight to the topic, in order per aircraft, as fast as possible with acknowledged sends.
-
-One sender per queue, with one batch in flight: a batch must not overtake an earlier one that has to be sent again, or the flights of an
-aircraft would not stay in order. All queues together keep the connection busy.
-"""
+"""First stage: publish every flight, in order per aircraft. One sender per queue with one batch in flight, because a batch must not
+overtake one that has to be sent again; all queues together keep the connection busy."""
 
 from __future__ import annotations
 
@@ -32,8 +29,8 @@ class Published:
 
 
 async def publish(target: Target, flights: Flights, advance: Callable[[int], object]) -> Published:
-    """Create the topic and send all flights: JSON body, tag carrier, key tail number. ``advance(n)`` runs at each acknowledgement.
-    Raises ConfigurationError (the topic has messages, or a proxy, which creates none, has no such topic with 8 queues)."""
+    """Create the topic and send all flights. ``advance(n)`` runs at each acknowledgement. Raises ConfigurationError (the topic has
+    messages)."""
     async with rmq.AsyncAdmin(**target.options()) as admin:
         await _make_topic(admin)
     by_queue: list[list[tuple[str, str | None, bytes]]] = [[] for _ in range(QUEUES)]

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Second stage: a push consumer group that fails for flights without a departure time.
-
-Run as a child process, one per member. The listener raises for a bad record, as a user's code would. RocketMQ then delivers the message
-again, twice, and finally makes it a dead letter.
-"""
+"""Second stage, one child process per member: a push group whose listener raises for a flight without a departure time. RocketMQ
+delivers it again, twice, and then makes it a dead letter."""
 
 from __future__ import annotations
 
@@ -28,16 +25,12 @@ _SHARE_DEADLINE_S: Final = 15.0
 
 
 class PushMemberOptions(msgspec.Struct):
-    """The options of a member."""
-
     target: Target
     member: int
     members: int
 
 
 class Failure(msgspec.Struct, array_like=True):
-    """One delivery of a bad record."""
-
     row: int
     reconsume_times: int
     message_id: str
@@ -51,8 +44,6 @@ class Deliveries(msgspec.Struct):
 
 
 class _Tally:
-    """Collects deliveries from the listener's threads until the next report."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._now = Deliveries([], [])
@@ -106,11 +97,9 @@ def main() -> None:
 
 
 def _wait_for_share(consumer: rmq.PushConsumer, share: int) -> None:
-    """Wait until this member has its share of the queues, or the others are late.
-
-    The first member gets all queues. What it consumes before it loses some of them may be delivered again to their next owner.
-    At-least-once allows that, but it would make the demo's count of repeated deliveries hard to understand.
-    """
+    """Wait until this member has its share of the queues, or the others are late. The first member gets all queues, and what it
+    consumes before it loses some may come again: at-least-once allows that, but the demo's count of repeated deliveries would be
+    hard to understand."""
     deadline_s = time.monotonic() + _SHARE_DEADLINE_S
     while time.monotonic() < deadline_s:
         if sum(queue.topic == TOPIC for queue in consumer.assigned_queues) == share:

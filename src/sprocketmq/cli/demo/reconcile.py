@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of the demo: each number of the run next to the same number computed from the data set, and a verdict.
-
-The expected side comes from the CSV alone (``Flights``), never from the broker. Sets are compared as sets of row numbers and message ids,
-so that two errors cannot cancel out in a count. A repeated delivery, which at-least-once allows, is shown but is not an error.
-"""
+"""The end of the demo: each number of the run next to the same number from the CSV alone, and a verdict. Sets are compared, so that two
+errors cannot cancel out in a count. A repeated delivery, which at-least-once allows, is shown but is not an error."""
 
 from __future__ import annotations
 
@@ -20,10 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Check:
-    """One number of the run. ``expected`` None: shown for information, not checked.
-
-    ``note`` explains a difference that counts do not show; a check with a note fails.
-    """
+    """One number of the run; not checked if ``expected`` is None. ``note`` explains a difference that counts do not show; then the
+    check fails."""
 
     name: str
     measured: int | float | str
@@ -70,7 +65,6 @@ class Reconciliation:
         ]
 
     def as_dict(self) -> dict[str, object]:
-        """For ``summary.json``."""
         return {
             "flights": len(self.flights),
             "reconciles": self.holds,

@@ -36,9 +36,9 @@ _MARK: Final = ".sprocketmq-demo"
 
 
 def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool, target: Target | None = None) -> int:
-    """Run all stages. Returns the exit code: 0 if all numbers match, 1 if one does not, 130 after an interrupt. ``target``: a
-    cluster that runs, or its proxy; None starts a broker of the demo's own. Raises ConfigurationError (the demo's parts are not
-    installed, no Java, or ``out`` holds files that are not the demo's)."""
+    """Run all stages. Returns the exit code: 0 if all numbers match, 1 if one does not, 130 after an interrupt. ``target``: a cluster,
+    or its proxy; None starts a broker of the demo's own. Raises ConfigurationError (no extra, no Java, or ``out`` holds other
+    files)."""
     console = Console()
     if not console.is_terminal:
         console.width = max(console.width, _LOG_WIDTH)
@@ -101,7 +101,7 @@ def _conclude(console: Console, findings: Reconciliation, out: Path, *, keep: bo
         console.print(f"Parquet    {out / 'delays.parquet'}")
     console.print(f"Summary    {out / 'summary.json'}")
     if keep:
-        console.print(f"Store      {out / 'store'}   (look into it with: sprocketmq serve --store {out / 'store'})")
+        console.print(f"Store      {out / 'store'}   (open it with: sprocketmq serve --store {out / 'store'})")
     if findings.holds:
         console.print("[bold green]Every number reconciles.[/]")
         return 0
@@ -124,7 +124,6 @@ def _refuse_others_files(out: Path) -> None:
 
 
 def _prepare(out: Path) -> None:
-    """Empty the output folder: delete the files of an earlier run."""
     try:
         for child in out.iterdir() if out.is_dir() else ():
             if child.is_dir():
@@ -163,7 +162,6 @@ def _progress(console: Console) -> Progress:
 
 @contextlib.contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """SIGTERM stops the demo in order, like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

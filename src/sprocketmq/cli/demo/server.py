@@ -26,8 +26,7 @@ _STOP_TIMEOUT_S: Final = 20.0
 
 
 class ServerProcess:
-    """``sprocketmq serve`` on free ports with its store in ``store``; stops at the end of the ``with`` block, or when the demo's process
-    ends."""
+    """``sprocketmq serve`` on free ports with its store in ``store``, until the ``with`` block or the demo's process ends."""
 
     def __init__(self, store: Path, log: Path) -> None:
         self._log = log
@@ -56,7 +55,6 @@ class ServerProcess:
         return ready[1], ready[2]
 
     def stop(self) -> int:
-        """Close its stdin, wait, and kill it if it does not end. Returns its exit code."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with contextlib.suppress(OSError):
@@ -106,13 +104,10 @@ def ask_lag(group: str, topic: str, target: Target) -> int | str:
 
 
 def count_messages(target: Target, topic: str) -> int:
-    """The number of messages in ``topic``, by its queues' offsets; 0 if it does not exist. A dead-letter topic is created with its first
-    letter."""
     return sum(end - start for _, start, end in _ranges(target, topic))
 
 
 def read_topic(target: Target, topic: str) -> list[rmq.MessageExt]:
-    """Every message in ``topic``, of each queue in order."""
     messages: list[rmq.MessageExt] = []
     options = ClientOptions(**target.options())
     with rmq.QueueReader(

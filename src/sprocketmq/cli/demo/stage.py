@@ -17,8 +17,6 @@ from sprocketmq.cli.frame.target import Target
 
 @dataclass
 class Stage:
-    """The parameters of a stage."""
-
     flights: Flights
     target: Target
     out: Path

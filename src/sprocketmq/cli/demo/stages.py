@@ -40,7 +40,6 @@ class ThroughputMeter:
         self._last = (0.0, 0)
 
     def at(self, count: int) -> None:
-        """Record that ``count`` rows in total are done now."""
         now_s = time.perf_counter()
         self._first = self._first or (now_s, count)
         if count > self._last[1]:
@@ -53,7 +52,6 @@ class ThroughputMeter:
 
 
 def publish_all(stage: Stage) -> None:
-    """Publish, then count the messages at the broker."""
     with stage.bar("publishing") as bar:
         published = asyncio.run(publish(stage.target, stage.flights, bar.advance))
         bar.detail(f"{_rate(published.acknowledged, published.seconds)} acknowledged")
@@ -150,8 +148,6 @@ def consume_in_order(stage: Stage) -> None:
 
 @dataclass
 class _Batches:
-    """What the pipeline has reported so far."""
-
     count: int = 0
     good: int = 0
     sent_back: int = 0
@@ -166,8 +162,7 @@ class _Batches:
 
 
 def run_pipeline(stage: Stage) -> None:
-    """Spark reads the topic, parses and writes; bad rows are sent back one by one and become dead letters; progress is written to the
-    broker."""
+    """Spark reads, parses and writes; bad rows are sent back one by one and become dead letters; progress is written to the broker."""
     import pandas as pd
 
     from sprocketmq.cli.demo.picture import draw_delays

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding commands: a module is imported when one of its commands is used, and unknown names get "did you mean".
-
-    table of main.py: section -> name -> module          the command is the module's attribute of the same name
+"""Finding commands by the table of ``main``: section -> name -> module, whose attribute of the same name is the command.
 
 Laws
     1. A command imports its own module and no other command's. ``sprocketmq --help`` imports all of them, for their first lines.
@@ -61,7 +59,6 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Law 3."""
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
             raise click.UsageError(f"No such command {name!r}.{_did_you_mean(name, self.list_commands(ctx))}", ctx)
@@ -69,13 +66,13 @@ class CommandGroup(click.Group):
 
 
 class SectionedGroup(CommandGroup):
-    """Commands in sections. The help page shows sections and commands in the order of the table.
+    """Commands in sections, in the order of the table.
 
     Args:
         sections: heading -> name of the command -> its module, below ``sprocketmq.cli``.
-        elsewhere: what other tools call a command: name -> the words of ours, or a sentence that ends with a full stop.
-        old_names: former names, which still work but are not shown: old name -> words of the new name.
-        before: options of the commands that may also stand before their names, and whether a value follows.
+        elsewhere: what other tools call a command -> the words of ours, or a sentence that ends with a full stop.
+        old_names: former names, which still work but are not shown -> words of the new name.
+        before: options of the commands that may also stand before their names -> whether a value follows.
     """
 
     def __init__(
@@ -110,7 +107,6 @@ class SectionedGroup(CommandGroup):
         return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Law 1."""
         module = self._modules.get(cmd_name)
         if module is None:
             return None

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named clusters in a file of the user: ``sprocketmq context add prod -n host:9876``, then ``--context prod``.
-
-Laws
-    1. A context holds the path of the file with the secret key, never the key itself.
-    2. The file is replaced as a whole, and only its owner may read it.
-"""
+"""Named clusters in a file of the user. It holds the path of the file with the secret key, never the key itself; it is replaced as a
+whole, and only its owner may read it."""
 
 from __future__ import annotations
 
@@ -27,8 +23,6 @@ _VARIABLE: Final = "SPROCKETMQ_CONTEXTS"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The address of a cluster, and the credentials for it."""
-
     namesrv_addr: str
     access_key: str | None = None
     secret_key_file: str | None = None
@@ -37,8 +31,8 @@ class Context:
 
 
 def contexts_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """The path of the file: SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for application settings. It begins
-    with ``~`` if this user has no home directory: then there is no file."""
+    """SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for application settings. ``~/...``: this user has no home
+    directory, and so no file."""
     path = Path(environment.get(_VARIABLE) or Path(click.get_app_dir("sprocketmq")) / "contexts.json")
     with contextlib.suppress(ConfigurationError):
         return user_path(path)
@@ -55,11 +49,7 @@ class Contexts:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Contexts:
-        """Read the contexts of a file; an empty object if there is no file.
-
-        Raises:
-            ConfigurationError: the file cannot be read, or holds something else.
-        """
+        """Read the contexts of a file; an empty object if there is no file."""
         path = path or contexts_path()
         if str(path).startswith("~"):
             return cls(path)
@@ -92,7 +82,6 @@ class Contexts:
             ) from error
 
     def get(self, name: str) -> Context:
-        """The context with this name. Raises ConfigurationError if there is none."""
         found = self.by_name.get(name)
         if found is None:
             near = difflib.get_close_matches(name, self.by_name)

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages as text and as JSON: ``tail --json`` writes one object for each line, and ``send --file`` reads them.
 
-    {"topic": ..., "message_id": ..., "body": "text"}            a body that is UTF-8
-    {"topic": ..., "message_id": ..., "body_base64": "..."}      any other body
-
 Law: ``message_of(topic, as_dict(message))`` has the body, tag, keys and user properties of the message. Properties that brokers and
-clients add are left out; only ``message show`` prints them.
+clients add are left out; only ``message show`` prints them. A body that is not UTF-8 is ``body_base64``.
 """
 
 from __future__ import annotations
@@ -42,7 +39,6 @@ _FIELDS: Final = frozenset(("body", "body_base64", "tag", "key", "keys", "proper
 
 
 def as_dict(message: MessageExt) -> dict[str, Any]:
-    """A message as the JSON output shows it."""
     from sprocketmq.wire.records import properties as props
 
     row: dict[str, Any] = {
@@ -79,9 +75,8 @@ def message_line(message: MessageExt) -> str:
 
 
 def body_text(body: bytes, form: str = "auto") -> str:
-    """A body for a terminal: text with control characters escaped, JSON indented, anything else as hex. ``form``: "text", "json" or
-    "hex"; "auto" tries JSON objects and lists, then text, then hex. Raises ConfigurationError (``form`` is "json", and the body
-    is not JSON)."""
+    """A body for a terminal. ``form``: "text" (control characters escaped), "json" (indented) or "hex"; "auto" tries JSON objects and
+    lists, then text, then hex."""
     if form in ("auto", "json"):
         try:
             found = json.loads(body)
@@ -106,8 +101,7 @@ def _printable(text: str) -> str:
 
 
 def message_of(topic: str, row: Mapping[str, Any]) -> tuple[Message, str | None]:
-    """The message that a JSON object describes, and its sharding key. A ``body`` that is not a string is sent as JSON. Raises
-    ConfigurationError (a field is unknown, or there is no body)."""
+    """The message that a JSON object describes, and its sharding key. A ``body`` that is not a string is sent as JSON."""
     from sprocketmq.wire.records.message import Message
 
     unknown = sorted(row.keys() - _FIELDS - _IGNORED_FIELDS)

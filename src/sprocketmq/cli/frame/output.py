@@ -38,15 +38,8 @@ def note(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, or a line of a record.
-
-    Args:
-        title: the heading.
-        key: the key of the value in a row; default: ``title``.
-        text: converts a value, or each element of a list, to text; not called for None.
-        wide: whether it is shown only with ``-o wide``.
-        none: the text for None.
-    """
+    """A column of a table, or a line of a record: heading, key of the value in a row (default: the heading), how a value or each
+    element of a list becomes text (not asked for None), whether it is shown only with ``-o wide``, and the text for None."""
 
     title: str
     key: str = ""
@@ -73,23 +66,19 @@ class Column:
         return str(value)
 
     def is_number(self, rows: Sequence[Row]) -> bool:
-        """Whether a value in ``rows`` is a number; such columns are aligned to the right."""
         values = [row.get(self.key or self.title) for row in rows]
         return any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
 def at(title: str, key: str, *, wide: bool = False, none: str = UNKNOWN) -> Column:
-    """A column of times."""
     return Column(title, key, time_text, wide, none)
 
 
 def span(title: str, key: str, *, wide: bool = False, none: str = UNKNOWN) -> Column:
-    """A column of durations."""
     return Column(title, key, duration, wide, none)
 
 
 def perm(title: str = "perm", key: str = "perm", *, wide: bool = False) -> Column:
-    """A column of permissions."""
     return Column(title, key, permission_text, wide)
 
 
@@ -112,8 +101,8 @@ class Output:
     def record(
         self, lines: Iterable[Column], record: Row, tables: Iterable[tuple[str, Iterable[Column], str]] = ()
     ) -> None:
-        """Print one object. ``lines``: printed as "title value"; empty strings are left out. ``record``: all values, which JSON
-        prints. ``tables``: heading, columns and key of each list in ``record``."""
+        """Print one object: each of ``lines`` as "title value", without empty strings, then ``tables`` (heading, columns and key of a
+        list in ``record``). JSON has all of ``record``."""
         if self.is_json:
             self._document(dict(record))
             return
@@ -137,14 +126,12 @@ class Output:
             print(text, flush=True)
 
     def done(self, sentence: str, **facts: Any) -> None:
-        """Print what a change did: ``facts`` as JSON, or ``sentence``."""
         if self.is_json:
             self._document(facts)
         else:
             print(escaped(sentence))
 
     def table(self, columns: Iterable[Column], rows: Sequence[Row]) -> None:
-        """Print a table as plain text, columns of equal width, numbers aligned to the right."""
         shown = [column for column in columns if self._is_wide or not column.wide]
         cells = [[column.title for column in shown], *([column.cell(row) for column in shown] for row in rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -175,7 +162,6 @@ _FORMS: Final = options(
 
 
 def shows(command: C) -> C:
-    """Add ``--json`` and ``--output`` to a command, and pass ``output`` to it."""
 
     @functools.wraps(command)
     def showing(*args: Any, as_json: bool, form: str, **named: Any) -> Any:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster that a command connects to, and with which keys: the options that these commands share, and the clients made from them.
-The first of these that is given counts:
+"""The cluster that a command connects to, and with which keys. The first of these that is given counts:
 
     1. -n HOST:PORT            keys from options or the environment
     2. --context NAME          everything from the context; an option replaces its part
@@ -53,8 +52,6 @@ _NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A cluster, and the credentials for it."""
-
     namesrv_addr: str
     access_key: str | None = None
     secret_key: str | None = field(default=None, repr=False)
@@ -64,7 +61,6 @@ class Target:
     timeout_ms: int = 3_000
 
     def options(self) -> CommonOptions:
-        """The options for a client. Raises ConfigurationError if the file of ``--tls-ca`` cannot be used."""
         found: CommonOptions = {
             "namesrv_addr": self.namesrv_addr,
             "access_key": self.access_key,
@@ -86,21 +82,17 @@ class Target:
         return found
 
     def admin(self) -> Admin:
-        """An Admin for this cluster, to be used with ``with``."""
         from sprocketmq.client.admin import Admin
 
         return Admin(**self.options())
 
     def dead_letters(self, group: str) -> DeadLetters:
-        """The dead letters of a group of this cluster, to be used with ``with``."""
         from sprocketmq.client.dead_letters.dead_letters import DeadLetters
 
         return DeadLetters(group, **self.options())
 
 
 def resolve(given: Mapping[str, Any], environment: Mapping[str, str], contexts: Callable[[], Contexts]) -> Target:
-    """The target for the given options, the environment and the contexts, in the order of the module's table. Raises
-    ConfigurationError (there is no context with the given name)."""
     chosen: Context | None = None
     address = given.get("namesrv_addr")
     name = given.get("context") or ("" if address else environment.get("SPROCKETMQ_CONTEXT"))
@@ -244,10 +236,8 @@ def _complete_group(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def topic_argument(name: str = "topic", **named: Any) -> Callable[[C], C]:
-    """An argument that is a topic; the shell completes it."""
     return click.argument(name, shell_complete=_complete_topic, **named)
 
 
 def group_argument(name: str = "group", **named: Any) -> Callable[[C], C]:
-    """An argument that is a consumer group; the shell completes it."""
     return click.argument(name, shell_complete=_complete_group, **named)

@@ -31,7 +31,6 @@ _PERMISSION_TEXTS: Final = {6: "rw", 7: "rw", 4: "r", 5: "r", 2: "w", 3: "w", 0:
 
 
 def now_ms() -> int:
-    """This machine's time, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -58,8 +57,7 @@ def _moment_ahead(value: Any) -> int:
 
 
 def moment_ms(value: Any, sign: int) -> int:
-    """A time in milliseconds since 1970. A duration counts from now: forward if ``sign`` is 1, back if it is -1. Raises ValueError
-    (``value`` is neither a time nor a duration)."""
+    """A time in milliseconds since 1970. A duration counts from now: forward if ``sign`` is 1, back if it is -1. Raises ValueError."""
     if isinstance(value, int):
         return value
     if value.isdigit():
@@ -129,22 +127,15 @@ QUEUE: Final = value_type("queue", _queue)
 
 
 def queue_of(topic: str, queue: tuple[str, int]) -> MessageQueue:
-    """The queue of ``topic`` that an option names."""
     from sprocketmq.wire.records.message import MessageQueue
 
     return MessageQueue(topic, *queue)
-
-
-def pairs(given: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Repeated NAME=VALUE options as a dictionary; the last value of a name counts."""
-    return dict(given)
 
 
 # -- printed ---------------------------------------------------------------------------------------------------------------------
 
 
 def permission_text(perm: int) -> str:
-    """A permission as its option accepts it."""
     return _PERMISSION_TEXTS.get(perm, str(perm))
 
 

@@ -45,15 +45,10 @@ class Change:
         self._dry_run, self._yes, self._needs_yes = dry_run, yes, needs_yes
 
     def confirm(self, what: str, *, warning: str = "", ask: bool = True, **facts: Any) -> bool:
-        """Whether to make the change: False with ``--dry-run``.
+        """Whether to make the change ``what`` (completes "would ..."): False with ``--dry-run``.
 
-        Args:
-            what: completes "would ...", such as "delete topic 'orders' with 12 messages".
-            warning: a sentence printed to stderr first.
-            ask: False if this change hides and deletes nothing, so that it need not be confirmed.
-            facts: what ``--json`` prints with ``--dry-run``.
-
-        Raises click.UsageError (the change must be confirmed, and stdin is no terminal), SystemExit (the user declined).
+        ``warning`` is printed first. ``ask``: False if this change hides and deletes nothing. ``facts`` are printed with ``--dry-run
+        --json``. Raises click.UsageError (law 2), SystemExit (the user declined).
         """
         if warning:
             note(f"sprocketmq: {warning}")
@@ -71,13 +66,10 @@ class Change:
         return True
 
     def done(self, sentence: str, **facts: Any) -> None:
-        """Print what was done (law 3); ``facts`` are printed with ``--json``."""
         self.output.done(sentence, **facts)
 
 
 class Where(TypedDict):
-    """The brokers that a change is for."""
-
     cluster: str | None
     broker: str | None
 
@@ -113,5 +105,4 @@ def on_brokers(command: C) -> C:
 
 
 def place(where: Where, otherwise: str = "each broker") -> str:
-    """Where a change is made, for a sentence."""
     return where["broker"] or where["cluster"] or otherwise

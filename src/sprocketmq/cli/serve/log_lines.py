@@ -19,11 +19,8 @@ _LONGEST_MESSAGE: Final = 2_000
 
 
 class JsonLines(logging.Formatter):
-    """``{"time", "level", "logger", "message"}``, and ``exception`` with the traceback where there is one.
-
-    ``time`` is UTC in ISO 8601 with milliseconds. Values that a caller adds, such as ``extra={"request_code": 10}``, are further keys of
-    the object.
-    """
+    """``{"time", "level", "logger", "message"}``, and ``exception`` with the traceback where there is one. ``time`` is UTC. Values that
+    a caller adds, such as ``extra={"request_code": 10}``, are further keys."""
 
     _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -41,12 +38,9 @@ class JsonLines(logging.Formatter):
 
 
 class LogRateLimiter(logging.Filter):
-    """Limits log lines, so that misbehaving peers cannot fill the disk with them.
-
-    Laws
-    1. At most ``lines_a_minute`` lines of one place in the code pass in a minute. The next line that passes says how many were left out.
-    2. A message is cut at 2,000 characters, because it may contain long names and texts of requests.
-    """
+    """Limits log lines, so that misbehaving peers cannot fill the disk: at most ``lines_a_minute`` of one place in the code pass in a
+    minute, and the next that passes says how many were left out. A message, which may contain long names, is cut at 2,000
+    characters."""
 
     def __init__(self, lines_a_minute: int = _LINES_A_MINUTE) -> None:
         super().__init__()
@@ -85,8 +79,7 @@ class _CurrentStderrHandler(logging.StreamHandler[TextIO]):
 
 
 def set_up_logging(level: str, log_format: str = "text") -> None:
-    """Log to stderr from ``level`` on, as text (``time level logger message``) or as JSON lines, limited by
-    :class:`LogRateLimiter`. Raises ConfigurationError (there is no such level or format)."""
+    """Log to stderr from ``level`` on, as text (``time level logger message``) or as JSON lines, limited by LogRateLimiter."""
     if level.lower() not in LOG_LEVELS:
         raise ConfigurationError(f"--log-level is {level!r}, one of {', '.join(LOG_LEVELS)} is allowed")
     if log_format not in LOG_FORMATS:

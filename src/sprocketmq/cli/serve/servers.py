@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``serve``, ``namesrv`` and ``broker run``: read the settings and run the servers. Options take precedence over ``--set``, and ``--set``
-over ``--config``."""
+"""``serve``, ``namesrv`` and ``broker run``. Options take precedence over ``--set``, and ``--set`` over ``--config``."""
 
 from __future__ import annotations
 
@@ -42,8 +41,7 @@ def serve(
     allowed_hosts: Sequence[str],
     token_file: Path | None,
 ) -> None:
-    """Name server and broker in one process, and beside it the console if a port is given for it. ``listenPort`` in the settings is
-    the broker's port, as in a broker.conf."""
+    """Name server and broker in one process, and the console beside it. ``listenPort`` is the broker's port, as in a broker.conf."""
     set_up_logging(log_level, log_format)
     assignments = [*assignments, *([_ACCEPT_LOSS] if accept_store_loss else [])]
     settings = settings_of(config, assignments, secret_files, of=(BrokerConfig, NameServerConfig))
@@ -58,8 +56,8 @@ def serve(
         {key: value for key, value in settings.items() if key not in of_namesrv}
     )
     if store is not None and not namesrv_config.kv_config_path:
-        kept = user_path(store).absolute() / "namesrv" / "kvConfig.json"
-        namesrv_config = msgspec.structs.replace(namesrv_config, kv_config_path=str(kept))
+        kv_config = user_path(store).absolute() / "namesrv" / "kvConfig.json"
+        namesrv_config = msgspec.structs.replace(namesrv_config, kv_config_path=str(kv_config))
     name_server = NameServer(host=host or broker_config.bind_address or None, port=namesrv_port, config=namesrv_config)
 
     def make_broker() -> Broker:
@@ -100,7 +98,6 @@ def namesrv(
     log_level: str,
     log_format: str,
 ) -> None:
-    """A name server alone."""
     set_up_logging(log_level, log_format)
     given = settings_of(config, assignments, secret_files, of=[NameServerConfig])
     settings = NameServerConfig.from_properties(given)
@@ -124,7 +121,6 @@ def broker(
     log_level: str,
     log_format: str,
 ) -> None:
-    """A broker alone, registered at name servers in other processes."""
     set_up_logging(log_level, log_format)
     assignments = [*assignments, *([_ACCEPT_LOSS] if accept_store_loss else [])]
     settings = BrokerConfig.from_properties(settings_of(config, assignments, secret_files, of=[BrokerConfig]))

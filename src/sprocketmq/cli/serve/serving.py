@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running servers in the foreground until a signal: one event loop, one ready line on stdout, exit code 0 after a signal.
-
-Scripts, tests and the demo rely on the ready line: it is printed when all servers accept connections and are registered, it is the only
-line on stdout, and logs go to stderr.
-"""
+"""Running servers in the foreground until a signal. Scripts, tests and the demo rely on the ready line: it is printed when all servers
+accept connections and are registered, and it is the only line on stdout; logs go to stderr. The exit code after a signal is 0."""
 
 from __future__ import annotations
 
@@ -42,9 +39,7 @@ class Part(Protocol):
         ...
 
     @property
-    def ended(self) -> asyncio.Event:
-        """Set when the server has stopped, for example after a handover."""
-        ...
+    def ended(self) -> asyncio.Event: ...
 
 
 def serve_until_stopped(
@@ -54,17 +49,13 @@ def serve_until_stopped(
     until_stdin_closes: bool = False,
     show: Callable[[list[Part]], StatusLine | None] = lambda parts: None,
 ) -> None:
-    """Start each part in order and wait until clients find it; print ``ready(parts)`` with the process id, wait for SIGTERM, SIGINT or
-    SIGHUP (the terminal was closed; not under ``nohup``), stop the parts in reverse order.
+    """Start each part, wait until clients find it, print ``ready(parts)`` with the process id, wait for SIGTERM, SIGINT or SIGHUP (the
+    terminal was closed; not under ``nohup``), stop the parts in reverse order. What a part raises when it is started is raised.
 
     Args:
-        parts: create the parts. Each is called after the part before it has started, so that a broker can use its name server's port.
-        ready: the text of the ready line.
+        parts: each is called after the part before it has started, so that a broker can use its name server's port.
         until_stdin_closes: also stop at the end of stdin, so that the servers end with the program that started them.
         show: creates the status line, or returns None.
-
-    Raises:
-        Exception: what a part raised when it was started; the parts before it are stopped first.
     """
     raise_descriptor_limit()
     loop = new_event_loop()
@@ -136,11 +127,8 @@ async def _first_of(*these: Coroutine[Any, Any, Any]) -> None:
 
 
 def _tune_garbage_collector() -> None:
-    """Run the cyclic garbage collector less often, and exclude the objects that exist now from it.
-
-    Requests create short-lived objects without cycles, which reference counting frees at once. With the default thresholds the collector
-    took a tenth of the time of a send.
-    """
+    """Requests create short-lived objects without cycles, which reference counting frees at once. With the default thresholds the
+    cyclic collector took a tenth of the time of a send."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of a server from ``--config FILE`` (Apache's broker.conf and namesrv.conf), the environment, ``--set-file`` and ``--set``.
-
-The files are Java properties (wire.text.java_properties). They are read as UTF-8, because editors write UTF-8; Java reads them as Latin-1,
-which is the same for ASCII.
-"""
+Files are read as UTF-8, because editors write it; Java reads Latin-1, which is the same for ASCII."""
 
 from __future__ import annotations
 
@@ -32,17 +29,9 @@ def settings_of(
 ) -> dict[str, str]:
     """The settings from ``config``, the environment, ``--set-file`` and ``--set``; a later one overrides an earlier one.
 
-    Other users of the machine can see the arguments of ``--set``. For passwords there are files, and environment variables:
-    ``SPROCKETMQ_SET_`` followed by Apache's key, with ``__`` for each dot.
-
-    Args:
-        config: a file in Apache's properties format. Its keys are not checked here.
-        assignments: the values of ``--set``, each ``key=value``.
-        secret_files: the values of ``--set-file``, each ``key=file``.
-        of: the configurations that have the allowed keys; by default all keys are allowed.
-
-    Raises:
-        ConfigurationError: a file cannot be read, an assignment is not ``key=value`` or ``key=file``, or its key does not exist.
+    ``of``: the configurations that have the allowed keys; default: all keys are allowed, as always in ``config``. Other users of the
+    machine see the arguments of ``--set``; for passwords there are files, and variables (``SPROCKETMQ_SET_`` and the key, with ``__``
+    for a dot).
     """
     settings: dict[str, str] = {}
 

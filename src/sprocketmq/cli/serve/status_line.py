@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status line of a broker in a terminal: messages per second, connections, size of the log, time since the start.
+"""The status line of a broker, rewritten once a second, if stderr is a terminal:
 
-    in 12,345/s   out 11,900/s   waiting pulls 8   connections 3   topics 14   log 1.2 GB   up 0:12:33
-
-It is rewritten once a second and removed when the server stops. It is shown only if stderr is a terminal.
+in 12,345/s   out 11,900/s   waiting pulls 8   connections 3   topics 14   log 1.2 GB   up 0:12:33
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ class BrokerSnapshot(NamedTuple):
 
 
 def status_text(before: BrokerSnapshot, now: BrokerSnapshot, started_s: float) -> str:
-    """The line for the changes between two snapshots."""
     span_s = max(now.at_s - before.at_s, 0.001)
     up_s = int(now.at_s - started_s)
     return "   ".join(
@@ -62,8 +59,6 @@ def _size_text(size_bytes: int) -> str:
 
 
 class StatusLine:
-    """Shows a broker's status on a terminal between ``start`` and ``stop``, on the running loop."""
-
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._live: Live | None = None

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster that a console shows: its clients, and a timeout for each request.
-
-Law: no call waits for the cluster for longer than its timeout. A missing result has a reason.
-"""
+"""The clients of a console. No call waits for longer than its timeout, and a missing result has a reason."""
 
 from __future__ import annotations
 
@@ -45,15 +42,14 @@ class Cluster:
         return self._options.get("namesrv_addr") or "NAMESRV_ADDR"
 
     async def ask(self, what: str, call: Awaitable[T], *, limits: float = 1) -> Known[T]:
-        """The result, or why there is none. ``what``: what is requested, as the beginning of a sentence. ``limits``: the timeout as
-        a multiple of ``limit_ms``, for calls that send several requests in sequence."""
+        """The result, or why there is none. ``what`` is requested, as the beginning of a sentence. ``limits``: the timeout as a
+        multiple of ``limit_ms``, for calls that send several requests in sequence."""
         return await asked(what, call, self._limit_s * limits + _MARGIN_S)
 
     async def ask_each(
         self, what: str, brokers: Iterable[str], call: Callable[[str], Awaitable[T]], *, limits: float = 1
     ) -> tuple[dict[str, T], list[str]]:
-        """The results of these brokers, requested concurrently, and a sentence for each missing one. ``what``: what is requested,
-        such as "its queues". ``brokers``: their names. ``call``: sends the request to one of them."""
+        """The results of these brokers, requested concurrently by ``call(name)``, and a sentence for each missing one."""
         names = list(brokers)
         answers = await asyncio.gather(
             *(self.ask(f"{what} at {_server(name)}", call(name), limits=limits) for name in names)
@@ -67,7 +63,6 @@ class Cluster:
         return AsyncDeadLetters(group, **self._options)
 
     async def producer(self) -> AsyncProducer:
-        """The producer of the console, started with the first message."""
         async with self._starting:
             if self._producer is None:
                 producer = AsyncProducer(_PRODUCER_GROUP, **self._options)
@@ -76,7 +71,6 @@ class Cluster:
             return self._producer
 
     async def shutdown(self) -> None:
-        """Close all connections."""
         if self._producer is not None:
             await self._producer.shutdown()
         await self.admin.shutdown()

@@ -27,8 +27,7 @@ class Known(Generic[T]):
 
 
 async def asked(what: str, call: Awaitable[T], limit_s: float) -> Known[T]:
-    """The result of ``call``, or why there is none within ``limit_s``. ``what``: what is requested, as the beginning of the
-    sentence."""
+    """The result of ``call``, or why there is none within ``limit_s``."""
     try:
         async with asyncio.timeout(limit_s):
             return Known(await call)

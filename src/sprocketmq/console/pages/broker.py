@@ -28,7 +28,6 @@ _SHOWN_FIRST: Final = (
 
 
 async def brokers(request: Request) -> Response:
-    """The page with all brokers."""
     parts = parts_of(request)
     found = await parts.cluster.ask("the brokers", parts.cluster.admin.brokers(), limits=2)
     missing = [found.missing] if found.missing is not None else []
@@ -65,7 +64,6 @@ def shown_settings(config: Mapping[str, str]) -> dict[str, str]:
 
 
 async def broker(request: Request) -> Response:
-    """The page of one broker."""
     parts = parts_of(request)
     name, number = given(request, "name"), request.query_params.get("id", "0")
     found = await parts.cluster.ask("the brokers", parts.cluster.admin.brokers(), limits=2)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of groups and topics, each with the command that does the same: ``group reset``, ``group alter --enable | --disable``, ``group
-create``, ``topic create``."""
+"""Changes of groups and topics: ``group reset``, ``group alter --enable | --disable``, ``group create`` and ``topic create`` in the
+browser."""
 
 from __future__ import annotations
 
@@ -50,23 +50,22 @@ async def reset_group(request: Request) -> Response:
     found = await ask("the group's progress", effect(), limits=3)
     if found.value is None:
         return outcome_response(request, [Outcome(False, "Nothing was changed", found.missing or "")])
-    told = found.value
+    effect_text = found.value
     if form.get("dry_run"):
-        return outcome_response(request, [Outcome(True, what, told)], dry_run=True)
+        return outcome_response(request, [Outcome(True, what, effect_text)], dry_run=True)
 
     async def carry_out() -> str:
         if time_ms is None:
             await admin.skip_accumulated(group, topic)
         else:
             await admin.reset_offset_by_time(group, topic, time_ms)
-        return told
+        return effect_text
 
     facts = {"group": group, "topic": topic, "to": to}
     return outcome_response(request, [await changing(request, "group reset", carry_out, what=what, **facts)])
 
 
 async def enable_group(request: Request) -> Response:
-    """Let a group consume, or not."""
     form = await change_of(request)
     group, enable = str(form.get("group", "")), form.get("enable") == "true"
 
@@ -80,7 +79,6 @@ async def enable_group(request: Request) -> Response:
 
 
 async def create_group(request: Request) -> Response:
-    """Create a group on all brokers."""
     form = await change_of(request)
     admin, group = parts_of(request).cluster.admin, str(form.get("group", "")).strip()
 
@@ -96,7 +94,6 @@ async def create_group(request: Request) -> Response:
 
 
 async def create_topic(request: Request) -> Response:
-    """Create a topic on all brokers."""
     form = await change_of(request)
     admin, topic = parts_of(request).cluster.admin, str(form.get("topic", "")).strip()
     queues = whole_number(str(form.get("queues", "")))

@@ -53,14 +53,14 @@ async def dead_letters(request: Request) -> Response:
     groups = [name.removeprefix(_DLQ) for name in names.value or () if name.startswith(_DLQ)]
     turn = asyncio.Semaphore(8)
 
-    async def look(group: str) -> dict[str, Any]:
+    async def row_of(group: str) -> dict[str, Any]:
         async with turn:
             stats, missing = await _stats(parts, group)
         held = sum(at.max_offset - at.min_offset for at in stats.values())
         last_ms = max((at.last_update_timestamp for at in stats.values()), default=0)
         return {"group": group, "held": held, "last_ms": last_ms or None, "missing": missing}
 
-    rows = await asyncio.gather(*map(look, groups))
+    rows = await asyncio.gather(*map(row_of, groups))
     shown = sorted((row for row in rows if row["held"] or row["missing"]), key=lambda row: -row["held"])
     missing = [names.missing] if names.missing is not None else []
     missing += sorted({why for row in rows for why in row["missing"]})
@@ -68,7 +68,6 @@ async def dead_letters(request: Request) -> Response:
 
 
 async def _stats(parts: ConsoleParts, group: str) -> tuple[dict[MessageQueue, TopicOffset], list[str]]:
-    """The queues with the dead letters of a group, and a sentence for each broker without an answer."""
     topic, admin = dlq_topic(group), parts.cluster.admin
 
     async def brokers() -> list[str]:
@@ -149,7 +148,6 @@ def _row(letter: DeadLetterMessage, parts: ConsoleParts) -> dict[str, Any]:
 
 
 async def dead_letter(request: Request) -> Response:
-    """The page of one letter, with an editor for its body."""
     parts = parts_of(request)
     queue, offset = place_of(request)
     if not queue.topic.startswith(_DLQ):
@@ -177,7 +175,6 @@ async def dead_letter(request: Request) -> Response:
 
 
 async def replay(request: Request) -> Response:
-    """Send the selected letters again, or report what would be sent."""
     dry_run = "dry_run" in (await form_of(request))
     form = await (form_of(request) if dry_run else change_of(request))
     parts = parts_of(request)
@@ -206,7 +203,6 @@ async def replay(request: Request) -> Response:
 async def _send_again(
     request: Request, form: FormData, letters: AsyncDeadLetters, place: str, to_topic: str | None, dry_run: bool
 ) -> Outcome:
-    """Send one letter again (law 2)."""
     parts = parts_of(request)
     try:
         letter = await _letter_at(parts, letters.topic, place)
@@ -236,7 +232,6 @@ async def _send_again(
 
 
 async def _letter_at(parts: ConsoleParts, topic: str, place: str) -> DeadLetterMessage:
-    """The letter at BROKER/QUEUE/OFFSET. Raises Refused."""
     broker_and_queue, _, offset = place.rpartition("/")
     broker, _, queue = broker_and_queue.rpartition("/")
     queue_id, at = whole_number(queue), whole_number(offset)
@@ -246,8 +241,7 @@ async def _letter_at(parts: ConsoleParts, topic: str, place: str) -> DeadLetterM
 
 
 def _edit(letter: DeadLetterMessage, form: FormData, parts: ConsoleParts) -> bool:
-    """Replace the letter's body with the text of the form; return whether it changed (law 4). Raises ConfigurationError (this body
-    cannot be edited here)."""
+    """Replace the letter's body with the text of the form; return whether it changed (law 4)."""
     submitted = form.get("body")
     if not isinstance(submitted, str):
         return False

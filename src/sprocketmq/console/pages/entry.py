@@ -10,13 +10,12 @@ from sprocketmq.console.pages.page import fields_of, form_of, parts_of
 
 
 def sign_in_by_link(request: Request, token: str) -> Response:
-    """Sign in with the link that the console printed. The response is a page that loads the console, not a redirect: browsers do not send a
-    strict cookie after a redirect that began at another site (a chat, a mail)."""
+    """The response is a page that loads the console, not a redirect: browsers do not send a strict cookie after a redirect that began
+    at another site (a chat, a mail)."""
     return _signed_in(request, token)
 
 
 async def sign_in(request: Request) -> Response:
-    """Sign in with the token of a form."""
     form = await fields_of(request)
     return _signed_in(request, str(form.get("token", "")).strip())
 
@@ -34,7 +33,6 @@ def _signed_in(request: Request, token: str) -> Response:
 
 
 async def sign_out(request: Request) -> Response:
-    """End the session."""
     await form_of(request)
     parts = parts_of(request)
     parts.sessions.close(request.state.session)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -14,7 +13,7 @@ from sprocketmq.console.cluster.known import Known
 from sprocketmq.console.pages.page import given, now_ms, page, parts_of
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.show.values import whole_number
-from sprocketmq.console.watch.group_state import GroupState
+from sprocketmq.console.watch.group_state import GroupState, level_of
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.wire.bodies import Connection, ConsumerConnection, ConsumerRunningInfo
 from sprocketmq.wire.bodies.running_info import LAST_FAILURE, LAST_FAILURE_TIMESTAMP, PROP_CLIENT_VERSION
@@ -26,7 +25,6 @@ _FRESH_MS: Final = 5_000
 
 
 async def group(request: Request) -> Response:
-    """The page of a group."""
     return page(request, "group.html", **_context(request))
 
 
@@ -49,8 +47,8 @@ async def group_verdict(request: Request) -> Response:
     verdict = state.verdict if state is not None else None
     if verdict is None or not 0 <= now_ms() - verdict.at_ms <= _FRESH_MS:
         verdict = await watcher.diagnose(name)
-    judged = replace(state or GroupState(name), verdict=verdict)
-    return page(request, "group_verdict.html", name=name, verdict=verdict, level=judged.level)
+    level = level_of(verdict, state.lag if state is not None else None)
+    return page(request, "group_verdict.html", name=name, verdict=verdict, level=level)
 
 
 # -- members -------------------------------------------------------------------------------------------------------------------------
@@ -81,7 +79,6 @@ def _member(connection: Connection, broker: str, info: Known[ConsumerRunningInfo
 
 
 async def group_members(request: Request) -> Response:
-    """Queues with their owners, and members."""
     name, parts = given(request, "name"), parts_of(request)
     admin, view = parts.cluster.admin, parts.watcher.view
     answers, missing = await parts.cluster.ask_each(
@@ -93,12 +90,12 @@ async def group_members(request: Request) -> Response:
         for one in connection.connection_set if connection is not None else ():
             seen.setdefault(one.client_id, (one, broker))
 
-    async def look(connection: Connection, broker: str) -> dict[str, Any]:
+    async def member_row(connection: Connection, broker: str) -> dict[str, Any]:
         ask = admin.running_info(name, connection.client_id, broker=broker)
         return _member(connection, broker, await parts.cluster.ask("the member", ask, limits=2), parts.mask)
 
     shown = [seen[client_id] for client_id in sorted(seen)[:_MOST_MEMBERS]]
-    members = await asyncio.gather(*(look(*one) for one in shown))
+    members = await asyncio.gather(*(member_row(*one) for one in shown))
     owners: dict[MessageQueue, list[str]] = {}
     for member in members:
         for queue in member["queues"] or ():
@@ -140,7 +137,6 @@ def _subscriptions(connection: ConsumerConnection | None) -> list[tuple[str, str
 
 
 async def group_stack(request: Request) -> Response:
-    """The stacks of one member's threads."""
     name, client_id, broker = given(request, "name"), given(request, "client"), given(request, "broker")
     parts = parts_of(request)
     ask = parts.cluster.admin.running_info(name, client_id, jstack=True, broker=broker)

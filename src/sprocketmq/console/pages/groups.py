@@ -28,12 +28,10 @@ _STATES: Final = {"offline": "no member online", **{level.value: level.text for 
 
 
 async def groups(request: Request) -> Response:
-    """The page."""
     return page(request, "groups.html", **_context(request))
 
 
 async def groups_live(request: Request) -> Response:
-    """The table, which is loaded again after each update."""
     return page(request, "groups_live.html", **_context(request))
 
 

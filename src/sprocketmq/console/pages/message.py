@@ -45,7 +45,6 @@ _STEPS: Final = {
 
 
 async def messages(request: Request) -> Response:
-    """The search form, and its results."""
     parts = parts_of(request)
     topic = request.query_params.get("topic", "").strip()
     wanted = request.query_params.get("q", "").strip()
@@ -61,7 +60,6 @@ async def messages(request: Request) -> Response:
 async def _find(
     parts: ConsoleParts, topic: str, wanted: str, by: str, place: str
 ) -> tuple[list[MessageExt], list[str]]:
-    """The messages, and a sentence for each failed request."""
     admin, ask = parts.cluster.admin, parts.cluster.ask
     if by == "id":
         stored = await _stored_copy(parts, wanted)
@@ -101,7 +99,6 @@ async def _find(
 async def _from_offset(
     parts: ConsoleParts, queue: MessageQueue | None, offset: str
 ) -> tuple[list[MessageExt], list[str]]:
-    """The messages of a queue from an offset on, and a sentence for each failed request."""
     begin = whole_number(offset)
     if queue is None or begin is None:
         return [], ["an offset is a number, and needs the queue, as in broker-a/3"]
@@ -113,7 +110,6 @@ async def _from_offset(
 async def _stored_from(
     parts: ConsoleParts, topic: str, time: str, queue: MessageQueue | None
 ) -> tuple[list[MessageExt], list[str]]:
-    """The first messages of a topic that were stored at a time or later, and a sentence for each failed request."""
     admin, ask = parts.cluster.admin, parts.cluster.ask
     time_ms = moment_ms(time)
     if time_ms is None:
@@ -155,7 +151,6 @@ async def _stored_copy(parts: ConsoleParts, message_id: str) -> MessageExt | Non
 
 
 def place_of(request: Request) -> tuple[MessageQueue, int]:
-    """Queue and offset in the parameters of the address. Raises Refused."""
     queue, offset = whole_number(given(request, "queue")), whole_number(given(request, "offset"))
     if queue is None or offset is None:
         raise Refused(404, "There is no such page", "Queue and offset are numbers.")
@@ -184,7 +179,6 @@ async def shown_body_async(body: bytes, form: str | None, parts: ConsoleParts) -
 
 
 async def message(request: Request) -> Response:
-    """The page of one stored message."""
     parts = parts_of(request)
     queue, offset = place_of(request)
     form = request.query_params.get("form")

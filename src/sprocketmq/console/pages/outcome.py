@@ -29,21 +29,14 @@ class Outcome:
 
 
 def body_facts(body: bytes) -> dict[str, Any]:
-    """The facts about a body for the audit log."""
     return {"body_bytes": len(body), "body_sha256": hashlib.sha256(body).hexdigest()}
 
 
 async def changing(
     request: Request, action: str, carry_out: Callable[[], Awaitable[str]], *, what: str = "", **facts: Any
 ) -> Outcome:
-    """Make a change.
-
-    Args:
-        action: its name in the audit log.
-        carry_out: makes it, and returns the result as the end of a sentence.
-        what: what is changed, for the user.
-        facts: further fields for the audit log.
-    """
+    """Make a change, ``action`` in the audit log, with ``facts``. ``carry_out`` makes it, and returns the result as the end of a
+    sentence; ``what`` is changed, for the user."""
     parts = parts_of(request)
     peer = request.client.host if request.client is not None else "unknown"
     title = what or action.capitalize()

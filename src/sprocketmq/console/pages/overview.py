@@ -29,7 +29,6 @@ async def overview(request: Request) -> Response:
 
 
 async def overview_live(request: Request) -> Response:
-    """The part of the overview that is loaded again after each update."""
     return page(request, "overview_live.html", **_context(request))
 
 
@@ -59,7 +58,6 @@ def _context(request: Request) -> dict[str, Any]:
 
 
 def summary(view: ClusterView, groups: list[GroupState]) -> str:
-    """The state of the cluster in a sentence."""
     if view.at_ms is None:
         return "Waiting for the cluster."
     if view.proxy is not None and not groups:

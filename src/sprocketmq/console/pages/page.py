@@ -46,12 +46,10 @@ class Refused(Exception):
 
 
 def now_ms() -> int:
-    """The time of day."""
     return time.time_ns() // 1_000_000
 
 
 def parts_of(request: Request) -> ConsoleParts:
-    """The parts of the console that serves this request."""
     parts: ConsoleParts = request.app.state.parts
     return parts
 
@@ -115,8 +113,7 @@ async def form_of(request: Request) -> FormData:
 
 
 async def change_of(request: Request) -> FormData:
-    """Like ``form_of``, for changes of the cluster. Raises Refused (the console is read-only, or for the reasons of
-    ``form_of``)."""
+    """Like ``form_of``, for changes of the cluster, which a read-only console refuses."""
     form = await form_of(request)
     if not parts_of(request).settings.allow_changes:
         raise Refused(

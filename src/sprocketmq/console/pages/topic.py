@@ -64,10 +64,9 @@ async def topics(request: Request) -> Response:
 async def _stats_of(
     parts: ConsoleParts, names: list[str], configs: Mapping[str, Mapping[str, TopicConfig]]
 ) -> dict[str, dict[MessageQueue, TopicOffset]]:
-    """The queues of topics, for topics whose brokers all answered."""
     turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def look(name: str) -> dict[MessageQueue, TopicOffset] | None:
+    async def stats_of(name: str) -> dict[MessageQueue, TopicOffset] | None:
         brokers = [broker for broker, table in configs.items() if name in table]
         async with turn:
             answers, missing = await parts.cluster.ask_each(
@@ -75,7 +74,7 @@ async def _stats_of(
             )
         return None if missing else {queue: at for one in answers.values() for queue, at in one.items()}
 
-    found = await asyncio.gather(*map(look, names))
+    found = await asyncio.gather(*map(stats_of, names))
     return {name: one for name, one in zip(names, found, strict=True) if one is not None}
 
 
@@ -108,7 +107,6 @@ def _last_ms(stats: Mapping[MessageQueue, TopicOffset]) -> int:
 
 
 async def topic(request: Request) -> Response:
-    """The page of one topic."""
     name, parts = given(request, "name"), parts_of(request)
     admin = parts.cluster.admin
     route = await parts.cluster.ask(f"topic {name}", admin.route(name))
@@ -138,7 +136,6 @@ async def topic(request: Request) -> Response:
 
 
 async def topic_traffic(request: Request) -> Response:
-    """The part of the page with rates and consumer groups."""
     name, parts = given(request, "name"), parts_of(request)
     traffic = await parts.cluster.ask("rates and groups", parts.cluster.admin.topic_traffic(name), limits=3)
     rows = [one for one in traffic.value or () if one.group is not None]
@@ -239,7 +236,6 @@ class _Tail:
 
 
 def message_line(message: MessageExt, parts: ConsoleParts) -> dict[str, Any]:
-    """A message as a line of a list, for templates and as JSON."""
     mask = parts.mask
     marks = [local_time(message.store_timestamp_ms)]
     marks += [f"tag {mask.text(message.tags)}"] if message.tags else []
@@ -253,7 +249,6 @@ def message_line(message: MessageExt, parts: ConsoleParts) -> dict[str, Any]:
 
 
 def message_address(message: MessageExt) -> str:
-    """The address of the page of a stored message."""
     return address(
         "/message",
         topic=message.topic,

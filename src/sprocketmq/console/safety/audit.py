@@ -28,12 +28,8 @@ _OWNER_ONLY: Final = 0o600
 
 
 class Audit:
-    """Args: ``path`` is the file, which is created if it does not exist; None: changes are only logged. ``now_ms`` is the clock;
-    ``account`` is the access key of the console's requests.
-
-    Raises:
-        ConfigurationError: the file cannot be written.
-    """
+    """``path``: None: changes are only logged. ``account``: the access key of the console's requests. Raises ConfigurationError (the
+    file cannot be written)."""
 
     def __init__(self, path: Path | None, now_ms: Callable[[], int], account: str | None) -> None:
         self._path, self._now_ms, self._account = path, now_ms, account
@@ -48,8 +44,7 @@ class Audit:
                 ) from error
 
     def begins(self, action: str, session: int, peer: str, **facts: Any) -> int:
-        """Write the line of a change that is about to be made; return the number for ``ended``. Raises StoreNotWritable: it could
-        not be written; the change must not be made."""
+        """Write the line of a change that is about to be made; return the number for ``ended``. Raises StoreNotWritable (law 1)."""
         self._count += 1
         self._write(
             stage="begins",

@@ -2,9 +2,9 @@
 """Hiding parts of messages: text that matches one of the operator's regular expressions is never sent to a browser.
 
 Laws
-    1. A whole body is masked before it is cut, converted or downloaded.
-    2. The result of a conversion of a masked body is masked again: in indented JSON, for example, escapes have become text.
-    3. A body that is not UTF-8 is masked, too; bytes that are not text are unchanged.
+    1. A whole body is masked before it is cut, converted or downloaded, and the result of a conversion is masked again: in indented JSON,
+       for example, escapes have become text.
+    2. A body that is not UTF-8 is masked, too; bytes that are not text are unchanged.
 """
 
 from __future__ import annotations
@@ -39,5 +39,4 @@ class Mask:
         return self.text(" ".join(map(self.text, words))).split()
 
     def properties(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Properties with masked values; names are unchanged."""
         return {name: self.text(value) for name, value in properties.items()}

@@ -29,16 +29,8 @@ _FORMS_KEPT: Final = 256
 
 @dataclass(slots=True)
 class Session:
-    """One browser that is signed in.
-
-    Attributes:
-        number: identifies it in the audit log.
-        key: the value of its cookie.
-        form_key: a hidden field of its forms.
-        used_s: time of the last use.
-        streams: its pages that wait for events, see ``take_stream``.
-        sent_forms: the newest forms that may be sent once, by their hidden field ``once``.
-    """
+    """One browser that is signed in: ``number`` in the audit log, ``key`` of its cookie, ``form_key`` of its forms, ``streams`` of its
+    pages that wait for events, and the newest forms that may be sent once, by their hidden field ``once``."""
 
     number: int
     key: str
@@ -49,8 +41,8 @@ class Session:
 
 
 class Sessions:
-    """All sessions of one console. ``token``: opens the console; None: a new one is made. ``now_s``: a monotonic clock. Raises
-    ConfigurationError (the token is too short)."""
+    """All sessions of one console. ``token``: opens the console; None: a new one is made. Raises ConfigurationError (the token is too
+    short)."""
 
     def __init__(self, token: str | None, now_s: Callable[[], float]) -> None:
         if token is not None and len(token) < _LEAST_TOKEN:
@@ -102,12 +94,10 @@ class Sessions:
         self._streams -= 1
 
     def close(self, session: Session) -> None:
-        """Sign out."""
         self._sessions.pop(session.key, None)
 
     @staticmethod
     def form_is_of(session: Session, form_key: str) -> bool:
-        """Whether a form has the key of this session."""
         return _equal(form_key, session.form_key)
 
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A message's body on a page: text, indented JSON, or hex, cut if it is long; and an edited text as bytes.
+"""A message's body on a page: text, indented JSON, or hex, masked (``safety.mask``) and cut if it is long; and an edited text as bytes.
 
-Laws
-    1. The whole body is masked before it is cut; the result of a conversion is masked again.
-    2. ``edited_body(body, what a browser sends for its text) == body``: an unchanged text gives the original bytes. Browsers send each line
-       break as CR LF, so a body with several kinds of line breaks cannot be edited, nor one with characters that a page cannot contain.
+Law: ``edited_body(body, what a browser sends for its text) == body``. Browsers send each line break as CR LF, so a body with several
+kinds of line breaks cannot be edited, nor one with characters that a page cannot contain.
 """
 
 from __future__ import annotations
@@ -28,16 +26,8 @@ _NOT_IN_A_PAGE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-
 
 @dataclass(frozen=True, slots=True)
 class ShownBody:
-    """A body on a page.
-
-    Attributes:
-        form: "text", "json" or "hex".
-        text: in that form, masked, and cut.
-        size_bytes: size of the whole body.
-        is_cut: whether only the beginning is shown.
-        is_masked: whether a part is hidden.
-        why_not: why the form is not the requested one; "" if it is.
-    """
+    """A body on a page: ``text`` in its ``form`` ("text", "json", "hex"), masked, and cut; ``size_bytes`` of the whole body; whether it
+    is cut or a part is masked; and why the form is not the requested one ("" if it is)."""
 
     form: str
     text: str
@@ -80,7 +70,6 @@ def shown_body(body: bytes, form: str | None, mask: Mask) -> ShownBody:
 
 
 def preview(body: bytes, mask: Mask) -> str:
-    """The beginning of a body in one line."""
     masked = mask.body(body)
     # An incomplete character at the end does not make a text binary.
     text = _text(masked[: _PREVIEW * 4]) or _text(masked[: _PREVIEW * 4 - 3].decode("utf-8", "ignore").encode())

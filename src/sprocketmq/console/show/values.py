@@ -50,7 +50,6 @@ def percent(part: float | None) -> str:
 
 
 def permission(perm: int) -> str:
-    """What clients may do with a topic."""
     return _PERMISSIONS.get(perm, "neither read nor write")
 
 
@@ -72,7 +71,6 @@ def moment_ms(text: str) -> int | None:
 
 
 def iso_time(time_ms: int | None) -> str:
-    """A time in ISO 8601, UTC."""
     moment = None if time_ms is None else _moment(time_ms, UTC)
     return "" if moment is None else moment.isoformat(timespec="milliseconds")
 

@@ -66,12 +66,10 @@ class GroupState:
     Attributes:
         queues: as reported by brokers, without retry topics. Those that brokers leave out of the progress of all groups (code 317: of a
             group that the broker does not know, or that the topic does not let read) are as old as the verdict.
-        retry_lag: the lag of its retry topic.
-        retried: messages that its retry topic ever had.
         silent: brokers that did not answer; the true lag may be larger than the one shown.
-        verdict: None before the first diagnosis.
         per_second: messages consumed per second between the last two updates; None before the second one.
         missing: why a proxy does not tell its lag.
+        retried: messages that its retry topic ever had.
     """
 
     group: str

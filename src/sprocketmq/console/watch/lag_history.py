@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lag over time, in bounded memory: one ring of times, and a parallel ring of numbers for each group and queue.
-
-    times     12:00:00  12:00:05  12:00:10 ...        the same for all
-    series    120       unknown   80       ...        8 bytes each
+"""Lag over time, in bounded memory: one ring of times, and for each group and queue a parallel ring of numbers of 8 bytes.
 
 Laws
-    1. At most ``moments`` * ``series`` numbers are kept. Further series are not kept; then ``is_full`` is true.
+    1. At most ``moments`` * ``series`` numbers are stored. Further series are left out; then ``is_full`` is true.
     2. A value that was unknown at a time is None there, not 0 and not the previous number.
-    3. A series without a known value in the kept times is deleted.
+    3. A series without a known value in the stored times is deleted.
 """
 
 from __future__ import annotations
@@ -21,8 +18,6 @@ K = TypeVar("K", bound=Hashable)
 
 
 class LagHistory(Generic[K]):
-    """Args: ``moments`` and ``series`` are the numbers of times and series that are kept."""
-
     def __init__(self, moments: int, series: int) -> None:
         self._moments, self._most = moments, series
         self._times: array[int] = array("q", [0] * moments)
@@ -52,11 +47,11 @@ class LagHistory(Generic[K]):
             self.is_full = False
 
     def times(self) -> list[int]:
-        """The times that are kept, the oldest first, in milliseconds since 1970."""
+        """The stored times, the oldest first, in milliseconds since 1970."""
         return [self._times[slot] for slot in self._slots()]
 
     def of(self, key: K) -> list[int | None] | None:
-        """The lag at each of ``times``; None for a series that is not kept."""
+        """The lag at each of ``times``; None for a series that is not stored."""
         found = self._series.get(key)
         if found is None:
             return None

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries the cluster periodically while somebody looks: brokers, lag of all groups, and the doctor's verdict for each group.
+"""Queries the cluster periodically while it is in use: brokers, lag of all groups, and the doctor's verdict for each group.
 
     each interval   the brokers, and from each master that answers, with one request, the progress of all its groups
     each minute     the names of its groups, because some have no progress yet
     always          the doctor, for a few groups at once; healthy groups once a minute, others each 15 s; with it the queues of the group
                     that the brokers leave out of the progress of all groups
 
-Somebody looks while a page is open that waits for events, and for two minutes after a page was loaded. At other times nothing is requested:
-the progress of all groups costs a broker time, and the doctor requests the stacks of members' threads. So lag over time has gaps.
-
-A proxy lists no brokers and no groups. There the groups are those whose pages were opened last; a proxy needs requests about each queue.
+It is in use while a page is open that waits for events, and for two minutes after a page was loaded. At other times nothing is
+requested: the progress of all groups costs a broker time, and the doctor requests the stacks of members' threads. A proxy lists no
+brokers and no groups, and needs requests about each queue; there the groups are those whose pages were opened last.
 
 Laws
     1. A broker that is slow or dead does not delay the others: all are queried concurrently, each with a timeout.
@@ -47,7 +46,7 @@ _NAMES_EACH_MS: Final = 60_000
 _VERDICT_EACH_MS: Final = 60_000
 _BAD_VERDICT_EACH_MS: Final = 15_000
 _IN_USE_FOR_MS: Final = 120_000
-_CONCURRENT_DIAGNOSES: Final = 8  # each waits two seconds between its two looks
+_CONCURRENT_DIAGNOSES: Final = 8  # each waits two seconds between its two observations
 _MOST_OFFSET: Final = (1 << 63) - 1
 _MOST_OPENED: Final = 16
 
@@ -56,15 +55,8 @@ _Progress = dict[str, dict[MessageQueue, QueueLag]]
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The state of the cluster at one time.
-
-    Attributes:
-        at_ms: None before the first update.
-        brokers: all registered ones.
-        groups: by name.
-        missing: a sentence for each value that is not available.
-        proxy: the address of the proxy, if one answers in place of name servers and brokers.
-    """
+    """The state of the cluster at ``at_ms`` (None before the first update), with a sentence for each missing value. ``proxy``: the
+    address of the proxy, if one answers in place of name servers and brokers."""
 
     at_ms: int | None = None
     brokers: tuple[BrokerStatus, ...] = ()
@@ -86,8 +78,7 @@ class ClusterView:
 
 
 class Watcher:
-    """Args: ``now_ms`` returns the time of day; ``interval_ms`` is the time between updates; ``mask`` is applied to texts that the doctor
-    quotes."""
+    """``mask`` is applied to texts that the doctor quotes."""
 
     def __init__(self, cluster: Cluster, now_ms: Callable[[], int], interval_ms: int, mask: Mask) -> None:
         self._cluster, self._now_ms, self._interval_s, self._mask = cluster, now_ms, interval_ms / 1000, mask
@@ -98,13 +89,13 @@ class Watcher:
         self._verdicts: dict[str, Verdict] = {}
         self._being_diagnosed: set[str] = set()
         self._left_out: dict[str, dict[MessageQueue, QueueLag]] = {}
-        self._told: list[_Progress] = []  # at the last update
+        self._reported: list[_Progress] = []  # at the last update
         self._page_loaded_ms = 0
         self._opened: dict[
             str, str | None
         ] = {}  # groups -> the topic that the user named; the last one was opened last
         self._changed = asyncio.Condition()
-        self._looked_at = asyncio.Event()
+        self._in_use = asyncio.Event()
         self._version = 0
         self.is_closed = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -112,7 +103,6 @@ class Watcher:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin. Call from a running loop."""
         steps: list[Callable[[], Awaitable[None]]] = [
             self._update_periodically,
             *([self._diagnose_due_groups] * _CONCURRENT_DIAGNOSES),
@@ -120,7 +110,6 @@ class Watcher:
         self._tasks = [asyncio.ensure_future(step()) for step in steps]
 
     async def close(self) -> None:
-        """Stop, and wake all callers of ``change``."""
         self.is_closed = True
         for task in self._tasks:
             task.cancel()
@@ -131,7 +120,7 @@ class Watcher:
     def page_loaded(self) -> None:
         """Record that a page was loaded: the cluster is queried for the next two minutes."""
         self._page_loaded_ms = self._now_ms()
-        self._looked_at.set()
+        self._in_use.set()
 
     def group_opened(self, group: str, topic: str | None) -> None:
         """Record that the page of a group was loaded, with the name of a topic that the group reads, if the user gave one."""
@@ -147,23 +136,23 @@ class Watcher:
                 await self._changed.wait_for(lambda: self._version > version or self.is_closed)
         return self._version
 
-    # -- looking ---------------------------------------------------------------------------------------------------------------
+    # -- updating --------------------------------------------------------------------------------------------------------------
 
     async def _update_periodically(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await self._until_looked_at()
+            await self._until_in_use()
             begun_s = loop.time()
             try:
                 await self.update()
             except Exception:  # the next update may succeed, and the page shows the age of this one
-                log.exception("looking at the cluster failed")
+                log.exception("updating the view failed")
             await asyncio.sleep(max(0.0, self._interval_s - (loop.time() - begun_s)))
 
-    async def _until_looked_at(self) -> None:
+    async def _until_in_use(self) -> None:
         while not self._is_in_use():
-            self._looked_at.clear()
-            await self._looked_at.wait()
+            self._in_use.clear()
+            await self._in_use.wait()
 
     def _is_in_use(self) -> bool:
         return _is_within(self._page_loaded_ms, self._now_ms(), _IN_USE_FOR_MS)
@@ -199,7 +188,6 @@ class Watcher:
             return error.address
 
     async def _update_at(self, proxy: str) -> None:
-        """Replace ``view`` by what a proxy tells of the groups that were opened."""
         opened = dict(self._opened)
         self._names = {proxy: set(opened)}
         ask, admin = self._cluster.ask, self._cluster.admin
@@ -215,7 +203,6 @@ class Watcher:
         await self._show(ClusterView(self._now_ms(), (), self._states([progress], (), why), (), proxy))
 
     async def _progress_at(self, broker: str) -> _Progress | str:
-        """The progress of all groups at one broker, or why it is unknown."""
         found = await self._cluster.ask(f"broker {broker}", self._cluster.admin.broker_consume_stats(broker))
         if found.value is None:
             return found.missing or ""
@@ -254,7 +241,7 @@ class Watcher:
         names = {name for known in self._names.values() for name in known} | {name for one in answers for name in one}
         self._verdicts = {group: verdict for group, verdict in self._verdicts.items() if group in names}
         self._left_out = {group: queues for group, queues in self._left_out.items() if group in names}
-        self._told = answers
+        self._reported = answers
         found: dict[str, GroupState] = {}
         for group in sorted(names):
             queues = {queue: at for progress in answers for queue, at in progress.get(group, {}).items()}
@@ -307,8 +294,8 @@ class Watcher:
         await self._notify()
 
     async def _queues_left_out(self, group: str) -> dict[MessageQueue, QueueLag]:
-        """The queues of a group of which the brokers did not tell with the progress of all groups. Of a group without progress they tell
-        only when they are asked by topic."""
+        """The queues of a group that are missing in the progress of all groups. Those of a group without progress have to be requested
+        by topic."""
         admin = self._cluster.admin
         progress: dict[MessageQueue, QueueProgress] = {}
         with contextlib.suppress(GroupNotExist):
@@ -325,7 +312,7 @@ class Watcher:
                 at.broker_offset, at.consumer_offset if at.consumer_offset >= least else None, at.min_offset
             )
             for queue, at in progress.items()
-            if not any(queue in told.get(group, ()) for told in self._told)
+            if not any(queue in reported.get(group, ()) for reported in self._reported)
         }
 
     async def _notify(self) -> None:
@@ -348,8 +335,7 @@ class Watcher:
                 self._verdicts[group] = Verdict(self._now_ms(), None, "the doctor failed; the console's log says how")
 
     def _next_group(self) -> str | None:
-        """The next group to diagnose: first those without a verdict, then those with lag, those that retried messages, and the oldest
-        verdict. None if the console is not in use, or if no group is due."""
+        """The next group to diagnose: without a verdict, with lag, with retried messages, with the oldest verdict. None if none is due."""
         now_ms = self._now_ms()
         if not self._is_in_use():
             return None
@@ -367,7 +353,6 @@ class Watcher:
         return min(due)[-1] if due else None
 
     def _is_due(self, group: str, now_ms: int) -> bool:
-        """Whether a group needs a new verdict; unhealthy groups need one more often."""
         last = self._verdicts.get(group)
         if last is None:
             return True
