@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties as columns: by shape or by separators, both give what decoding one text after the other gives."""
+"""Properties as columns: by template or by separators, both give what decoding one text after the other gives."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from sprocketmq.spark.columns import property_pairs
+from sprocketmq.spark.columns import property_separators
 from sprocketmq.spark.columns.byte_columns import SPARE_BYTES
 from sprocketmq.spark.columns.property_columns import PropertyColumns, property_columns
-from sprocketmq.spark.columns.property_pairs import PairedProperties
-from sprocketmq.spark.columns.property_shapes import ShapedProperties, shapes_of
+from sprocketmq.spark.columns.property_separators import PropertiesBySeparator
+from sprocketmq.spark.columns.property_templates import PropertiesByTemplate, alike_texts
 from sprocketmq.spark.columns.property_texts import texts_of
 from sprocketmq.wire.records.properties import decode_properties
 
@@ -64,18 +64,18 @@ def assert_they_are(columns: PropertyColumns, texts: list[bytes]) -> None:
 
 def assert_both_ways_read(texts: list[bytes]) -> None:
     whole = texts_of(*laid_out(texts))
-    shapes = shapes_of(whole)
-    if shapes is not None:
-        assert_they_are(ShapedProperties(len(texts), shapes), texts)
-    assert_they_are(PairedProperties(whole), texts)
+    alike = alike_texts(whole)
+    if alike is not None:
+        assert_they_are(PropertiesByTemplate(len(texts), alike), texts)
+    assert_they_are(PropertiesBySeparator(whole), texts)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(property_pairs, "_MOST_CELLS", 8)
-        patched.setattr(property_pairs, "_NEIGHBOURS", 1)
-        assert_they_are(PairedProperties(whole), texts)
+        patched.setattr(property_separators, "_MOST_CELLS", 8)
+        patched.setattr(property_separators, "_NEIGHBOURS", 1)
+        assert_they_are(PropertiesBySeparator(whole), texts)
         # Names whose prints are equal are not taken for each other, nor are those of two messages.
-        patched.setattr(property_pairs, "_ROW", np.uint64(0))
-        patched.setattr(property_pairs, "_prints", lambda heads, sizes: np.zeros(len(heads), np.uint64))
-        assert_they_are(PairedProperties(whole), texts)
+        patched.setattr(property_separators, "_ROW", np.uint64(0))
+        patched.setattr(property_separators, "_prints", lambda heads, sizes: np.zeros(len(heads), np.uint64))
+        assert_they_are(PropertiesBySeparator(whole), texts)
 
 
 @settings(deadline=None)
@@ -90,7 +90,7 @@ def test_both_ways_read_whatever_bytes_there_are(texts: list[bytes]) -> None:
     assert_both_ways_read(texts)
 
 
-def test_texts_of_one_shape_with_and_without_filled_words() -> None:
+def test_texts_of_one_template_with_and_without_filled_words() -> None:
     for length in range(1, 20):
         texts = [f"KEYS\x01{number:0{length}d}\x02TAGS\x01t\x02".encode() for number in range(9)]
         assert_they_are(property_columns(*laid_out(texts)), texts)
@@ -101,7 +101,7 @@ def test_texts_of_one_shape_with_and_without_filled_words() -> None:
     [b"aa\x01bbbb\x02", b"a\x01b\x02a2\x012", b"a\x01b\x02c\x01d\x02", b"b\x01bbbbb\x02", b"a\x02bbbbb\x01"],
     ids=["place", "no end", "one more", "name", "turned round"],
 )
-def test_a_text_of_the_same_length_and_another_shape_is_not_taken_for_the_first(other: bytes) -> None:
+def test_a_text_of_the_same_length_and_another_template_is_not_taken_for_the_first(other: bytes) -> None:
     assert_both_ways_read([b"a\x01bbbbb\x02", other, b"a\x01ccccc\x02"])
 
 
@@ -110,22 +110,22 @@ def test_a_message_with_hundreds_of_properties_that_repeat_is_read_beside_others
     assert_both_ways_read([b"TAGS\x01x\x02", many, b"TAGS\x01y\x02KEYS\x01k\x02TAGS\x01z\x02", b""])
 
 
-def test_very_many_shapes_are_read_by_their_separators() -> None:
+def test_texts_of_very_many_templates_are_read_by_their_separators() -> None:
     texts = [b"TAGS\x01" + b"x" * number + b"\x02" for number in range(1, 100)]
     columns = property_columns(*laid_out(texts))
-    assert isinstance(columns, PairedProperties)
+    assert isinstance(columns, PropertiesBySeparator)
     assert_they_are(columns, texts)
 
 
-def test_a_text_without_its_last_separator_has_the_shape_of_one_with_it() -> None:
-    shapes = shapes_of(texts_of(*laid_out([b"a\x01b\x02", b"a\x01c"])))
-    assert shapes is not None
-    assert len(shapes) == 1
+def test_a_text_without_its_last_separator_has_the_template_of_one_with_it() -> None:
+    alike = alike_texts(texts_of(*laid_out([b"a\x01b\x02", b"a\x01c"])))
+    assert alike is not None
+    assert len(alike) == 1
 
 
-def test_the_search_for_shapes_ends_though_all_texts_have_one_size() -> None:
+def test_the_search_for_templates_ends_though_all_texts_have_one_size() -> None:
     texts = [b"%04d\x01v\x02" % number for number in range(1000)]
-    assert shapes_of(texts_of(*laid_out(texts))) is None
+    assert alike_texts(texts_of(*laid_out(texts))) is None
     assert_they_are(property_columns(*laid_out(texts)), texts)
 
 
@@ -151,6 +151,6 @@ def test_the_search_for_shapes_ends_though_all_texts_have_one_size() -> None:
 def test_an_odd_text_is_read_beside_others(odd: bytes, times: int) -> None:
     texts = [b"TAGS\x01x\x02", *[odd] * times, b"TAGS\x01y"]
     columns = property_columns(*laid_out(texts))
-    assert isinstance(columns, ShapedProperties)
+    assert isinstance(columns, PropertiesByTemplate)
     assert_they_are(columns, texts)
     assert_both_ways_read(texts)

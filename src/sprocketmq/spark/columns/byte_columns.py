@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes of many places of a buffer as Arrow columns, copied in blocks: no Python object for each.
 
-A ``binary`` column is offsets and bytes back to back. Slices are copied in one of three ways, each as fast as its sizes allow:
+Slices are copied in one of three ways, each as fast as its sizes allow:
 
 - All of one size: NumPy gathers them as opaque items, one memcpy each.
 - Short ones: NumPy copies a block of ``SPARE_BYTES`` for each, in order, so that what a block brings too much lies under the next one. The
   rest of longer ones is copied behind that, in blocks that end where the slice ends.
-- Others: they are told to Arrow as a ``binary_view``, which it copies together in C++. A view has 16 bytes (int32, little-endian)::
+- Others: as a ``binary_view``, which Arrow copies together in C++. A view has 16 bytes (int32, little-endian)::
 
     | size | up to 12 bytes, which the view holds itself        |   size <= 12
     | size | first four bytes | number of buffer, here 0 | start |   size > 12
@@ -16,12 +16,22 @@ A ``binary`` column is offsets and bytes back to back. Slices are copied in one 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-Array = Any  # pyarrow has no type information
+Array = Any  # of pyarrow, which has no type information
+Bytes = NDArray[np.uint8]
+# Places in bytes, sizes of them, numbers of rows.
+Numbers = NDArray[np.int64]
+Offsets = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+Items = NDArray[np.void]
+# Some rows: their numbers, a mask, or all of them.
+Rows = Numbers | Mask | slice
 
 # Of a block of a short slice; so many bytes must follow the last slice's start.
 SPARE_BYTES: Final = 32
@@ -33,19 +43,18 @@ _NUMBER_IN_GROUP: Final = np.uint32(0x00010203)
 NOT_ASCII: Final = 0x80
 
 
-def binary(offsets: Any, data: Any, validity: Any = None) -> Array:
+def binary(offsets: Offsets, data: Any, validity: Any = None) -> Array:
     """A ``binary`` column of ``len(offsets) - 1`` rows; ``offsets`` are int32."""
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def text(array: Array, validity: Any = None) -> Array:
-    """A ``binary`` column that is known to be UTF-8 as strings, nothing copied. ``validity``: of ``validity_of``, for a column that
-    has no nulls yet."""
+    """A ``binary`` column that is known to be UTF-8 as strings. ``validity``: of ``validity_of``, for a column without nulls."""
     own, *others = array.buffers()
     return pa.Array.from_buffers(pa.string(), len(array), [validity or own, *others], offset=array.offset)
 
 
-def validity_of(known: Any) -> Any:
+def validity_of(known: Mask) -> Any:
     """The buffer that says which rows are not null."""
     return pa.py_buffer(np.packbits(known, bitorder="little"))
 
@@ -63,19 +72,20 @@ def is_utf8(array: Array) -> bool:
     return True
 
 
-def offsets_of(sizes: Any) -> Any:
+def offsets_of(sizes: NDArray[np.integer]) -> Offsets:
     """Where each of the values of these sizes begins, and the last one ends."""
     offsets = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, dtype=np.int32, out=offsets[1:])
     return offsets
 
 
-def gathered(data: Any, starts: Any, size: int) -> Any:
+def gathered(data: Bytes, starts: NDArray[np.integer], size: int) -> Bytes:
     """``size`` bytes of ``data`` from each start, a row each."""
-    return _blocks(data, size)[starts].view(np.uint8).reshape(len(starts), size)
+    block: Bytes = _blocks(data, size)[starts].view(np.uint8)
+    return block.reshape(len(starts), size)
 
 
-def places_of(content: Any, byte: int) -> Any:
+def places_of(content: Bytes, byte: int) -> Numbers:
     """Where one byte is found. NumPy looks at each item for whether it is zero, so groups of four bytes are looked through. Most
     have the byte once."""
     size = len(content)
@@ -99,12 +109,12 @@ def places_of(content: Any, byte: int) -> Any:
     return np.sort(np.concatenate([places, others]), kind="stable") if len(others) else places
 
 
-def _blocks(data: Any, size: int) -> Any:
+def _blocks(data: Bytes, size: int) -> Items:
     """``size`` bytes from each place of ``data`` as one opaque item, which NumPy copies by one memcpy."""
     return np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))
 
 
-def slices(data: Any, starts: Any, sizes: Any, heads: Any = None) -> Array:
+def slices(data: Bytes, starts: Numbers, sizes: NDArray[np.integer], heads: Bytes | None = None) -> Array:
     """``binary`` array of slices of ``data``, which must reach ``SPARE_BYTES`` beyond the last start. ``heads``: the first bytes of
     each slice, and what follows it if it is shorter, if they are gathered already."""
     count = len(starts)
@@ -124,7 +134,9 @@ def slices(data: Any, starts: Any, sizes: Any, heads: Any = None) -> Array:
     return pa.Array.from_buffers(pa.binary_view(), count, buffers).cast(pa.binary())
 
 
-def _short_slices(data: Any, starts: Any, sizes: Any, offsets: Any, heads: Any) -> Any:
+def _short_slices(
+    data: Bytes, starts: Numbers, sizes: NDArray[np.integer], offsets: Offsets, heads: Bytes | None
+) -> Bytes:
     """The bytes of slices one after the other: a block for each, then the rest of longer ones."""
     if not len(starts):
         return np.empty(0, np.uint8)
@@ -146,11 +158,10 @@ def _short_slices(data: Any, starts: Any, sizes: Any, offsets: Any, heads: Any) 
     return out[:size_bytes]
 
 
-def laid_out(count: int, parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+def laid_out(count: int, parts: Sequence[tuple[Rows, Bytes]]) -> tuple[Offsets, Bytes]:
     """Blocks of bytes, each row of which belongs to one of ``count`` rows, in the order of rows: offsets, and the bytes. ``parts``:
-    the numbers of the rows, and a table of as many rows, of which each lies in one piece; rows without bytes are in none. None
-    is all rows."""
-    if len(parts) == 1 and parts[0][0] is None:
+    the rows, and a table of as many rows, of which each lies in one piece; rows without bytes are in none."""
+    if len(parts) == 1 and isinstance(parts[0][0], slice):
         block = parts[0][1]
         laid = np.ascontiguousarray(_rows_of(block)).view(np.uint8) if block.size else np.empty(0, np.uint8)
         return np.arange(count + 1, dtype=np.int32) * np.int32(block.shape[1]), laid
@@ -162,11 +173,10 @@ def laid_out(count: int, parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     for rows, block in parts:
         width = block.shape[1]
         if width and len(block):
-            places = np.ndarray((len(out) - width + 1,), f"V{width}", out, strides=(1,))
-            places[offsets[rows]] = _rows_of(block)
+            _blocks(out, width)[offsets[:-1][rows]] = _rows_of(block)
     return offsets, out
 
 
-def _rows_of(table: Any) -> Any:
+def _rows_of(table: Bytes) -> Items:
     """Each row of a table of bytes as one opaque item, which NumPy copies by one memcpy."""
     return table.view(f"V{table.shape[1]}")[:, 0]

@@ -18,9 +18,21 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
-from sprocketmq.spark.columns.byte_columns import binary, laid_out, slices, text
+from sprocketmq.spark.columns.byte_columns import (
+    Array,
+    Bytes,
+    Items,
+    Mask,
+    Numbers,
+    Rows,
+    binary,
+    laid_out,
+    slices,
+    text,
+)
 from sprocketmq.spark.columns.opened_bodies import opened
 from sprocketmq.spark.columns.property_columns import PropertyColumns, property_columns
 from sprocketmq.spark.columns.pull_body import PullBody
@@ -28,8 +40,6 @@ from sprocketmq.spark.columns.records import HOST_BITS, Records, located
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import format_host
 from sprocketmq.wire.records.record_layout import LAYOUTS
-
-Array = Any  # pyarrow has no type information
 
 # What is not known before a body is opened.
 _OF_BODIES: Final = frozenset({"body", "sysFlag"})
@@ -93,7 +103,7 @@ class _Rows:
         """One property as a column, null where a message has it not."""
         return self.properties.column(name)
 
-    def v6_rows(self, name: str) -> Any:
+    def v6_rows(self, name: str) -> Mask | None:
         """Which hosts of this name are IPv6 ones; None for none."""
         return self.head["sys_flag"] & HOST_BITS[name] != 0 if name in self.records.hosts_v6 else None
 
@@ -115,7 +125,7 @@ def _hosts(rows: _Rows, name: str) -> Array:
     return pa.concat_arrays([_v4_hosts(values[~is_v6]), v6_hosts]).take(pa.array(at))
 
 
-def _v4_hosts(values: Any) -> Array:
+def _v4_hosts(values: NDArray[np.uint64]) -> Array:
     """Of 8 host bytes each; hosts are few, mostly one."""
     if len(values) and (values == values[0]).all():
         host = int(values[0])
@@ -156,21 +166,22 @@ def _message_id(rows: _Rows, _: Any) -> Array:
     return pc.replace_with_mask(ids, pa.array(mask), _offset_message_ids(rows, where))
 
 
-def _offset_message_ids(rows: _Rows, where: Any) -> Array:
+def _offset_message_ids(rows: _Rows, where: Numbers) -> Array:
     """Of some rows: the store host and the commit log offset in hex (``wire.records.message_id``)."""
     host, is_v6 = "store_host", rows.v6_rows("store_host")
-    hosts = [(None if is_v6 is None else np.flatnonzero(~is_v6[where]), rows.head[host])]
+    hosts: list[tuple[Rows, Items]] = [
+        (slice(None) if is_v6 is None else np.flatnonzero(~is_v6[where]), rows.head[host])
+    ]
     if is_v6 is not None:
         hosts.append((np.flatnonzero(is_v6[where]), rows.records.hosts_v6[host]))
     parts = []
     for own, column in hosts:
-        picked = where if own is None else where[own]
-        stored = [_bytes_of(values[picked]) for values in (column, rows.head["physical_offset"])]
+        stored = [_bytes_of(values[where[own]]) for values in (column, rows.head["physical_offset"])]
         parts.append((own, _HEX[np.concatenate(stored, axis=1)].view(np.uint8)))
     return text(binary(*laid_out(len(where), parts)))
 
 
-def _bytes_of(values: Any) -> Any:
+def _bytes_of(values: NDArray[Any]) -> Bytes:
     return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), values.dtype.itemsize)
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.spark.columns.byte_columns import gathered
+from sprocketmq.spark.columns.byte_columns import Mask, Numbers, gathered
 from sprocketmq.spark.columns.records import SPARE, Records
 from sprocketmq.spark.columns.size_chains import followed
 from sprocketmq.wire.records.batch import ELEMENT, batch_element_size
@@ -110,16 +111,16 @@ def _unwrapped(records: Records) -> Records:
 class _Elements(NamedTuple):
     """Messages of batches in one record, one batch after the other."""
 
-    starts: Any
-    flags: Any
-    body_sizes: Any
-    property_sizes: Any
+    starts: Numbers
+    flags: NDArray[np.integer]
+    body_sizes: Numbers
+    property_sizes: Numbers
 
-    def of(self, chosen: Any) -> _Elements:
-        return _Elements(*(column[chosen] for column in self))
+    def of(self, chosen: Mask) -> _Elements:
+        return _Elements(self.starts[chosen], self.flags[chosen], self.body_sizes[chosen], self.property_sizes[chosen])
 
 
-def _elements(records: Records, rows: Any) -> tuple[Any, Any, _Elements]:
+def _elements(records: Records, rows: Numbers) -> tuple[Numbers, Numbers, _Elements]:
     """The messages of the batches in ``rows``: which of the rows are whole batches, and how many messages each is."""
     data = records.data
     rows = rows[np.argsort(records.body_starts[rows])]  # what was decompressed lies behind

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The texts of the properties of many messages, made alike: each ends with its last separator, and all of it is UTF-8.
+"""The texts of the properties of many messages: each ends with its last separator, and all of it is UTF-8.
 
 Properties are ``name \\x01 value \\x02`` runs. Apache 4.9 leaves out the last separator, 5.x and we write it; readers take both (Java:
 MessageDecoder.string2messageProperties). A text that is not UTF-8 is written anew, as Java would read it: U+FFFD for what is broken.
@@ -7,12 +7,22 @@ MessageDecoder.string2messageProperties). A text that is not UTF-8 is written an
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 
-from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, binary, is_utf8, slices, text
+from sprocketmq.spark.columns.byte_columns import (
+    SPARE_BYTES,
+    Bytes,
+    Mask,
+    Numbers,
+    Offsets,
+    binary,
+    is_utf8,
+    slices,
+    text,
+)
 
 MIDDLE: Final = 1
 END: Final = 2
@@ -24,22 +34,22 @@ class Texts(NamedTuple):
     """Where the texts are. ``sizes``: with the last separator, which is to be written behind those that lack it. ``is_cut``: some
     lack it."""
 
-    data: Any
-    starts: Any
-    sizes: Any
+    data: Bytes
+    starts: Numbers
+    sizes: Numbers
     is_cut: bool
 
-    def mended(self, rows: Any) -> Texts:
+    def mended(self, rows: Numbers) -> Texts:
         """The texts of ``rows`` alone, which are not UTF-8, written anew."""
         raw = [
             self.data[at : at + size].tobytes() for at, size in zip(self.starts[rows], self.sizes[rows], strict=True)
         ]
-        own = [_mended(text[:-1]) for text in raw]
+        own = [text[:-1].decode("utf-8", "replace").encode() + bytes((END,)) for text in raw]
         sizes = np.array([len(text) for text in own], np.int64)
         data = np.frombuffer(b"".join([*own, bytes(SPARE_BYTES)]), np.uint8)
         return Texts(data, np.cumsum(sizes) - sizes, sizes, False)
 
-    def with_mended(self, rows: Any) -> Texts:
+    def with_mended(self, rows: Numbers) -> Texts:
         """All texts, those of ``rows`` written anew."""
         own = self.mended(rows)
         starts, sizes = self.starts.copy(), self.sizes.copy()
@@ -47,21 +57,17 @@ class Texts(NamedTuple):
         return Texts(np.concatenate([self.data, own.data]), starts, sizes, self.is_cut)
 
 
-def _mended(text: bytes) -> bytes:
-    return text.decode("utf-8", "replace").encode() + bytes((END,))
-
-
-def texts_of(data: Any, starts: Any, sizes: Any) -> Texts:
+def texts_of(data: Bytes, starts: Numbers, sizes: Numbers) -> Texts:
     """The texts at ``starts`` of ``data``, behind whose last one ``SPARE_BYTES`` follow."""
-    lacking: Any = (data[starts + sizes - 1] != END) & (sizes > 0)
+    lacking: Mask = (data[starts + sizes - 1] != END) & (sizes > 0)
     is_cut = bool(lacking.any())
     return Texts(data, starts, sizes + lacking if is_cut else sizes, is_cut)
 
 
-def broken(raw: Any, offsets: Any) -> Any:
+def broken(raw: Bytes, offsets: Offsets) -> Numbers:
     """Which of the texts in ``raw``, one after the other, are not UTF-8. Each ends with its separator: no character spans two texts."""
     if is_utf8(binary(offsets, raw)):
-        return ()
+        return np.empty(0, np.int64)
     suspects = np.flatnonzero(~pc.string_is_ascii(text(binary(offsets, raw))).to_numpy(zero_copy_only=False))
     own = slices(raw, offsets[suspects].astype(np.int64), np.diff(offsets)[suspects])
     bounds = np.frombuffer(own.buffers()[1], np.int32)[: len(own) + 1]
@@ -79,6 +85,6 @@ def broken(raw: Any, offsets: Any) -> Any:
     return suspects[rows]
 
 
-def is_separator(content: Any) -> Any:
+def is_separator(content: Bytes) -> Mask:
     """Which bytes are one of the two."""
     return (content - np.uint8(MIDDLE)) < END

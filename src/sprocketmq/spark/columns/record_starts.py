@@ -14,17 +14,15 @@ behind a walk that ended elsewhere are dropped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.spark.columns.byte_columns import gathered
-from sprocketmq.spark.columns.size_chains import FEW_CHAINS, followed, sizes_in
+from sprocketmq.spark.columns.byte_columns import Bytes, Numbers, gathered
+from sprocketmq.spark.columns.pull_body import PullBody
+from sprocketmq.spark.columns.size_chains import FEW_CHAINS, Sizes, followed, sizes_in
 from sprocketmq.wire.records.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RECORD
-
-if TYPE_CHECKING:
-    from sprocketmq.spark.columns.pull_body import PullBody
 
 _MAGIC_AT: Final = RECORD.at["magic"]
 _MAGICS: Final = [
@@ -37,7 +35,7 @@ _SEEN: Final = 512
 _SMALL_RECORD: Final = 800
 
 
-def record_starts(data: Any, bodies: Sequence[PullBody]) -> tuple[Any, Any]:
+def record_starts(data: Bytes, bodies: Sequence[PullBody]) -> tuple[Numbers, Numbers]:
     """Return where each record starts, and how many records each body contains. ``data``: all bodies one after the other as an
     array of bytes, with some more bytes at the end. Raises ProtocolError: the bytes are not records; the message names the queue
     of the body."""
@@ -52,7 +50,7 @@ def record_starts(data: Any, bodies: Sequence[PullBody]) -> tuple[Any, Any]:
     return starts, np.diff(np.searchsorted(starts, ends), prepend=0)
 
 
-def _of_equal_size(sizes: Any, begins: Any, ends: Any) -> Any:
+def _of_equal_size(sizes: Sizes, begins: Numbers, ends: Numbers) -> Numbers | None:
     """Return where each record starts; None if the records of a body have several sizes."""
     own = sizes[begins].astype(np.int64)
     lengths = ends - begins
@@ -66,7 +64,7 @@ def _of_equal_size(sizes: Any, begins: Any, ends: Any) -> Any:
     return starts if (sizes[starts] == expected).all() else None
 
 
-def _walked(data: Any, begins: Any, ends: Any, bodies: Sequence[PullBody]) -> Any:
+def _walked(data: Bytes, begins: Numbers, ends: Numbers, bodies: Sequence[PullBody]) -> Numbers:
     end = ends[-1:]
     points = np.sort(np.concatenate([begins, _guesses(data, begins, int(end[0]))]))
     while True:
@@ -87,7 +85,7 @@ def _walked(data: Any, begins: Any, ends: Any, bodies: Sequence[PullBody]) -> An
         points = points[~doubtful]
 
 
-def _guesses(data: Any, begins: Any, end: int) -> Any:
+def _guesses(data: Bytes, begins: Numbers, end: int) -> Numbers:
     """Return the places where a record may start, if there are few bodies with many records."""
     sizes = sizes_in(data)
     spots = np.arange(int(begins[0]) + _APART, end - _SEEN, _APART)
@@ -100,10 +98,11 @@ def _guesses(data: Any, begins: Any, end: int) -> Any:
     words = sizes[places]
     is_magic = (words == _MAGICS[0]) | (words == _MAGICS[1])
     numbers, places = numbers[is_magic], places[is_magic]
-    return places[np.flatnonzero(np.diff(numbers, prepend=-1))] - _MAGIC_AT
+    firsts: Numbers = places[np.flatnonzero(np.diff(numbers, prepend=-1))]
+    return firsts - _MAGIC_AT
 
 
-def _misfit(bodies: Sequence[PullBody], ends: Any, at: int, size: int) -> ProtocolError:
+def _misfit(bodies: Sequence[PullBody], ends: Numbers, at: int, size: int) -> ProtocolError:
     number = int(np.searchsorted(ends, at, side="right"))
     return ProtocolError(
         f"a record of {size} bytes at {at} of a pull body of {bodies[number].queue} does not fit its remaining "

@@ -9,12 +9,13 @@ are gathered again with their own one, and their hosts stand in a column beside 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.spark.columns.byte_columns import gathered
+from sprocketmq.spark.columns.byte_columns import Bytes, Items, Mask, Numbers, Rows, gathered
 from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.columns.record_starts import record_starts
 from sprocketmq.wire.records import sys_flag as flags
@@ -58,14 +59,14 @@ class Records:
         "which",
     )
 
-    def __init__(self, data: Any, starts: Any, which: Any, bodies: Sequence[PullBody]) -> None:
+    def __init__(self, data: Bytes, starts: Numbers, which: NDArray[np.int32], bodies: Sequence[PullBody]) -> None:
         self.data, self.which, self.bodies = data, which, bodies
         # Gathered as opaque bytes: NumPy copies a structured item field by field, twenty times slower.
         self.head = gathered(data, starts, _HEAD_BYTES).reshape(-1).view(HEAD)
-        self.hosts_v6: dict[str, Any] = {}
+        self.hosts_v6: dict[str, Items] = {}
         self.body_starts = starts + _HEAD_BYTES
         magic, layouts = self.head["magic"], self.head["sys_flag"] & HOSTS_V6
-        is_v2: Any = magic != MAGIC_V1
+        is_v2: Mask = magic != MAGIC_V1
         has_v2 = is_v2.any()
         if has_v2 and (magic[is_v2] != MAGIC_V2).any():
             raise ProtocolError("a record has neither of the magic numbers of records")
@@ -73,18 +74,18 @@ class Records:
             self._gather_v6(starts, layouts >> V6_SHIFT)
         self.body_sizes = self.head["body_length"].astype(np.int64)
         ends = starts + self.head["size"]
-        topic_length_bytes: Any = TOPIC_LENGTH_V1.size
+        topic_length_bytes: Numbers | int = TOPIC_LENGTH_V1.size
         if has_v2:
             topic_length_bytes = np.where(is_v2, TOPIC_LENGTH_V2.size, topic_length_bytes)
         self._find_properties(ends, is_v2 if has_v2 else None, topic_length_bytes)
 
-    def _gather_v6(self, starts: Any, layouts: Any) -> None:
+    def _gather_v6(self, starts: Numbers, layouts: NDArray[np.integer]) -> None:
         for number, kind in _V6_HEADS.items():
-            rows: Any = np.flatnonzero(layouts == number)
-            if not len(rows):
+            of_kind = np.flatnonzero(layouts == number)
+            if not len(of_kind):
                 continue
-            if len(rows) == len(starts):
-                rows = slice(None)  # NumPy copies them without looking at each number
+            # Of all, NumPy copies without looking at each number.
+            rows: Rows = slice(None) if len(of_kind) == len(starts) else of_kind
             own = gathered(self.data, starts[rows], kind.itemsize).reshape(-1).view(kind)
             self.body_starts[rows] += kind.itemsize - _HEAD_BYTES
             for name in HEAD.names or ():
@@ -96,14 +97,14 @@ class Records:
                     hosts = self.hosts_v6.setdefault(name, np.zeros(len(starts), own[name].dtype))
                     hosts[rows] = own[name]
 
-    def _find_properties(self, ends: Any, is_v2: Any, topic_length_bytes: Any) -> None:
+    def _find_properties(self, ends: Numbers, is_v2: Mask | None, topic_length_bytes: Numbers | int) -> None:
         """Topic and properties follow the body. A length that lies would make the gathers read outside of the record, or of the buffer."""
         data, sizes = self.data, self.body_sizes
         behind_body = topic_length_bytes + PROPERTIES_LENGTH.size
         if ((sizes < 0) | (sizes > ends - self.body_starts - behind_body)).any():
             raise ProtocolError("a record's body length exceeds its total size")
         topic_at = self.body_starts + sizes
-        topic_sizes: Any = data[topic_at]
+        topic_sizes: NDArray[np.integer] = data[topic_at]
         if is_v2 is not None:
             topic_sizes = np.where(is_v2, topic_sizes.astype(np.int64) << 8 | data[topic_at + 1], topic_sizes)
         properties_at = topic_at + topic_length_bytes + topic_sizes
@@ -119,8 +120,8 @@ class Records:
     def __len__(self) -> int:
         return len(self.head)
 
-    def taken(self, rows: Any) -> Records:
-        """Copies of these records: places, or a mask, in arrays."""
+    def taken(self, rows: Numbers | Mask) -> Records:
+        """Copies of these records."""
         own = Records.__new__(Records)
         own.data, own.bodies = self.data, self.bodies
         own.head = self.head.view(f"V{_HEAD_BYTES}")[rows].view(HEAD)
@@ -136,7 +137,7 @@ class Records:
         offsets, sys_flags = self.head["queue_offset"], self.head["sys_flag"]
         first = np.array([entry.start for entry in self.bodies], np.int64)[self.which]
         upto = np.array([entry.end for entry in self.bodies], np.int64)[self.which]
-        wanted: Any = (offsets >= first) & (offsets < upto)
+        wanted: Mask = (offsets >= first) & (offsets < upto)
         if wanted.all():
             return self
         return self.taken(wanted | (sys_flags & flags.WRAPPED == flags.WRAPPED) if or_wrapped else wanted)

@@ -8,12 +8,16 @@ same size in one step.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sprocketmq.spark.columns.byte_columns import Bytes, Numbers
 from sprocketmq.wire.records.record_layout import RECORD
 
+# Big-endian, at every byte.
+Sizes = NDArray[np.int32]
 # Elements of a batch begin in the same way.
 _SIZE: Final = np.dtype(RECORD.numpy_type("size"))
 _size_at: Final = RECORD.subset("size").unpack_from
@@ -27,26 +31,26 @@ class Chains(NamedTuple):
     """The result of a walk. ``starts``: where each item begins, chain after chain. ``counts``: how many items each chain has.
     ``reached``: where the walk of each chain ended: at the end of the chain, or at an item that does not fit."""
 
-    starts: Any
-    counts: Any
-    reached: Any
+    starts: Numbers
+    counts: Numbers
+    reached: Numbers
 
 
-def sizes_in(data: Any) -> Any:
+def sizes_in(data: Bytes) -> Sizes:
     """Return for each byte the size of an item that would begin there."""
     return np.ndarray((len(data) - _SIZE.itemsize + 1,), _SIZE, data, strides=(1,))
 
 
-def followed(data: Any, begins: Any, ends: Any, least_bytes: int) -> Chains:
+def followed(data: Bytes, begins: Numbers, ends: Numbers, least_bytes: int) -> Chains:
     """Walk from each of ``begins`` to its end. ``data``: the bytes of all chains, with some more after the last end.
     ``least_bytes``: an item that is smaller does not fit."""
     sizes = sizes_in(data)
     reached = begins.copy()
     live = np.flatnonzero(begins < ends)
     at, upto = begins[live], ends[live]
-    starts: list[Any] = []
-    which: list[Any] = []
-    numbers: list[Any] = []  # of each item in its chain
+    starts: list[Numbers] = []
+    which: list[Numbers] = []
+    numbers: list[Numbers] = []  # of each item in its chain
     while len(live) >= FEW_CHAINS:
         own = sizes[at].astype(np.int64)
         after = at + own
@@ -63,7 +67,7 @@ def followed(data: Any, begins: Any, ends: Any, least_bytes: int) -> Chains:
             reached[live] = after
             live, after, upto = live.take(going), after.take(going), upto.take(going)
         at = after
-    view, steps = memoryview(data), len(starts)
+    view, steps = data.data, len(starts)
     for number, begin, end in zip(live.tolist(), at.tolist(), upto.tolist(), strict=True):
         found, reached[number] = _followed_alone(view, sizes, begin, end, least_bytes)
         starts.append(np.sort(np.concatenate(found)))
@@ -78,10 +82,10 @@ def followed(data: Any, begins: Any, ends: Any, least_bytes: int) -> Chains:
     return Chains(in_order, counts, reached)
 
 
-def _followed_alone(view: memoryview, sizes: Any, at: int, end: int, least_bytes: int) -> tuple[list[Any], int]:
+def _followed_alone(view: memoryview, sizes: Sizes, at: int, end: int, least_bytes: int) -> tuple[list[Numbers], int]:
     """Return the starts of one chain in parts, in no particular order, and where it ended."""
     singles: list[int] = []
-    runs: list[Any] = []
+    runs: list[Numbers] = []
     last = alike = 0
     patience = _ALIKE
     while at < end:
@@ -103,7 +107,7 @@ def _followed_alone(view: memoryview, sizes: Any, at: int, end: int, least_bytes
     return [np.array(singles, np.int64), *runs], at
 
 
-def _run(sizes: Any, start: int, end: int, size: int) -> int:
+def _run(sizes: Sizes, start: int, end: int, size: int) -> int:
     """Return how many items of ``size`` follow from ``start`` on. Looks in growing steps, so the bytes behind the run are not read."""
     most = (end - start) // size
     known, step = 1, 2 * _ALIKE

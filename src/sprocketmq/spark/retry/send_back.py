@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Final
 
-from sprocketmq.client.results import SendStatus
+from sprocketmq.client.results import NOT_SAFE_YET
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.errors import RemoteError
@@ -25,9 +25,6 @@ from sprocketmq.wire import headers
 log = logging.getLogger("sprocketmq.spark")
 
 _CHUNK: Final = 4096
-# Apache answers a send-back with SYSTEM_ERROR and the PutMessageStatus, unless that is PUT_OK
-# (AbstractSendMessageProcessor.consumerSendMsgBack), and has stored the copy with these.
-_STORED: Final = frozenset(status.name for status in SendStatus if status is not SendStatus.SEND_OK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,7 @@ async def _refusal(cluster: Cluster, group: str, message: SendBackRequest, max_r
     except RemoteError as error:
         if is_transient(error):
             raise
-        if error.remark in _STORED:
+        if error.remark in NOT_SAFE_YET:  # of a copy that is stored
             warn_unsafe(group, message, error.remark)
             return None
         return error

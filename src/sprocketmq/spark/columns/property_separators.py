@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties as columns out of the places of all separators; see ``property_columns``.
+"""Properties as columns, by the places of all separators; see ``property_columns``.
 
 Names are not numbered: most of the work would go into that, and the map needs their bytes alone. Each name has a *print*, a hash of its
 first 16 bytes and its size. Equal names have equal prints. The reverse is checked byte by byte wherever it matters: a property is looked up
@@ -9,16 +9,30 @@ by its print, and rows in which a print repeats are read once more with numbered
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, gathered, places_of, slices, text, validity_of
+from sprocketmq.spark.columns.byte_columns import (
+    SPARE_BYTES,
+    Array,
+    Bytes,
+    Mask,
+    Numbers,
+    Offsets,
+    gathered,
+    places_of,
+    slices,
+    text,
+    validity_of,
+)
 from sprocketmq.spark.columns.property_texts import END, MIDDLE, Texts, broken
 
-Array = Any  # pyarrow has no type information
+# One of a name, see above.
+Prints = NDArray[np.uint64]
 
 # Of the table that finds names that repeat: 4 MiB.
 _MOST_CELLS: Final = 1 << 20
@@ -33,8 +47,8 @@ _FIRST, _SECOND, _SIZE, _ROW = (
 _NEIGHBOURS: Final = 15
 
 
-class PairedProperties:
-    """Columns out of all (name, value) pairs of the batch."""
+class PropertiesBySeparator:
+    """Columns of all (name, value) pairs of the batch; ``column`` and ``maps`` as in ``property_columns``."""
 
     def __init__(self, texts: Texts) -> None:
         self._count = len(texts.starts)
@@ -60,7 +74,7 @@ class PairedProperties:
         self._prints = _prints(self._heads, self._name_sizes)
         self._merge_repeated()
 
-    def _keep(self, pairs: Any) -> None:
+    def _keep(self, pairs: Mask) -> None:
         """Some of the pairs are left; each row has fewer."""
         if pairs.all():
             return
@@ -72,7 +86,7 @@ class PairedProperties:
         self._values_at, self._value_sizes = self._values_at[kept], self._value_sizes[kept]
 
     @cached_property
-    def _pair_rows(self) -> Any:
+    def _pair_rows(self) -> Numbers:
         return np.repeat(np.arange(self._count), np.diff(self._pair_offsets))
 
     def _merge_repeated(self) -> None:
@@ -97,11 +111,11 @@ class PairedProperties:
             self._keep(kept)
             self._heads, self._prints = _taken(self._heads, kept), self._prints[kept]
 
-    def _take_values(self, pairs: Any, others: Any) -> None:
-        """Of a pair that is told several times NumPy keeps what was assigned last."""
+    def _take_values(self, pairs: Numbers, others: Numbers) -> None:
+        """Of a pair that is there several times NumPy keeps what was assigned last."""
         self._values_at[pairs], self._value_sizes[pairs] = self._values_at[others], self._value_sizes[others]
 
-    def _repeated(self, counts: Any) -> tuple[Any, Any]:
+    def _repeated(self, counts: Offsets) -> tuple[Numbers, Numbers]:
         """Pairs, and pairs behind them in the same row with the same name, the nearest first; those farther apart are left out."""
         # Equal prints of different rows differ.
         own = np.repeat(np.arange(self._count, dtype=np.uint64) * _ROW, counts)
@@ -117,20 +131,19 @@ class PairedProperties:
         is_same = pc.equal(names, others).to_numpy(zero_copy_only=False) & (again < self._pair_offsets[rows])
         return first[is_same], again[is_same]
 
-    def _named(self, name: str) -> Any:
+    def _named(self, name: str) -> Numbers:
         """The pairs of one name."""
         wanted = name.encode()
         head = np.frombuffer(wanted[:_PRINT_BYTES].ljust(_PRINT_BYTES), np.uint8).reshape(1, -1)
-        pairs = np.flatnonzero(self._prints == _prints(head, np.array([len(wanted)], np.int64)))
-        sizes = self._name_sizes[pairs]
-        if not (sizes == len(wanted)).all():
-            pairs = pairs[sizes == len(wanted)]
+        pairs: Numbers = np.flatnonzero(self._prints == _prints(head, np.array([len(wanted)], np.int64)))
+        pairs = pairs[self._name_sizes[pairs] == len(wanted)]
         if not len(pairs):
             return pairs
         found = gathered(self._raw, self._names_at[pairs], len(wanted))
         if found.tobytes() == wanted * len(pairs):
             return pairs
-        return pairs[(found == np.frombuffer(wanted, np.uint8)).all(axis=1)]
+        is_name: Mask = (found == np.frombuffer(wanted, np.uint8)).all(axis=1)
+        return pairs[is_name]
 
     def column(self, name: str) -> Array:
         pairs = self._named(name)
@@ -143,13 +156,13 @@ class PairedProperties:
         starts[rows], sizes[rows] = self._values_at[pairs], self._value_sizes[pairs]
         return text(slices(self._raw, starts, sizes), validity_of(sizes > 0))  # no value is empty
 
-    def maps(self, kind: Any) -> Array:
+    def maps(self, kind: pa.DataType) -> Array:
         names = text(slices(self._raw, self._names_at, self._name_sizes, self._heads))
         values = text(slices(self._raw, self._values_at, self._value_sizes))
         return pa.MapArray.from_arrays(pa.array(self._pair_offsets), names, values, type=kind)
 
 
-def _prints(heads: Any, sizes: Any) -> Any:
+def _prints(heads: Bytes, sizes: Numbers) -> Prints:
     """A number for each name, out of its size and the 16 bytes from its start on; bytes behind the name do not count."""
     words = heads.view(np.uint64)
     # So many bits of the second word are not of the name, and so many of both. A shift by 64 bits and more gives 0.
@@ -169,7 +182,7 @@ def _prints(heads: Any, sizes: Any) -> Any:
     return first
 
 
-def _last_and_first(codes: Any, names: int, offsets: Any) -> tuple[Any, Any]:
+def _last_and_first(codes: Numbers, names: int, offsets: Numbers) -> tuple[Numbers, Mask]:
     """Of each pair the number of the last one of its row with its name, and whether it is the first of them. A table has a cell for
     each name of each row, of as many rows as keep it in a processor's cache. Each pair writes its number into its cell; one that
     does not find it there afterwards was not the last."""
@@ -187,12 +200,11 @@ def _last_and_first(codes: Any, names: int, offsets: Any) -> tuple[Any, Any]:
     return valued, is_first
 
 
-def _taken(heads: Any, kept: Any) -> Any:
-    """Some of the rows."""
+def _taken(heads: Bytes, kept: Mask) -> Bytes:
     return heads.view(f"V{_PRINT_BYTES}")[kept].view(heads.dtype)
 
 
-def _whole(texts: Texts) -> tuple[Any, Any]:
+def _whole(texts: Texts) -> tuple[Bytes, Offsets]:
     """All texts one after the other, with ``SPARE_BYTES`` behind, and where each begins and ends."""
     raw, offsets = _joined(texts)
     rows = broken(raw, offsets)
@@ -201,7 +213,7 @@ def _whole(texts: Texts) -> tuple[Any, Any]:
     return _joined(Texts(raw, offsets[:-1].astype(np.int64), np.diff(offsets), False).with_mended(rows))
 
 
-def _joined(texts: Texts) -> tuple[Any, Any]:
+def _joined(texts: Texts) -> tuple[Bytes, Offsets]:
     spare_at = len(texts.data) - SPARE_BYTES
     blob = slices(texts.data, np.append(texts.starts, spare_at), np.append(texts.sizes, SPARE_BYTES))
     offsets = np.frombuffer(blob.buffers()[1], np.int32)[: len(blob)]
