@@ -80,7 +80,7 @@ SPARK_MUTANTS = [
         "a query that died in its first batch asks for the latest offset anew",
         "src/sprocketmq/spark/read/stream_reader.py",
         "        return StreamOffset(initial=self._options.starting.kind).to_json()",
-        "        return self._first_batch(None)",
+        "        return self._planner.first_batch(None).to_json()",
         "tests/inproc/spark/test_stream_reader.py::test_a_query_that_dies_before_its_first_batch_is_done_reads_the_same_again",
     ),
     Mutant(

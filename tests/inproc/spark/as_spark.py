@@ -21,7 +21,7 @@ def send(mq: EmbeddedRocketMQ, *numbers: int, topic: str = "flights") -> None:
 
 def ask(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
     """As Spark asks the only source of a query: at once after its last answer."""
-    reader._idle_at_s = None
+    reader._planner._idle_at_s = None
     return reader.latestOffset(start, reader.getDefaultReadLimit())
 
 

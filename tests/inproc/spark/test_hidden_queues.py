@@ -68,8 +68,8 @@ def test_a_stream_is_not_delayed_by_a_broker_that_does_not_tell_progress_in_hidd
     reader = readers(startingoffsets="earliest", group="spark", commitoffsets="off")
     first_batch(reader)
     with hiding.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.NO_PERMISSION, "not yours", times=None):
-        assert reader._poller.bounds() != {}
-    assert reader._poller.is_answered
+        assert reader._planner.poller.bounds() != {}
+    assert reader._planner.poller.is_answered
 
 
 def test_a_queue_that_may_be_read_again_is_not_hidden(hiding: EmbeddedRocketMQ, readers: Readers) -> None:
@@ -78,10 +78,10 @@ def test_a_queue_that_may_be_read_again_is_not_hidden(hiding: EmbeddedRocketMQ, 
     assert ask(reader, end) == end
     with hiding.admin() as admin:
         admin.create_topic("flights", queues=2)
-    reader._poller.cluster.forget_routes()
-    reader._poller._hidden_until_s = 0.0
+    reader._planner.poller.cluster.forget_routes()
+    reader._planner.poller._hidden_until_s = 0.0
     end = ask(reader, end)
-    assert HIDDEN not in reader._poller.hidden
+    assert HIDDEN not in reader._planner.poller.hidden
     assert _lag(reader, end)[HIDDEN] == 0
 
 

@@ -157,7 +157,7 @@ def test_a_topic_that_is_added_to_a_query_begins_at_its_first_message(mq: Embedd
 def clock_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's clock is a minute ahead of the brokers'."""
     ahead = SimpleNamespace(monotonic=time.monotonic, sleep=time.sleep, time=lambda: time.time() + 60)
-    monkeypatch.setattr("sprocketmq.spark.read.stream_reader.time", ahead)
+    monkeypatch.setattr("sprocketmq.spark.read.stream_planner.time", ahead)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])

@@ -136,7 +136,7 @@ def test_a_stream_reads_and_commits_at_both_brokers_and_knows_its_lag_in_time(
         mq.wait_until(lambda: mq.clock.now_ms() > later_ms)  # noqa: B023
     stream = reader(group="delays", startingoffsets="earliest", maxoffsetspertrigger="6")
     end, rows = first_batch(stream)
-    stream._poller.bounds()  # which does not tell the times again
+    stream._planner.poller.bounds()  # which does not tell the times again
     lag = source_lag([("{}", json.dumps(end), json.dumps(stream.reportLatestOffset()))])
     assert lag is not None
     times_ms = {(one.message_queue, one.queue_offset): one.store_timestamp_ms for one in stored(mq)}
@@ -294,7 +294,7 @@ def test_the_retry_topic_is_made_before_anybody_asks_where_it_is(
     send_back(
         [SendBackRequest("broker-b", message.commit_log_offset, delay_level=1)], group="delays", namesrv_addr=proxy_addr
     )
-    stream._target = None
+    stream._planner._target = None
     mq.wait_until(lambda: (after := ask(stream, end)) != end and read(stream, end, after) == [1])
 
 

@@ -16,7 +16,7 @@ import pytest
 import sprocketmq as rmq
 from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
 from sprocketmq.spark.cluster.cluster import Cluster, _Route
-from sprocketmq.spark.read import broker_poller, parked_pulls, stream_reader
+from sprocketmq.spark.read import broker_poller, parked_pulls, stream_planner
 from sprocketmq.spark.read.lag import source_lag
 from sprocketmq.spark.read.offset_search import offsets_by_time
 from sprocketmq.spark.read.queue_bounds import queue_bounds
@@ -55,9 +55,11 @@ def fast_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         now.s += seconds
 
     clock = SimpleNamespace(monotonic=lambda: now.s, sleep=sleep, time=lambda: now.s)
-    monkeypatch.setattr("sprocketmq.spark.read.stream_reader.time", clock)
+    monkeypatch.setattr("sprocketmq.spark.read.stream_planner.time", clock)
     monkeypatch.setattr("sprocketmq.spark.read.broker_poller.time", clock)
-    monkeypatch.setattr(stream_reader.StreamReader, "_park", lambda reader, bounds: None)  # brokers have another clock
+    monkeypatch.setattr(
+        stream_planner.StreamPlanner, "_park", lambda reader, bounds: None
+    )  # brokers have another clock
     return sleep
 
 
@@ -72,10 +74,10 @@ def test_idle_sources_of_one_query_wait_together_as_long_as_one(
         return [source.latestOffset(end, source.getDefaultReadLimit()) != end for source, end in sources.items()]
 
     turn()
-    began_s = stream_reader.time.monotonic()
+    began_s = stream_planner.time.monotonic()
     for _ in range(10):
         assert not any(turn())
-    assert stream_reader.time.monotonic() - began_s < 10 * 0.35  # on the test's own clock; one alone waits that long
+    assert stream_planner.time.monotonic() - began_s < 10 * 0.35  # on the test's own clock; one alone waits that long
     send(mq, 7)
     found = [False] * len(sources)
     while not all(found):
@@ -100,7 +102,7 @@ def test_an_available_now_run_waits_for_retries_if_it_is_told_to(
             send(mq, due.pop(at), topic="%RETRY%delays")
 
     clock = SimpleNamespace(monotonic=lambda: now.s, sleep=sleep, time=time.time)
-    monkeypatch.setattr("sprocketmq.spark.read.stream_reader.time", clock)
+    monkeypatch.setattr("sprocketmq.spark.read.stream_planner.time", clock)
     send(mq, 1)
     reader = readers(startingoffsets="earliest", group="delays", includeretry="true", **options)
     reader.prepareForTriggerAvailableNow()
@@ -119,7 +121,7 @@ def test_a_message_ends_the_wait_of_an_idle_stream(
     reader = readers(startingoffsets="earliest")
     end, _ = first_batch(reader)
     for name in ("_IDLE_WAIT_S", "_LONGEST_WAIT_S"):
-        monkeypatch.setattr(stream_reader, name, 600.0)
+        monkeypatch.setattr(stream_planner, name, 600.0)
     monkeypatch.setattr(broker_poller, "_FIRST_PAUSE_S", 600.0)
     monkeypatch.setattr(broker_poller, "_LONGEST_PAUSE_S", 600.0)
     with ThreadPoolExecutor(1) as threads:
@@ -171,7 +173,7 @@ def test_an_idle_stream_asks_its_brokers_a_few_times_a_second_however_often_spar
     reader = readers(**which)
     end, _ = first_batch(reader)
     asked.clear()
-    clock_s = reader._poller._clock_s
+    clock_s = stream_planner.time.monotonic
     begun_s = clock_s()
     while clock_s() < begun_s + 20:
         assert ask(reader, end) == end
@@ -194,10 +196,10 @@ def test_a_stream_of_many_topics_asks_no_more_than_so_often(
     for _ in range(8):
         assert ask(reader, end) == end
     asked.clear()
-    began_s = stream_reader.time.monotonic()
+    began_s = stream_planner.time.monotonic()
     for _ in range(10):
         assert ask(reader, end) == end
-    idle_s = stream_reader.time.monotonic() - began_s
+    idle_s = stream_planner.time.monotonic() - began_s
     assert asked[RequestCode.GET_TOPIC_STATS_INFO] / idle_s < 300
 
 
@@ -208,7 +210,7 @@ def test_a_queue_that_is_not_begun_is_told_with_where_it_begins(mq: EmbeddedRock
     end, _ = first_batch(reader)
     mq.create_topic("flights-later", queues=1)
     send(mq, 1, 2, topic="flights-later")
-    reader._poller._topics_until_s = 0.0
+    reader._planner.poller._topics_until_s = 0.0
     assert ask(reader, end) == end  # a bounded run does not begin it
     said = reader.reportLatestOffset()
     assert said is not None
@@ -369,7 +371,7 @@ def test_a_lookup_that_is_not_due_does_not_block(
     """With four hundred topics looks are two seconds apart, and the query's other sources want to be asked in between."""
     reader = readers()
     end, _ = first_batch(reader)
-    clock_s, interval = reader._poller._clock_s, reader._poller.interval
+    clock_s, interval = stream_planner.time.monotonic, reader._planner.poller.interval
     interval.lengthen(clock_s(), 1.0, 400)
     interval.due_s = clock_s() + 2.0
     asked.clear()

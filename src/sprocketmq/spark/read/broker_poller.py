@@ -22,7 +22,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -92,8 +92,8 @@ class BrokerPoller:
         is_answered: whether the name server answered the last poll.
     """
 
-    def __init__(self, options: ReadOptions, clock_s: Callable[[], float] | None = None) -> None:
-        self._options, self._clock_s = options, clock_s or time.monotonic
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
         self.latest_offsets: dict[MessageQueue, int] = {}
         self.newest_ms: dict[MessageQueue, int] = {}
         self.earliest_offsets: dict[MessageQueue, int] = {}
@@ -147,7 +147,7 @@ class BrokerPoller:
         return bounds
 
     def _look_for_hidden(self, queues: Iterable[MessageQueue]) -> None:
-        now_s = self._clock_s()
+        now_s = time.monotonic()
         if now_s < self._hidden_until_s:
             return
         self._hidden_until_s = now_s + _HIDDEN_AGE_S
@@ -192,7 +192,7 @@ class BrokerPoller:
         """Which of the unseen ``queues`` no longer exist, and why. Empty while their brokers are unreachable, and if this was asked just
         now."""
         missing = list(queues)
-        now_s = self._clock_s()
+        now_s = time.monotonic()
         if not missing or now_s < self._gone_until_s:
             return {}
         self._gone_until_s = now_s + _GONE_AGE_S
@@ -210,12 +210,12 @@ class BrokerPoller:
 
     def warn(self, text: str, *values: object) -> None:
         """Log a warning, at most every 30 seconds."""
-        if self._clock_s() - self._warned_at_s >= _WARN_EACH_S:
-            self._warned_at_s = self._clock_s()
+        if time.monotonic() - self._warned_at_s >= _WARN_EACH_S:
+            self._warned_at_s = time.monotonic()
             log.warning(text, *values)
 
     def _source_topics(self) -> tuple[str, ...]:
-        now_s = self._clock_s()
+        now_s = time.monotonic()
         if self._topics is None or now_s >= self._topics_until_s:
             self._topics = source_topics(self._options, self.cluster)
             self._topics_until_s = now_s + _TOPICS_AGE_S * random.uniform(0.8, 1.2)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: N802 - Spark calls these methods by these names
-"""The stream reader. It lives in one Python process for each stream and plans batches with ``plan.plan_batch``.
+"""The stream reader: what Spark calls, with offsets as JSON, and the query as a member of its group. ``stream_planner`` plans batches.
 
 Spark calls, in this order: ``prepareForTriggerAvailableNow`` (only with that trigger), ``initialOffset``, then for each trigger
 ``latestOffset(start, limit)``, ``reportLatestOffset``, ``partitions(start, end)`` and, one batch late, ``commit(end)``. ``stop`` is not
@@ -14,21 +14,14 @@ Laws
    would not reach 0.
 3. The progress at the brokers is for people and tools. The checkpoint decides. A failed commit is logged and tried again with the next
    call.
-4. A query that finds nothing waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms). Spark asks the sources
-   of a query in turn, so the time since the last answer of this one was spent by the others, and counts. The first message ends the
-   wait (``parked_pulls``).
-5. An AvailableNow run ends when its whole target is read (``plan.unread_queues``), never because a broker is unreachable. It waits
-   ``retryTimeoutMs`` for that broker, then it fails. With ``waitForRetries`` the target grows by the retries that come within that time.
-6. Each loss is raised, or written to the offset log with the batch that leaves it out, and logged.
 """
 
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -43,80 +36,38 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
-from sprocketmq.errors import ConfigurationError, NetworkError, RocketMQError
+from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.spark.cluster.membership import Membership
-from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.offsets import StreamOffset, batch_ranges
 from sprocketmq.spark.options.read_options import ReadOptions
-from sprocketmq.spark.read.broker_poller import BrokerPoller, is_read, source_topics
+from sprocketmq.spark.read.broker_poller import is_read
 from sprocketmq.spark.read.group_progress import GroupProgress, query_committed
-from sprocketmq.spark.read.lag import LatestOffsetReport
-from sprocketmq.spark.read.new_queues import NewQueues, new_queue_start
-from sprocketmq.spark.read.offset_search import real_min_offsets, sample_queues
-from sprocketmq.spark.read.parked_pulls import ParkedPulls
-from sprocketmq.spark.read.plan import BatchPlan, plan_batch, resolve_start, unread_queues
-from sprocketmq.spark.read.queue_bounds import queue_bounds
-from sprocketmq.spark.read.reader import (
-    fetch_offsets,
-    partitions_for,
-    read_partition,
-    report_losses,
-    source_queues,
-    task_count_for,
-)
-from sprocketmq.spark.read.trigger_limits import ByteLimit, MessageSizes, TriggerDelay
+from sprocketmq.spark.read.reader import partitions_for, read_partition, task_count_for
+from sprocketmq.spark.read.stream_planner import StreamPlanner
 from sprocketmq.wire.records.message import MessageQueue
 
 log = logging.getLogger("sprocketmq.spark")
 
-_IDLE_WAIT_S: Final = 0.2
-# A poll that is due within this time is waited for; with few topics all are. Not if the query has other sources, which wait meanwhile:
-# between two calls Spark needs some 20 ms for itself.
-_LONGEST_WAIT_S: Final = 0.32
-_OTHERS_S: Final = 0.05
-# A next offset that went back is asked for again before it counts as data loss.
-_REWIND_ATTEMPTS: Final = 5
-_REWIND_PAUSE_S: Final = 0.3
-# The most queues that are sampled for size and age of their unread messages in one trigger.
-_MOST_SAMPLED_QUEUES: Final = 64
-_SAMPLED_MESSAGES: Final = 32
 _BEGIN_PATIENCE_MS: Final = 1_000
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """``spark.readStream.format("rocketmq")``. Pickled into Spark's processes: it connects on first use, never in the constructor."""
+    """``spark.readStream.format("rocketmq")``. Pickled into Spark's processes, as its options: it connects on first use."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self._options = options
-        self._schema = schema
-        self._target: dict[MessageQueue, QueueBounds] | None = None  # of an AvailableNow run
-        self._began = False  # whether this run has asked for the real smallest offsets
-        self._idle_at_s: float | None = None  # when this source last answered, if it had nothing new
-        self._unanswered: set[MessageQueue] = set()  # of brokers that were unreachable when the AvailableNow run began
-        self._all_available = False  # the trigger (once) asks for everything, whatever the options say
+        self._options, self._schema = options, schema
         self._progress = GroupProgress(options.group)
-        least = options.min_offsets_per_trigger
-        self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms)
-        self._poller = BrokerPoller(options)
-        self._new_queues = NewQueues(options)
-        self._sizes = MessageSizes()
-        self._oldest_unread_ms: dict[MessageQueue, int] = {}
-        self._begun: set[MessageQueue] = set()  # the queues with a position
         self._membership: Membership | None = None
-        self._parked: ParkedPulls | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_membership": None, "_parked": None}
+    def __reduce__(self) -> tuple[object, ...]:
+        return StreamReader, (self._options, self._schema)
 
-    # -- start -----------------------------------------------------------------------------------------------------------------
+    @cached_property
+    def _planner(self) -> StreamPlanner:
+        return StreamPlanner(self._options)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        cluster = self._poller.cluster
-        # A topic of the checkpoint may be gone: the first batch reports that.
-        queues = cluster.queues(source_topics(self._options, cluster), missing_ok=True)
-        self._target = queue_bounds(cluster, queues, partial=True)
-        self._unanswered = set(queues).difference(self._target)
+        self._planner.aim_at_available()
 
     def initialOffset(self) -> dict[str, Any]:
         """A constant symbol, see ``offsets``."""
@@ -134,88 +85,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
-    # -- each trigger ----------------------------------------------------------------------------------------------------------
-
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself if there is nothing to do."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        self._all_available = isinstance(limit, ReadAllAvailable)
-        position = StreamOffset.from_json(start)
-        self._poller.check_filter()
+        position, planner = StreamOffset.from_json(start), self._planner
+        # The trigger (once) asks for everything, whatever the options say.
+        planner.all_available = isinstance(limit, ReadAllAvailable)
+        planner.poller.check_filter()
         self._join_group()
         if position.initial is not None:
-            return self._first_batch(most)
+            return planner.first_batch(most).to_json()
         self._check_topics(position)
-        self._begun = set(position.queues)
         self._eager_commit(position)
-        others_s = 0.0 if self._idle_at_s is None else time.monotonic() - self._idle_at_s
-        longest_s = _LONGEST_WAIT_S if others_s < _OTHERS_S else 0.0
-        self._idle_at_s = None
-        patience_s = (
-            max(0.0, _IDLE_WAIT_S - others_s) if self._target is None else self._options.retry_timeout_ms / 1000
-        )
-        deadline_s = time.monotonic() + patience_s
-        retries_until_s = time.monotonic() + self._options.wait_for_retries_ms / 1000
-        interval = self._poller.interval
-        while True:
-            wait_s, left_s = interval.wait_s(time.monotonic()), deadline_s - time.monotonic()
-            if self._target is not None or wait_s <= max(left_s, longest_s):
-                self._wait(wait_s)
-            elif not self._wait(max(0.0, left_s)):
-                return self._idle(start)
-            bounds, gone = self._poll(position)
-            self._add_retries(bounds)
-            step = self._plan(position, bounds, gone, most, self._new_queue_starts(position, bounds))
-            if not self._postponed(step) and step.end is not position:
-                return self._accepted(position, step, bounds)
-            away = self._unfinished(position)
-            if self._target is not None and not away and time.monotonic() >= retries_until_s:
-                return start
-            interval.lengthen(time.monotonic(), random.uniform(0.75, 1.25), self._poller.questions)
-            if self._target is None and self._delay is None:
-                self._park(bounds)
-            if time.monotonic() > deadline_s:
-                if self._target is None:
-                    return self._idle(start)
-                if away:
-                    raise NetworkError(
-                        f"{len(away)} queues that were to be read have not been seen for {self._options.retry_timeout_ms} ms, the first is "
-                        f"{away[0]}; start their brokers and run the query again, it continues from its checkpoint; name one that is "
-                        "gone for good in retiredBrokers"
-                    )
-
-    def _park(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-        if self._parked is None:
-            self._parked = ParkedPulls(self._poller.cluster, self._options.group)
-        self._parked.park({queue: held.max for queue, held in bounds.items()})
-
-    def _wait(self, seconds: float) -> bool:
-        """Wait until the next poll, or until a message comes. Whether one came."""
-        if self._parked is not None:
-            return self._parked.wait(seconds)
-        time.sleep(seconds)
-        return False
-
-    def _idle(self, start: dict[str, Any]) -> dict[str, Any]:
-        self._idle_at_s = time.monotonic()
-        return start
+        end = planner.next_batch(position, most)
+        return start if end is None else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The latest offset of every queue and the age of unread messages, for progress events. Sends no request."""
-        poller = self._poller
-        if not poller.latest_offsets:
-            return None
-        earliest_offsets = {
-            queue: at
-            for queue, at in poller.earliest_offsets.items()
-            if queue in poller.latest_offsets and queue not in self._begun
-        }
-        return LatestOffsetReport(
-            {**{queue: held.max for queue, held in poller.hidden.items()}, **poller.latest_offsets},
-            self._oldest_unread_ms,
-            poller.newest_ms,
-            {**{queue: held.min for queue, held in poller.hidden.items()}, **earliest_offsets},
-        ).to_json()
+        report = self._planner.report()
+        return None if report is None else report.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begin, upto = StreamOffset.from_json(start), StreamOffset.from_json(end)
@@ -238,57 +126,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Called only after a failure. The process ends right after, so there is nothing to do."""
 
-    # -- helpers ---------------------------------------------------------------------------------------------------------------
-
-    def _poll(self, position: StreamOffset) -> tuple[dict[MessageQueue, QueueBounds], dict[MessageQueue, Reason]]:
-        """What the brokers hold, and which queues are gone. If a next offset went back, the poll is repeated first."""
-        poller = self._poller
-        for attempt in range(_REWIND_ATTEMPTS):
-            bounds = poller.bounds()
-            if not any(
-                held.max < max(position.queues.get(queue, 0), poller.latest_offsets.get(queue, 0))
-                for queue, held in bounds.items()
-            ):
-                break
-            if attempt < _REWIND_ATTEMPTS - 1:
-                time.sleep(_REWIND_PAUSE_S)
-        if not self._began:
-            bounds = real_min_offsets(poller.cluster, bounds, self._options.group)
-            self._began = True
-        missing = {queue for queue in position.queues if queue not in bounds and is_read(self._options, queue.topic)}
-        if self._target is not None:
-            missing.update(queue for queue in self._unfinished(position) if queue not in bounds)
-            for queue in position.queues:
-                if queue not in self._target and queue in bounds:
-                    self._target[queue] = bounds[queue]  # its broker was unreachable when the run began
-        retired = {
-            queue for queue in missing if poller.is_answered and queue.broker_name in self._options.retired_brokers
-        }
-        gone: dict[MessageQueue, Reason] = dict.fromkeys(sorted(retired), "broker retired")
-        return bounds, {**poller.gone(sorted(missing - retired)), **gone}
-
-    def _add_retries(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-        """With ``waitForRetries``: what is in the group's retry topic now belongs to the target."""
-        if self._target is not None and self._options.wait_for_retries_ms:
-            retry = RETRY_PREFIX + self._options.group
-            self._target.update({queue: held for queue, held in bounds.items() if queue.topic == retry})
-
-    def _new_queue_starts(
-        self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]
-    ) -> dict[MessageQueue, int]:
-        """Where queues begin that the stream did not see before; those that cannot be asked about are left for the next look."""
-        starts, unanswered = self._new_queues.starts(self._poller.cluster, position, bounds)
-        for queue, error in unanswered.items():
-            self._poller.warn("%s, which appeared late, is left for a later batch: %s", queue, error)
-            del bounds[queue]
-        for queue, at in starts.items():
-            if self._target is not None and queue in self._target:
-                self._target[queue] = replace(self._target[queue], min=at)
-        return starts
-
-    def _unfinished(self, position: StreamOffset) -> list[MessageQueue]:
-        away = unread_queues(position, self._target or {})
-        return [queue for queue in away if is_read(self._options, queue.topic)]
+    # -- the group -------------------------------------------------------------------------------------------------------------
 
     def _check_topics(self, position: StreamOffset) -> None:
         """A topic that is no longer read keeps its position in the checkpoint; a checkpoint of other topics altogether is an error."""
@@ -299,128 +137,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the checkpoint is of topic {', '.join(known)} and the query reads {wanted}; use a new checkpoint location"
             )
 
-    def _plan(
-        self,
-        position: StreamOffset,
-        bounds: dict[MessageQueue, QueueBounds],
-        gone: dict[MessageQueue, Reason],
-        most: int | None,
-        starts: dict[MessageQueue, int] | None = None,
-    ) -> BatchPlan:
-        most_bytes = None if self._all_available else self._options.max_bytes_per_trigger
-        limit = None
-        if most_bytes is not None:
-            self._sample(position, bounds)
-            limit = ByteLimit(most_bytes, self._sizes.of)
-        return plan_batch(
-            position,
-            bounds,
-            limit=most,
-            byte_limit=limit,
-            target=self._target,
-            gone=gone,
-            known=self._poller.latest_offsets,
-            starts=starts,
-            first=starts is None,
-        )
-
-    def _accepted(
-        self, position: StreamOffset, step: BatchPlan, bounds: dict[MessageQueue, QueueBounds]
-    ) -> dict[str, Any]:
-        """The planned batch as JSON for the offset log, with its number of tasks. Raises or logs its losses, and remembers ``bounds``."""
-        retired = [loss for loss in step.losses if loss.reason == "broker retired"]
-        report_losses([loss for loss in step.losses if loss not in retired], self._options)
-        for loss in retired:
-            log.warning("the stream drops a queue with its unread messages: %s", loss)
-        poller = self._poller
-        poller.accept(bounds)
-        poller.forget(
-            loss.queue for loss in step.losses if loss.reason in ("topic gone", "queue gone", "broker retired")
-        )
-        if self._target is not None:
-            for loss in step.losses:
-                if loss.reason == "went back":
-                    self._target[loss.queue] = bounds[loss.queue]
-                elif loss.reason != "deleted":
-                    self._target.pop(loss.queue, None)
-        self._begun = set(step.end.queues)
-        if self._delay is not None:
-            self._delay.triggered(int(time.monotonic() * 1000))
-        poller.interval.reset()
-        if self._parked is not None:
-            self._parked.planned()
-        self._sample_backlog(step, bounds)
-        tasks = task_count_for(batch_ranges(position, step.end), self._options)
-        options = self._options
-        return replace(
-            step.end,
-            tasks=tasks,
-            ordered=options.ordered,
-            group=options.group if options.group_given else None,
-            includes_retry=options.include_retry,
-        ).to_json()
-
-    def _first_batch(self, most: int | None) -> dict[str, Any]:
-        """Resolve the symbolic start. The batch is planned even if there is nothing to read: it records where the stream began."""
-        options, cluster = self._options, self._poller.cluster
-        begun_ms = int(time.time() * 1000)  # before the requests: messages that come later are read
-        # Brokers registered before the routes are requested count as seen; so the cached routes are dropped in between.
-        topics = source_topics(options, cluster)
-        there = cluster.masters(topics)
-        cluster.forget_routes()
-        facts = fetch_offsets(options, options.starting, cluster, source_queues(options, cluster, topics))
-        there.update(queue.broker_name for queue in facts.bounds)
-        start = resolve_start(
-            options.starting, facts, fallback=options.group_offsets_fallback, strategy=options.timestamp_strategy
-        )
-        bounds = dict(facts.bounds)
-        if self._target is not None:
-            for queue, at in start.items():
-                if queue not in self._unanswered:  # otherwise it is new since the run began and not part of it
-                    self._target.setdefault(queue, QueueBounds(at, at))
-        position = StreamOffset(queues=start, late=new_queue_start(options, begun_ms, there))
-        return self._accepted(position, self._plan(position, bounds, {}, most), bounds)
-
-    def _sample(self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]) -> None:
-        """Sample the queues with most unread messages, so that the byte limit can be applied."""
-        waiting = {queue: (held.max - position.queues.get(queue, held.min), held) for queue, held in bounds.items()}
-        most = sorted(
-            (queue for queue, (count, _) in waiting.items() if count > 0), key=lambda queue: -waiting[queue][0]
-        )
-        ats = {queue: max(position.queues.get(queue, 0), bounds[queue].min) for queue in most[:_MOST_SAMPLED_QUEUES]}
-        for queue, look in sample_queues(self._poller.cluster, ats, self._options.group, _SAMPLED_MESSAGES).items():
-            self._sizes.learn(queue, look.messages, look.total_bytes)
-
-    def _sample_backlog(self, step: BatchPlan, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-        """Find the lag in time: when the first message of each queue was stored that this batch does not read; and the last one, if
-        the broker did not say so. No request is sent if everything is read."""
-        ends, poller, group = step.end.queues, self._poller, self._options.group
-        left = sorted(
-            (queue for queue in ends if ends[queue] < poller.latest_offsets.get(queue, 0)),
-            key=lambda queue: ends[queue] - poller.latest_offsets[queue],
-        )[:_MOST_SAMPLED_QUEUES]
-        self._oldest_unread_ms = {}
-        if left:
-            looks = sample_queues(poller.cluster, {queue: ends[queue] for queue in left}, group, 1)
-            self._oldest_unread_ms = {queue: look.stored_ms for queue, look in looks.items()}
-        last = {queue: bounds[queue].max - 1 for queue in left if queue in bounds and bounds[queue].newest_ms is None}
-        if last:
-            looks = sample_queues(poller.cluster, last, group, 1)
-            poller.newest_ms.update({queue: look.stored_ms for queue, look in looks.items()})
-
-    def _postponed(self, step: BatchPlan) -> bool:
-        """With minOffsetsPerTrigger: whether to skip this trigger because too few messages are available. Not longer than maxTriggerDelay,
-        and never for a loss."""
-        if self._delay is None or self._all_available or self._target is not None or step.losses:
-            return False
-        return not self._delay.is_due(step.available, int(time.monotonic() * 1000))
-
     def _join_group(self) -> None:
         options = self._options
         # A member that reads retries must be visible to others.
         is_seen = options.commit_offsets != "off" or options.include_retry
         if options.group_given and is_seen and self._membership is None:
-            membership = Membership(self._poller.cluster, options, self._progress.offsets)
+            membership = Membership(self._planner.poller.cluster, options, self._progress.offsets)
             membership.start()
             self._membership = membership
 
@@ -431,7 +153,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _commit_begin(self, begin: Mapping[MessageQueue, int]) -> None:
         """Until the first batch is done, the lag of a group without progress counts from its begin. Progress that the group has is kept
         until then: the batch may fail, and the next query may start there."""
-        cluster, group = self._poller.cluster, self._options.group
+        cluster, group = self._planner.poller.cluster, self._options.group
         queues = sorted(queue for queue in begin if is_read(self._options, queue.topic))
         try:
             known = cluster.run(lambda: query_committed(cluster, group, queues), _BEGIN_PATIENCE_MS)
@@ -442,4 +164,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         read = {queue: at for queue, at in offsets.items() if is_read(self._options, queue.topic)}
-        self._progress.commit(self._poller.cluster, read, time.monotonic())
+        self._progress.commit(self._planner.poller.cluster, read, time.monotonic())
