@@ -27,7 +27,7 @@ from sprocketmq.store.files.disk_space import write_all
 from sprocketmq.store.files.lock_file import LockFile
 from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
 from sprocketmq.store.message_store import NO_TOPICS, MessageStore
-from sprocketmq.store.recovery.losses import Losses, Stop, find_losses, refusal_of, stop_of
+from sprocketmq.store.recovery.losses import Losses, Stop, find_losses, refusal_of
 from sprocketmq.store.recovery.recovery import Recovery
 from sprocketmq.store.services.flush import CLOSED, Flusher
 from sprocketmq.store.store_config import StoreConfig
@@ -39,6 +39,8 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 class DiskMessageStore(MessageStore):
+    path: str
+
     """The store in a directory.
 
     Args:
@@ -47,8 +49,7 @@ class DiskMessageStore(MessageStore):
     """
 
     def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:
-        self.path = os.path.abspath(os.fspath(path))
-        super().__init__(config or StoreConfig(), self.path)
+        super().__init__(config or StoreConfig(), os.path.abspath(os.fspath(path)))
         self.recovery: Recovery | None = None
         commit_log = self.config.store_path_commit_log or os.path.join(self.path, "commitlog")
         self._folders = [commit_log, *(os.path.join(self.path, name) for name in _FOLDERS)]
@@ -85,11 +86,9 @@ class DiskMessageStore(MessageStore):
     def _open_files(self, deleted_topics: Mapping[str, int], known_topics: Collection[str] | None) -> None:
         checkpoint = self.checkpoint
         try:
-            checkpoint.load()
-            self.commit_log.files.load()
-            self.consume_queues.load()
-            stop = stop_of(self.path, checkpoint)
-            losses = find_losses(self, stop, is_ours=self._lock.was_ours)
+            self.load_files()
+            losses = find_losses(self, is_ours=self._lock.was_ours)
+            stop = losses.stop
             if losses.lost and not self.config.accept_store_loss:
                 raise StoreCorrupt(refusal_of(self.path, losses))
             # After a kill in the middle of this start, the next one must again assume that records may be torn.
@@ -99,8 +98,8 @@ class DiskMessageStore(MessageStore):
             if losses.lost:
                 self._accept(losses)
             self.recovery = Recovery(self, losses, deleted_topics, known_topics)
-            self.recovery.run(stop)
-            for at in self.recovery.damages.bodies:
+            self.recovery.run()
+            for at in self.recovery.walk.damaged_bodies:
                 self.record_at(at)
             if not self.commit_log.files.files:
                 self.index.delete_all()

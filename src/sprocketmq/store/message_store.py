@@ -20,11 +20,12 @@ from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.index.index_files import IndexFiles, index_text
 from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.log.log_walk import LogWalk
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
-from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, units_of
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, has_unit, units_of
 from sprocketmq.store.recovery.entry_repair import repaired_units
 from sprocketmq.store.services.dispatch import Dispatcher
 from sprocketmq.store.services.flush import CLOSED
@@ -50,12 +51,11 @@ from sprocketmq.wire.records.record_layout import (
     PROPERTIES_LENGTH,
     RECORD,
 )
+from sprocketmq.wire.records.sys_flag import TRANSACTION_MASK
 
 NO_TOPICS: Final[Mapping[str, int]] = MappingProxyType({})
-_TRANSACTION_MASK = 0xC
-_PREPARED, _ROLLBACK = 0x4, 0xC
 _FIXED_BYTES = RECORD.size + PROPERTIES_LENGTH.size  # size of a record without topic, body and properties
-_NEEDS_GENERAL_APPEND = _TRANSACTION_MASK | HOSTS_V6
+_NEEDS_GENERAL_APPEND = TRANSACTION_MASK | HOSTS_V6
 _FILLERS_AT_ONCE = 4_096
 _SMALLEST_HASH = -(1 << 31)  # smaller numbers are addresses in the queue's extension
 _iter_units = UNIT.iter_unpack
@@ -81,7 +81,7 @@ class MessageStore:
         def path(name: str) -> str | None:
             return None if directory is None else os.path.join(directory, name)
 
-        self.config = config
+        self.config, self.path = config, directory
         log_path = config.store_path_commit_log if directory is not None else None
         self.commit_log = CommitLog(
             MappedFileQueue(
@@ -103,6 +103,12 @@ class MessageStore:
         self._levels = DelayLevels.parse(config.message_delay_level)
         self._frozen: StoreNotWritable | None = None
         self._refusal: StoreNotWritable | None = StoreNotWritable("the store is not open; call load() first")
+
+    def load_files(self) -> None:
+        """Find the files, as they are, and the ends of the queues. Raises StoreCorrupt."""
+        self.checkpoint.load()
+        self.commit_log.files.load()
+        self.consume_queues.load()
 
     def reconfigure(self, config: StoreConfig) -> None:
         """From now on these limits and times of retention count. What the files are made by counts from the next ``load`` on."""
@@ -236,7 +242,7 @@ class MessageStore:
         ``most_bytes`` is the limit of the body; default: max_message_size."""
         topic = queue.topic_bytes
         size = self._checked_size(message, len(topic), most_bytes)
-        indexed = (message.sys_flag & _TRANSACTION_MASK) not in (_PREPARED, _ROLLBACK)
+        indexed = has_unit(message.sys_flag)
         if indexed and queue.at > queue.room:
             queue.make_room()
         log = self.commit_log
@@ -258,7 +264,7 @@ class MessageStore:
         """``append`` for several messages of one topic and queue: consecutive offsets; all are stored or none, also after a crash."""
         if self._refusal is not None:
             raise self._refusal.with_traceback(None)
-        if batch.sys_flag & _TRANSACTION_MASK:
+        if batch.sys_flag & TRANSACTION_MASK:
             raise ConfigurationError(
                 f"a batch for topic {batch.topic!r}, queue {batch.queue_id} holds another topic, another queue or a transaction; "
                 "send those on their own"
@@ -443,7 +449,10 @@ class MessageStore:
 
     def copied_from(self, physical_offset: int) -> list[int]:
         """The physical offsets of the waiting messages (of a delay level or a timer) whose copies are in the log from a place on."""
-        return self.commit_log.copied_from(physical_offset)
+        log = self.commit_log
+        end = log.max_offset
+        walk = LogWalk(log, max(physical_offset, log.min_offset), end, sound_until=end, known_end=end)
+        return [place for batch in walk.batches() for place in (~batch.prepared[batch.prepared < 0]).tolist()]
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         """The record that begins at ``physical_offset``; None if none begins there (a client may have invented that offset)."""

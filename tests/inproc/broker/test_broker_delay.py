@@ -15,7 +15,6 @@ from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import MessageStore, StoredMessage, config_files
 from sprocketmq.store.files import mapped_progress
-from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.queue.unit import FILLER_SIZE
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
@@ -236,8 +235,13 @@ def test_a_start_reads_only_the_end_of_the_log_for_what_was_delivered(disk_clust
             disk_cluster.clock.advance(1_000)
             disk_cluster.eventually(lambda: disk_cluster.broker.timers._saving is None)
     begins = []
-    real = CommitLog.copied_from
-    monkeypatch.setattr(CommitLog, "copied_from", lambda log, at: begins.append(log.max_offset - at) or real(log, at))
+    real = MessageStore.copied_from
+
+    def copied_from(store, at):
+        begins.append(store.max_physical_offset - at)
+        return real(store, at)
+
+    monkeypatch.setattr(MessageStore, "copied_from", copied_from)
     killed(disk_cluster, tmp_path)
     assert len(begins) == 2
     assert max(begins) < 31_000

@@ -13,8 +13,6 @@ may be missing. The checks of ``view_at`` find such records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreCorrupt
 from sprocketmq.store.files.mapped_file import StoreFile
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
@@ -27,17 +25,7 @@ _sys_flag_of = RECORD.subset("sys_flag").unpack_from
 _STORE_TIMESTAMP = tuple(layout.subset("store_timestamp_ms").unpack_from for layout in LAYOUTS)
 _MAGIC_START = MAGIC_V1.to_bytes(RECORD.width("magic"), "big")[:3]  # both magics begin so
 _PIECE_BYTES = 1 << 20
-_RECORDS_AT_ONCE = 4_096
 _NO_VIEW = memoryview(b"")
-
-
-class Damages:
-    """Damage that was found in a log. ``ranges``: where no valid record begins, and where the next one does. ``bodies``: records
-    whose body has a wrong checksum, and that are right otherwise. They are delivered, as by Apache."""
-
-    def __init__(self) -> None:
-        self.ranges: dict[int, int] = {}
-        self.bodies: list[int] = []
 
 
 class CommitLog:
@@ -197,60 +185,6 @@ class CommitLog:
         (sys_flag,) = _sys_flag_of(view, at)
         timestamp: int = _STORE_TIMESTAMP[(sys_flag & HOSTS_V6) >> V6_SHIFT](view, at)[0]
         return timestamp
-
-    def scan(
-        self,
-        physical_offset: int,
-        *,
-        check_crc: bool = True,
-        sound_until: int = 0,
-        known_end: int = 0,
-        damages: Damages | None = None,
-    ) -> Iterator[RecordView]:
-        """Recovery: the valid records from ``physical_offset`` on, across files. The first place at which none begins becomes the
-        end. Before ``sound_until`` all writes were complete. So a damaged record there is not the end: it is skipped if valid
-        records follow. Before ``known_end`` there were records, so zeros are damage, too. ``damages`` gets what was found."""
-        limit = self.files.files[-1].start + self.file_size_bytes if self.files.files else 0
-        at = physical_offset
-        while at < limit:
-            record = self.view_at(at, check_crc=check_crc, limit=limit)
-            if record is None and at < sound_until and (record := self.damaged_body_at(at)) and damages is not None:
-                damages.bodies.append(at)
-            if record is not None:
-                yield record
-                at += record.size
-                self.last_store_timestamp_ms = record.store_timestamp_ms
-                continue
-            following = self.offset_after_filler(at)
-            if following is None and at < sound_until:
-                following = self.offset_after_damage(at, check_crc, over_zeros=at < known_end)
-                if following is not None and damages is not None:
-                    damages.ranges[at] = following
-            if following is None or following >= limit:
-                break
-            at = following
-        self.end_at(at)
-
-    def copied_from(self, physical_offset: int) -> list[int]:
-        """See ``MessageStore.copied_from``."""
-        found: list[int] = []
-        at = max(physical_offset, self.min_offset)
-        while at < self.max_offset:
-            from sprocketmq.store.log.record_batch import read_records
-
-            data, start, end = self.part_at(at, self.max_offset)
-            batch = read_records(data, at - start, end - start, start, _RECORDS_AT_ONCE)
-            if len(batch):
-                found += (~batch.prepared[batch.prepared < 0]).tolist()
-                at = start + batch.end
-                continue
-            following = self.offset_after_filler(at)
-            if following is None:
-                following = self.offset_after_damage(at, check_crc=False, over_zeros=True)
-            if following is None:
-                break
-            at = following
-        return found
 
     def end_at(self, physical_offset: int) -> None:
         """Recovery: set the end of the log."""

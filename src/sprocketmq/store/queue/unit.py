@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.wire.layout import Layout
+from sprocketmq.wire.records.sys_flag import TRANSACTION_PREPARED_TYPE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +38,12 @@ def unit_type() -> np.dtype[Any]:
     return columns
 
 
-def units_of(physical_offsets: Ints, sizes: Ints | int, tags_codes: Sequence[int]) -> bytes:
+def has_unit(sys_flag: int) -> bool:
+    """Whether a record has a unit: all have one except those of prepared and rolled back transactions."""
+    return not sys_flag & TRANSACTION_PREPARED_TYPE  # a bit of TRANSACTION_ROLLBACK_TYPE, too
+
+
+def units_of(physical_offsets: Ints, sizes: Ints | int, tags_codes: Ints | Sequence[int]) -> bytes:
     """The units of several records; the sizes are one for each, or one for all."""
     import numpy as np
 

@@ -13,13 +13,15 @@ waits there forever.
 
 from __future__ import annotations
 
+import itertools
 import logging
 
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.log.log_walk import EVERYWHERE, LogWalk
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
-from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, has_unit
 from sprocketmq.wire.records.record import RecordView
 
 _BITS = 63
@@ -31,7 +33,7 @@ _log = logging.getLogger("sprocketmq.store")
 
 def confirms(log: CommitLog, queue: ConsumeQueue, offset: int, physical_offset: int, size_bytes: int) -> bool:
     """Whether the record there is the one to which the entry of ``offset`` belongs."""
-    record = log.view_at(physical_offset, check_crc=False, limit=1 << 63) if physical_offset >= 0 else None
+    record = log.view_at(physical_offset, check_crc=False, limit=EVERYWHERE) if physical_offset >= 0 else None
     return record is not None and record.size == size_bytes and _is_at(record, queue, offset)
 
 
@@ -64,7 +66,7 @@ def _is_at(record: RecordView, queue: ConsumeQueue, offset: int) -> bool:
         record.queue_offset == offset
         and record.queue_id == queue.queue_id
         and record.topic_bytes == queue.topic_bytes
-        and record.sys_flag & 0xC not in (0x4, 0xC)  # prepared and rolled back records have no entry
+        and has_unit(record.sys_flag)
     )
 
 
@@ -75,7 +77,7 @@ def find_record(log: CommitLog, queue: ConsumeQueue, offset: int, *, one_bit_onl
     places += [place ^ (-1 << 63) for place in places if place < 0]  # the sign is a bit, too
     for place in places:
         if log.min_offset <= place:
-            record = log.view_at(place, check_crc=False, limit=1 << 63)
+            record = log.view_at(place, check_crc=False, limit=EVERYWHERE)
             if record is not None and _is_at(record, queue, offset):
                 return record
     return None if one_bit_only else _between_neighbours(log, queue, offset)
@@ -93,18 +95,8 @@ def _between_neighbours(log: CommitLog, queue: ConsumeQueue, offset: int) -> Rec
         if confirms(log, queue, behind, physical_offset, size_bytes):
             end = physical_offset
             break
-    for _ in range(_MOST_RECORDS):
-        record = log.view_at(at, check_crc=False) if at < end else None
-        if record is None:
-            following = log.offset_after_filler(at) if at < end else None
-            if following is None:
-                return None
-            at = following
-        elif _is_at(record, queue, offset):
-            return record
-        else:
-            at += record.size
-    return None
+    near = itertools.islice(LogWalk(log, at, end).records(), _MOST_RECORDS)
+    return next((record for record in near if _is_at(record, queue, offset)), None)
 
 
 def repair_entry(log: CommitLog, queue: ConsumeQueue, offset: int, levels: DelayLevels) -> bool:

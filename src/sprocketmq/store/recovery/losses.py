@@ -27,9 +27,10 @@ from sprocketmq.core.quantities import counted
 from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_file import StoreFile
+from sprocketmq.store.log.log_walk import EVERYWHERE, LogWalk
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
-from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT_SIZE_BYTES
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT_SIZE_BYTES, has_unit
 from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms
 from sprocketmq.wire.records.record_layout import RECORD
 
@@ -37,10 +38,7 @@ if TYPE_CHECKING:
     from sprocketmq.store.message_store import MessageStore
 
 _HEAD = RECORD.subset("size", "magic", "physical_offset")
-_FEW_RECORDS = 1_000  # importing NumPy takes longer than reading so many one by one
-_RECORDS_AT_ONCE = 4_096
 _QUEUES_ASKED = 64  # about a file whose first record no queue knows
-_FAR = 1 << 63
 
 Key = tuple[str, int]
 
@@ -87,14 +85,18 @@ class Losses:
     """What is missing.
 
     Attributes:
+        stop: how the last broker ended.
         log_end: the log must reach this place.
+        sound_until: before it the log is as it was written, except for flipped bits.
         lost: parts of the log that are missing.
         queues: queues to rebuild, and why.
         empty_folders: of queues that may have been lost.
         scan_from: queues may miss entries of records from here on, because a file may be missing behind their last one.
     """
 
+    stop: Stop
     log_end: int = 0
+    sound_until: int = EVERYWHERE
     lost: list[Lost] = field(default_factory=list)
     queues: dict[Key, str] = field(default_factory=dict)
     empty_folders: list[Key] = field(default_factory=list)
@@ -151,22 +153,25 @@ def refusal_of(directory: str, losses: Losses) -> str:
     )
 
 
-def find_losses(store: MessageStore, stop: Stop, *, is_ours: bool) -> Losses:
+def find_losses(store: MessageStore, *, is_ours: bool) -> Losses:
     """What is missing of a store whose files are loaded. ``is_ours``: no Java broker has opened it since ours did."""
-    return _Search(store, stop, is_ours).run()
+    return _Search(store, is_ours).run()
 
 
 class _Search:
-    def __init__(self, store: MessageStore, stop: Stop, is_ours: bool) -> None:
+    def __init__(self, store: MessageStore, is_ours: bool) -> None:
         self._log, self._queues, self._checkpoint = store.commit_log, store.consume_queues, store.checkpoint
-        self._stop, self._is_ours = stop, is_ours and store.checkpoint.is_ours
-        self._losses = Losses()
+        self._is_ours = is_ours and store.checkpoint.is_ours
+        self._stop = stop_of(store.path or "", store.checkpoint)
+        self._losses = Losses(self._stop)
         self._last: dict[ConsumeQueue, tuple[int, int, int]] = {}
 
     def run(self) -> Losses:
         losses = self._losses
         found_end = self._end_of_log()
         losses.log_end, evidence = self._expected_end(found_end)
+        if self._stop is Stop.CRASHED:
+            losses.sound_until = max(losses.log_end, self._checkpoint.durable_offset or 0)
         self._check_begin()
         reached = self._follow_to(found_end, losses.log_end, evidence)
         # After a power cut only what was synced must be there.
@@ -184,7 +189,11 @@ class _Search:
         log, durable = self._log, self._checkpoint.durable_offset
         if not log.files.files:
             return 0
-        if durable is not None and durable >= log.min_offset and self._record_end(durable) is not None:
+        if (
+            durable is not None
+            and durable >= log.min_offset
+            and log.view_at(durable, check_crc=False, limit=EVERYWHERE)
+        ):
             return self._scanned(durable)
         newest = log.min_offset
         for queue in self._queues.queues.values():
@@ -195,29 +204,12 @@ class _Search:
                     newest = max(newest, place + size_bytes)
         return self._scanned(newest)
 
-    def _record_end(self, at: int) -> int | None:
-        record = self._log.view_at(at, check_crc=False, limit=_FAR)
-        return None if record is None else at + record.size
-
     def _scanned(self, at: int) -> int:
-        log = self._log
-        for _ in range(_FEW_RECORDS):
-            following = self._record_end(at)
-            if following is None:
-                following = log.offset_after_filler(at)
-            if following is None:
-                return at
-            at = following
-        from sprocketmq.store.log.record_batch import read_records
-
-        while (file := log.files.file_at(at)) is not None:
-            data = file.data
-            batch = read_records(data, at - file.start, len(data), file.start, _RECORDS_AT_ONCE)
-            following = file.start + batch.end if len(batch) else log.offset_after_filler(at)
-            if following is None:
-                break
-            at = following
-        return at
+        walk = LogWalk(self._log, at)
+        for _ in walk:
+            pass
+        following = self._log.offset_after_filler(walk.at)  # also if the next file is missing
+        return walk.at if following is None else following
 
     def _expected_end(self, found: int) -> tuple[int, str]:
         checkpoint, log = self._checkpoint, self._log
@@ -271,15 +263,12 @@ class _Search:
 
     def _has_newest_record(self, found: int) -> bool:
         """Whether the log has a record that is as new as the checkpoint says."""
-        wanted_ms = self._checkpoint.physic_msg_timestamp
-        files = self._log.files.files
-        for file in reversed(files):
-            at = file.start
-            while at < found and (record := self._log.view_at(at, check_crc=False, limit=_FAR)) is not None:
-                if record.store_timestamp_ms >= wanted_ms:
-                    return True
-                at += record.size
-        return not wanted_ms
+        wanted_ms, log = self._checkpoint.physic_msg_timestamp, self._log
+        return not wanted_ms or any(
+            record.store_timestamp_ms >= wanted_ms
+            for file in reversed(log.files.files)
+            for record in LogWalk(log, file.start, min(found, file.start + file.size_bytes)).records()
+        )
 
     def _follow_to(self, found: int, expected: int, evidence: str) -> int:
         """Where the log really ends: behind damage in front of the expected end. What is missing there at last is lost."""
@@ -332,7 +321,7 @@ class _Search:
     def _wrong_file(self, file: StoreFile) -> str | None:
         """Why a file is not the one that belongs at its place; None if it may be."""
         size_bytes, _, place = _HEAD.unpack(file.read(0, _HEAD.size))
-        record = self._log.view_at(file.start, check_crc=False, limit=_FAR)
+        record = self._log.view_at(file.start, check_crc=False, limit=EVERYWHERE)
         if record is None:
             if self._log.next_record_in(file) is not None:
                 return None  # only its first records are damaged
@@ -343,7 +332,7 @@ class _Search:
         if self._stop is Stop.CRASHED and (durable is None or durable < file.start):
             return None  # the entries of its records may not have reached the disk
         known = self._queues.queues.get((record.topic_bytes.decode("utf-8", "replace"), record.queue_id))
-        if record.sys_flag & 0xC not in (0x4, 0xC) and known is not None:
+        if has_unit(record.sys_flag) and known is not None:
             units = known.unit_bytes(record.queue_offset, 1)
             if units and confirms(self._log, known, record.queue_offset, file.start, record.size):
                 place, size_bytes, _ = known.unit(record.queue_offset)

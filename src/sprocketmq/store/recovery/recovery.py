@@ -15,8 +15,6 @@ checksum included, if the entries are there or follow directly on those that are
 
 After recovery the laws of ``commit_log`` and ``consume_queue`` hold; ``store.tools.check`` tests them. Recovery may be killed at any point
 and starts again: it writes only what the records say, and it truncates the queues before anything is written to the end of the log.
-
-The module has slightly more than 500 lines, because its four steps share the begin of the scan and what is known about the log before it.
 """
 
 from __future__ import annotations
@@ -27,17 +25,16 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError
-from sprocketmq.store.log.commit_log import Damages
+from sprocketmq.store.log.log_walk import EVERYWHERE, LogWalk
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_ext import is_extension_address
-from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_type
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, has_unit, units_of
 from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms, find_record, repair_entry
 from sprocketmq.store.recovery.losses import Losses, Stop, lost_entries, lost_messages, said
-from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.properties import TAGS
 from sprocketmq.wire.records.record import RecordView
-from sprocketmq.wire.records.record_layout import BODY_CRC_MASK
+from sprocketmq.wire.records.sys_flag import TRANSACTION_PREPARED_TYPE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,22 +45,12 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-_TRANSACTION_MASK, _PREPARED, _ROLLBACK = 0xC, 0x4, 0xC
 _LARGEST_QUEUE_OFFSET = (1 << 63) // UNIT_SIZE_BYTES - 1
 # The log has no holes, so a queue can miss only the few entries of damaged records.
 _LARGEST_GAP = 1_024
-# Importing NumPy takes longer than reading so many records one by one.
-_FEW_RECORDS = 1_000
-_RECORDS_AT_ONCE = 4_096
 _THOROUGH_INTERVAL_MS = 63_000  # flushConsumeQueueThoroughInterval, plus the time of one round
 _MANY_QUEUES = 2_048
-_EVERYWHERE = 1 << 63
 _log = logging.getLogger("sprocketmq.store")
-
-
-def has_queue_entry(sys_flag: int) -> bool:
-    """Whether a record has a queue entry: all have one except prepared and rolled back transaction records."""
-    return sys_flag & _TRANSACTION_MASK not in (_PREPARED, _ROLLBACK)
 
 
 class Recovery:
@@ -76,7 +63,7 @@ class Recovery:
     another topic.
 
     After ``run``: ``begin`` (physical offset where the scan began), ``record_count`` scanned, ``entry_count`` added to the queues,
-    ``damaged_count`` left without an entry because topic, queue or offset cannot be true, ``damages`` found in the log.
+    ``damaged_count`` left without an entry because topic, queue or offset cannot be true, and the ``walk`` with the damages of the log.
 
     Queues of ``losses`` are built anew from the whole log. What it says is lost of the log has been accepted: the entries that point there
     become fillers, so that their offsets are not used again.
@@ -90,19 +77,16 @@ class Recovery:
         known_topics: Collection[str] | None,
     ) -> None:
         self._losses, self._deleted_topics, self._known_topics = losses, deleted_topics, known_topics
-        self.damages = Damages()
         self._log, self._queues, self._checkpoint = store.commit_log, store.consume_queues, store.checkpoint
         self._extension = store.extension
+        self.walk = LogWalk(self._log, 0)
         self._check_crc = store.config.check_crc_on_recover
         self._levels = DelayLevels.parse(store.config.message_delay_level)
-        self._sound_until = 0  # before it the log is as it was written, except for flipped bits
         self.begin = self.record_count = self.entry_count = self.damaged_count = 0
 
-    def run(self, stop: Stop) -> None:
+    def run(self) -> None:
         log, losses = self._log, self._losses
-        clean_stop = stop is Stop.CLEAN
-        self._sound_until = self._checkpoint.durable_offset or 0 if stop is Stop.CRASHED else _EVERYWHERE
-        self._sound_until = max(self._sound_until, losses.log_end)
+        clean_stop = losses.stop is Stop.CLEAN
         self._fill_lost_entries()
         is_broken = bool(losses.queues or losses.empty_folders)
         self._delete_broken_queues()
@@ -166,7 +150,7 @@ class Recovery:
             queue.files.repair()
 
     def _log_damages(self) -> None:
-        for begin, end in self.damages.ranges.items():
+        for begin, end in self.walk.damages.items():
             _log.error(
                 "the commit log is damaged from physical offset %d to %d: the records there are lost, those behind it are kept; it had %s",
                 begin,
@@ -278,10 +262,10 @@ class Recovery:
         log, durable = self._log, self._checkpoint.durable_offset
         if not self._queues.queues:
             return log.min_offset
-        if durable is not None and durable >= log.min_offset and log.view_at(durable, limit=1 << 63) is not None:
+        if durable is not None and durable >= log.min_offset and log.view_at(durable, limit=EVERYWHERE) is not None:
             return durable
         for file in reversed(log.files.files):
-            first = log.view_at(file.start, limit=1 << 63)
+            first = log.view_at(file.start, limit=EVERYWHERE)
             if first is not None and 0 < first.store_timestamp_ms <= self._checkpoint.min_timestamp_ms:
                 return max(file.start, self._begin_by_time(file.start))
         return log.min_offset
@@ -300,7 +284,7 @@ class Recovery:
             while low < high:
                 middle = (low + high) // 2
                 place, size_bytes, _ = queue.unit(middle)
-                record = self._log.view_at(place, check_crc=False, limit=1 << 63)
+                record = self._log.view_at(place, check_crc=False, limit=EVERYWHERE)
                 if size_bytes == FILLER_SIZE or record is None or record.queue_offset != middle:
                     return file_start  # anything unusual is read record by record
                 if record.store_timestamp_ms < since_ms:
@@ -316,88 +300,33 @@ class Recovery:
 
     def _scan(self) -> bool:
         """Add missing entries; False if a queue has a hole that only an earlier begin can fill."""
-        from_first = self.begin <= self._log.min_offset
-        seen = 0
-        at = self.begin
-        self.damages = Damages()
-        for record in self._log.scan(
+        log = self._log
+        from_first = self.begin <= log.min_offset
+        walk = self.walk = LogWalk(
+            log,
             self.begin,
             check_crc=self._check_crc,
-            sound_until=self._sound_until,
+            sound_until=self._losses.sound_until,
             known_end=self._losses.log_end,
-            damages=self.damages,
-        ):
-            self.record_count += 1
-            seen += 1
-            if has_queue_entry(record.sys_flag) and not self._index(record, from_first):
+        )
+        for piece in walk:
+            if isinstance(piece, RecordView):
+                self.record_count += 1
+                log.last_store_timestamp_ms = piece.store_timestamp_ms
+                is_indexed = not has_unit(piece.sys_flag) or self._index(piece, from_first)
+            else:
+                self.record_count += len(piece)
+                log.last_store_timestamp_ms = int(piece.store_timestamp[-1])
+                is_indexed = self._index_batch(piece, from_first)
+            if not is_indexed:
                 return False
-            at = record.physical_offset + record.size
-            if seen == _FEW_RECORDS:
-                break
-        return seen < _FEW_RECORDS or self._scan_batches(at, from_first)
-
-    def _scan_batches(self, at: int, from_first: bool) -> bool:
-        from sprocketmq.store.log.record_batch import read_records
-
-        log = self._log
-        while (file := log.files.file_at(at)) is not None:
-            data = file.data
-            batch = read_records(data, at - file.start, len(data), file.start, _RECORDS_AT_ONCE)
-            batch.cut(self._whole_count(batch))
-            if len(batch):
-                if not self._index_batch(batch, from_first):
-                    return False
-                self.record_count += len(batch)
-                log.last_store_timestamp_ms = int(batch.store_timestamp[-1])
-                at = file.start + batch.end
-                continue
-            following = log.offset_after_filler(at)
-            if following is None and at < self._sound_until:
-                record = log.damaged_body_at(at)
-                if record is not None:
-                    self.damages.bodies.append(at)
-                    if has_queue_entry(record.sys_flag) and not self._index(record, from_first):
-                        return False
-                    self.record_count += 1
-                    at += record.size
-                    continue
-                following = log.offset_after_damage(at, self._check_crc, over_zeros=at < self._losses.log_end)
-                if following is not None:
-                    self.damages.ranges[at] = following
-            if following is None or log.files.file_at(following) is None:
-                break
-            at = following
-        log.end_at(at)
+        log.end_at(walk.at)
         return True
-
-    def _whole_count(self, batch: RecordBatch) -> int:
-        """How many records at the front are valid, as for ``CommitLog.view_at``."""
-        import numpy as np
-
-        from sprocketmq.store.log.record_batch import groups, rows
-
-        if not len(batch):
-            return 0
-        last_octets = np.frombuffer(batch.data, np.uint8)[batch.starts + batch.size - 1]
-        whole = (batch.properties_bytes == 0) | (last_octets != 0)
-        for length, indexes in groups(batch.topic_bytes):
-            whole[indexes] &= (rows(batch.data, batch.topic_at[indexes], length) != 0).all(axis=1)
-        if self._check_crc:
-            data = batch.data
-            bodies = zip(
-                batch.body_at.tolist(),
-                (batch.body_at + batch.body_bytes).tolist(),
-                batch.body_crc.tolist(),
-                strict=True,
-            )
-            whole &= np.array([crc32(data[begin:end]) & BODY_CRC_MASK == crc for begin, end, crc in bodies], bool)
-        return len(batch) if whole.all() else int(np.argmin(whole))
 
     def _index_batch(self, batch: RecordBatch, from_first: bool) -> bool:
         import numpy as np
 
-        transaction = batch.sys_flag & _TRANSACTION_MASK
-        indexed = np.flatnonzero((transaction != _PREPARED) & (transaction != _ROLLBACK))
+        indexed = np.flatnonzero((batch.sys_flag & TRANSACTION_PREPARED_TYPE) == 0)
         tags = _tags_codes(batch)
         for key, indexes in _by_queue(batch, indexed):
             if key is not None and (deleted_at := self._deletion_of(*key)):
@@ -423,17 +352,15 @@ class Recovery:
             queue.files.start // UNIT_SIZE_BYTES <= first <= queue.max_offset
         ):
             return indexes
-        units = np.empty(count, unit_type())
-        units["physical_offset"], units["size"] = batch.physical_offset[indexes], batch.size[indexes]
-        units["tags_code"] = tags[indexes]
-        wanted, present = units.tobytes(), queue.unit_bytes(first, count)
+        wanted = units_of(batch.physical_offset[indexes], batch.size[indexes], tags[indexes])
+        present = queue.unit_bytes(first, count)
         if not wanted.startswith(present) or first + len(present) // UNIT_SIZE_BYTES != min(
             first + count, queue.max_offset
         ):
             return indexes
         queue.min_offset = min(queue.min_offset, first)
         missing = wanted[len(present) :]
-        _put_units(queue, missing)
+        queue.put_all(missing)
         self.entry_count += len(missing) // UNIT_SIZE_BYTES
         return indexes[:0]
 
@@ -580,16 +507,3 @@ def _weights(count: int) -> NDArray[np.uint64]:
     import numpy as np
 
     return np.array([pow(1_000_003, power, 1 << 64) for power in range(count)], np.uint64)
-
-
-def _put_units(queue: ConsumeQueue, raw: bytes) -> None:
-    """Append prepared units, as many at once as there is room for."""
-    done = 0
-    while done < len(raw):
-        if queue.at > queue.room:
-            queue.make_room()
-        count = min(len(raw) - done, ((queue.room - queue.at) // UNIT_SIZE_BYTES + 1) * UNIT_SIZE_BYTES)
-        queue.view[queue.at : queue.at + count] = raw[done : done + count]
-        queue.at += count
-        queue.max_offset += count // UNIT_SIZE_BYTES
-        done += count

@@ -28,6 +28,7 @@ from sprocketmq.store.index.index_files import TAG_TYPE, IndexFiles, index_text
 from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.wire.records.properties import KEY_SEPARATOR, KEYS, TAGS, UNIQ_KEY, get_property
 from sprocketmq.wire.records.record_layout import BLANK_BYTES
+from sprocketmq.wire.records.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK_TYPE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Hashes = NDArray[np.uint32]
 
-_TRANSACTION_MASK, _ROLLBACK = 0xC, 0xC
 _log = logging.getLogger("sprocketmq.store")
 
 
@@ -168,7 +168,7 @@ class Dispatcher:
 
     def _put(self, batch: RecordBatch, texts: PropertyTexts) -> None:
         records, hashes = keys_of(batch, texts, tags=self.tags)
-        kept = (batch.sys_flag[records] & _TRANSACTION_MASK) != _ROLLBACK
+        kept = (batch.sys_flag[records] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK_TYPE
         if not kept.all():
             records, hashes = records[kept], hashes[kept]
         if len(records):

@@ -22,12 +22,12 @@ from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.lock_file import is_held, was_last_held_by_ours
 from sprocketmq.store.files.mapped_file_queue import length_of
-from sprocketmq.store.log.commit_log import CommitLog, Damages
+from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.log.log_walk import LogWalk
 from sprocketmq.store.message_store import MessageStore
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
-from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
-from sprocketmq.store.recovery.losses import Stop, find_losses, lost_entries, lost_messages, said, stop_of
-from sprocketmq.store.recovery.recovery import has_queue_entry
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, has_unit
+from sprocketmq.store.recovery.losses import Losses, Stop, find_losses, lost_entries, lost_messages, said
 from sprocketmq.store.store_config import StoreConfig
 from sprocketmq.store.tools.check_auxiliary_files import check_auxiliary_files, loaded
 from sprocketmq.store.tools.check_report import Problem, StoreSummary
@@ -43,30 +43,19 @@ def check_directory(
     """Check the store in ``path`` while no broker has it open. Reads only; file sizes are taken from the files that are there.
     Raises StoreCorrupt (``path`` is not a store directory, or its files do not fit together at all)."""
     store = open_read_only(path, config)
-    root = os.path.abspath(os.fspath(path))
-    log, queues, checkpoint = store.commit_log, store.consume_queues, store.checkpoint
-    stop = stop_of(root, checkpoint)
+    root, checkpoint = store.path or "", store.checkpoint
+    summary = StoreSummary() if summary is None else summary
     was_ours = was_last_held_by_ours(root)
-    losses = find_losses(store, stop, is_ours=was_ours)
-    sound_until = 1 << 63 if stop is not Stop.CRASHED else checkpoint.durable_offset or 0
-    sound_until, damages = max(sound_until, losses.log_end), Damages()
-    if log.files.files:
-        for _ in log.scan(
-            store.min_physical_offset, sound_until=sound_until, known_end=losses.log_end, damages=damages
-        ):
-            pass  # only to find the end, and damage in front of it
-    for queue in queues.queues.values():
-        queue.min_offset = queue.first_from(store.min_physical_offset)
-    if stop is not Stop.CLEAN and os.path.exists(os.path.join(root, "abort")):
-        yield Problem(
-            root,
-            "a broker is running here: what follows may be what it is writing at this moment; stop it first"
-            if is_held(root)
-            else "its broker was killed (the file abort is there): the next start repairs what follows here",
-            note=True,
-        )
+    losses = find_losses(store, is_ours=was_ours)
     try:
-        summary = summary if summary is not None else StoreSummary()
+        if losses.stop is not Stop.CLEAN and os.path.exists(os.path.join(root, "abort")):
+            yield Problem(
+                root,
+                "a broker is running here: what follows may be what it is writing at this moment; stop it first"
+                if is_held(root)
+                else "its broker was killed (the file abort is there): the next start repairs what follows here",
+                note=True,
+            )
         for lost in losses.lost:
             yield Problem("commitlog", f"{lost}; a start refuses this unless acceptStoreLoss is true")
         for (topic, queue_id), why in losses.queues.items():
@@ -78,15 +67,10 @@ def check_directory(
         )
         # Topics that were counted may have been deleted since, see Recovery.
         if totals is not None and was_ours and all(end < totals[0] for end in (deleted or {}).values()):
-            lost_of_queues = lost_entries(totals, queues.totals_before(totals[0]))
+            lost_of_queues = lost_entries(totals, store.consume_queues.totals_before(totals[0]))
             if lost_of_queues is not None:
                 yield Problem("consumequeue", f"{lost_of_queues}; the next start builds them anew from the log")
-        for begin, end in damages.ranges.items():
-            if not any(lost.begin < end and begin < lost.end for lost in losses.lost):
-                missing = said(lost_messages(queues, begin, end))
-                yield Problem(f"commitlog at {begin}", f"no valid record begins before {end}: lost is {missing}")
-        known = [*damages.ranges.items(), *((lost.begin, lost.end) for lost in losses.lost)]
-        yield from check_store(store, summary, known)
+        yield from check_store(store, summary, losses)
         yield from check_auxiliary_files(store, root, summary)
     finally:
         store.unmap()
@@ -116,16 +100,10 @@ def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = No
         mapped_file_size_consume_queue=queue_size or config.mapped_file_size_consume_queue,
     )
     store = MessageStore(config, root, read_only=True)
-    store.checkpoint.load()
-    store.commit_log.files.load()
-    store.consume_queues.load()
-    store.commit_log.end_at(_end_of_files(store))
-    return store
-
-
-def _end_of_files(store: MessageStore) -> int:
+    store.load_files()
     files = store.commit_log.files.files
-    return files[-1].start + files[-1].size_bytes if files else 0
+    store.commit_log.end_at(files[-1].start + files[-1].size_bytes if files else 0)
+    return store
 
 
 def _usual_file_size(directory: str, unit_bytes: int, least_bytes: int = 1) -> int:
@@ -141,57 +119,60 @@ def _usual_file_size(directory: str, unit_bytes: int, least_bytes: int = 1) -> i
     return max(whole, key=lambda size: (whole[size], size), default=0)
 
 
-def check_store(store: MessageStore, summary: StoreSummary | None = None, damages: Ranges = ()) -> Iterator[Problem]:
-    """Check an open store, from the thread that owns it. ``damages``: parts of the log that are already reported."""
-    summary = summary if summary is not None else StoreSummary()
-    orphans: dict[tuple[str, int], int] = {}
-    yield from _check_log(store, orphans, summary, damages)
+def check_store(
+    store: MessageStore, summary: StoreSummary | None = None, losses: Losses | None = None
+) -> Iterator[Problem]:
+    """Check an open store, from the thread that owns it. With ``losses``, which are reported already: one that was opened for reading;
+    then the end of its log is found, too."""
+    summary = StoreSummary() if summary is None else summary
+    log, end = store.commit_log, store.max_physical_offset
+    if losses is None:
+        walk = LogWalk(log, log.min_offset, end, check_crc=True, sound_until=end, known_end=end)
+    else:
+        walk = LogWalk(log, log.min_offset, check_crc=True, sound_until=losses.sound_until, known_end=losses.log_end)
+        for queue in store.consume_queues.queues.values():
+            queue.min_offset = queue.first_from(log.min_offset)
+    lost = [] if losses is None else [(one.begin, one.end) for one in losses.lost]
+    orphans: Counter[tuple[str, int]] = Counter()
+    yield from _check_log(store, walk, orphans, summary)
+    for begin, behind in walk.damages.items():
+        if not any(lost_from < behind and begin < lost_to for lost_from, lost_to in lost):
+            missing = said(lost_messages(store.consume_queues, begin, behind))
+            yield Problem(f"commitlog at {begin}", f"no valid record begins before {behind}: lost is {missing}")
+    if losses is not None:
+        log.end_at(walk.at)
+    elif walk.at < end:
+        yield Problem(f"commitlog at {walk.at}", f"no valid record begins here, but the log goes on to {end}")
+    if log.has_records_after_end():
+        yield Problem(f"commitlog at {log.max_offset}", "the log ends here, but bytes that are not zero follow")
     for _, queue in sorted(store.consume_queues.queues.items()):
         summary.queue_count += 1
-        yield from _check_queue(store.commit_log, queue, summary, damages)
+        yield from _check_queue(log, queue, summary, [*lost, *walk.damages.items()])
     for (topic, queue_id), count in sorted(orphans.items()):
         what = f"the log has {count} records without a queue: the topic was deleted, or its queue files are lost"
         yield Problem(f"{topic}/{queue_id}", what, note=True)
 
 
 def _check_log(
-    store: MessageStore, orphans: dict[tuple[str, int], int], summary: StoreSummary, damages: Ranges
+    store: MessageStore, walk: LogWalk, orphans: Counter[tuple[str, int]], summary: StoreSummary
 ) -> Iterator[Problem]:
-    log, queues = store.commit_log, store.consume_queues.queues
-    at, end = log.min_offset, log.max_offset
-    while at < end:
-        record = log.view_at(at)
-        if record is None:
-            record = log.damaged_body_at(at)
-            if record is not None:
-                where = (
-                    f"{record.topic_bytes.decode('utf-8', 'backslashreplace')}/{record.queue_id}/{record.queue_offset}"
-                )
-                yield Problem(where, f"the body of its record at {at} has a wrong checksum; it is delivered as it is")
-        if record is None:
-            following = log.offset_after_filler(at)
-            if following is None:
-                following = next((behind for begin, behind in damages if begin <= at < behind), None)
-            if following is None:
-                yield Problem(f"commitlog at {at}", f"no valid record begins here, but the log goes on to {end}")
-                return
-            at = following
-            continue
+    queues = store.consume_queues.queues
+    for record in walk.records():
+        at, key = record.physical_offset, (record.topic_bytes.decode("utf-8", "backslashreplace"), record.queue_id)
+        if walk.damaged_bodies[-1:] == [at]:
+            what = f"the body of its record at {at} has a wrong checksum; it is delivered as it is"
+            yield Problem(f"{key[0]}/{key[1]}/{record.queue_offset}", what)
         summary.record_count += 1
         summary.record_bytes += record.size
         summary.newest_timestamp_ms = max(summary.newest_timestamp_ms, record.store_timestamp_ms)
-        if has_queue_entry(record.sys_flag):
-            key = record.topic_bytes.decode("utf-8", "backslashreplace"), record.queue_id
+        if has_unit(record.sys_flag):
             queue = queues.get(key)
             if queue is None or not queue.max_offset:
-                orphans[key] = orphans.get(key, 0) + 1
+                orphans[key] += 1
             elif not _has_entry(queue, record.queue_offset, at):
                 yield Problem(
                     f"commitlog at {at}", f"this record of {key[0]}/{key[1]}/{record.queue_offset} has no queue entry"
                 )
-        at += record.size
-    if log.has_records_after_end():
-        yield Problem(f"commitlog at {end}", "the log ends here, but bytes that are not zero follow")
 
 
 def _has_entry(queue: ConsumeQueue, offset: int, physical_offset: int) -> bool:

@@ -17,18 +17,17 @@ from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.store.config_files import load_config, missing_tables
 from sprocketmq.store.files.checkpoint import INDEX_AHEAD_MS
 from sprocketmq.store.index.index_file import IndexFile
+from sprocketmq.store.log.log_walk import LogWalk
 from sprocketmq.store.services.dispatch import keys_of
 from sprocketmq.store.tools.check_report import Problem, StoreSummary
 from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from sprocketmq.wire.records.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK_TYPE
 
 if TYPE_CHECKING:
     from sprocketmq.store.log.record_batch import RecordBatch
     from sprocketmq.store.message_store import MessageStore
 
 T = TypeVar("T")
-
-_RECORDS_AT_ONCE = 4_096
-_ROLLBACK = 0xC
 
 
 def check_auxiliary_files(store: MessageStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
@@ -97,8 +96,6 @@ def _check_entries(store: MessageStore, summary: StoreSummary, after_crash: bool
     """Walk log and index side by side: both are in the order of the log."""
     import numpy as np
 
-    from sprocketmq.store.log.record_batch import read_records
-
     files = store.index.files
     offsets = np.concatenate([file.columns()["physical_offset"].astype(np.int64) for file in files])
     hashes = np.concatenate([file.columns()["hash"].astype(np.int64) for file in files])
@@ -106,24 +103,20 @@ def _check_entries(store: MessageStore, summary: StoreSummary, after_crash: bool
     for place in np.flatnonzero(np.diff(offsets) < 0)[:10].tolist():
         yield Problem("index", f"entry {place + 2} points before the entry before it")
         return
-    log, at, missing = store.commit_log, store.min_physical_offset, 0
-    done = int(np.searchsorted(offsets, at))
-    while at < log.max_offset and (file := log.files.file_at(at)) is not None:
-        end = min(file.size_bytes, log.max_offset - file.start)
-        batch = read_records(file.readable, at - file.start, end, file.start, _RECORDS_AT_ONCE)
-        if not len(batch):
-            at = file.start + file.size_bytes
-            continue
-        at = file.start + batch.end
+    log, missing = store.commit_log, 0
+    end = log.max_offset
+    done = int(np.searchsorted(offsets, log.min_offset))
+    walk = LogWalk(log, log.min_offset, end, sound_until=end, known_end=end)
+    for batch in walk.batches():
         wanted = _keys(batch, tags=True)
-        upto = int(np.searchsorted(offsets, at))
+        upto = int(np.searchsorted(offsets, walk.at))
         found = set(zip(offsets[done:upto].tolist(), hashes[done:upto].tolist(), strict=True))
         for offset, key_hash in sorted(found - wanted)[:10]:
             yield Problem("index", f"an entry with hash {key_hash} points at {offset}, where no record has such a key")
         missing += len(_keys(batch, tags=False) - found)  # 4.9 does not index tags
         done = upto
     if done < len(offsets):
-        what = f"{len(offsets) - done} entries point behind the end of the log at {log.max_offset}"
+        what = f"{len(offsets) - done} entries point behind the end of the log at {end}"
         yield Problem("index", what, note=after_crash)
     if missing:
         yield Problem(
@@ -134,7 +127,7 @@ def _check_entries(store: MessageStore, summary: StoreSummary, after_crash: bool
 def _keys(batch: RecordBatch, *, tags: bool) -> set[tuple[int, int]]:
     """(physical offset, hash) of every entry that the records of a batch should have."""
     records, hashes = keys_of(batch, tags=tags)
-    kept = (batch.sys_flag[records] & _ROLLBACK) != _ROLLBACK
+    kept = (batch.sys_flag[records] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK_TYPE
     return set(zip(batch.physical_offset[records][kept].tolist(), hashes[kept].tolist(), strict=True))
 
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.index.index_files import index_text
+from sprocketmq.store.log.log_walk import LogWalk
 from sprocketmq.store.queue.unit import FILLER_SIZE
 from sprocketmq.store.services.dispatch import index_texts
 from sprocketmq.store.store_config import StoreConfig
@@ -90,22 +90,9 @@ class StoreInspector:
         found = [
             record for offset in offsets if (record := log.view_at(offset, check_crc=False)) and _has(record, wanted)
         ]
-        behind = self._records_after(max(index.end_physical_offset, log.min_offset))
+        behind = LogWalk(log, max(index.end_physical_offset, log.min_offset), log.max_offset).records()
         found += [record for record in behind if _has(record, wanted) and record.physical_offset not in offsets]
         return [_fields(record) for record in found[-count:]]
-
-    def _records_after(self, physical_offset: int) -> Iterator[RecordView]:
-        log, at = self._store.commit_log, physical_offset
-        while True:
-            record = log.view_at(at, check_crc=False)
-            if record is not None:
-                yield record
-                at += record.size
-                continue
-            following = log.offset_after_filler(at)
-            if following is None:
-                return
-            at = following
 
 
 def _has(record: RecordView, text: str) -> bool:

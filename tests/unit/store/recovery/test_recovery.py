@@ -20,9 +20,9 @@ from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_file import MappedFile
+from sprocketmq.store.log import log_walk
 from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.queue.unit import UNIT
-from sprocketmq.store.recovery import recovery
 from sprocketmq.store.recovery.losses import Stop, stop_of
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.hashing import tags_code
@@ -36,8 +36,8 @@ ONE_FILE = dataclasses.replace(SMALL, mapped_file_size_commit_log=1 << 16, mappe
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recovery takes the first records one by one and the rest in batches: each test with either alone."""
     if request.param == "many at once":
-        monkeypatch.setattr(recovery, "_FEW_RECORDS", 1)
-        monkeypatch.setattr(recovery, "_RECORDS_AT_ONCE", 7)
+        monkeypatch.setattr(log_walk, "_FEW_RECORDS", 1)
+        monkeypatch.setattr(log_walk, "_RECORDS_AT_ONCE", 7)
 
 
 def log_file(path: Path, start: int = 0) -> Path:
