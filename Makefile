@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all nightly test-old-spark test-pythons lint generate format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mechanisms mutants mutation coverage clean
+.PHONY: help setup demo test test-all nightly test-old-spark test-pythons lint generate format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -131,11 +131,8 @@ docs: $(VENV)/.ready ## build the documentation into docs/_build/html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-mutants: $(VENV)/.ready ## break each mechanism on purpose, and check that its test fails
-	@$(BIN)/python tests/mutants/check.py $(MUTANTS)
-
-mutation: $(VENV)/.ready ## change modules of core and wire line by line, and list the changes that their unit tests miss (MODULES="wire/records/properties core/consume/flow_control")
-	@scripts/mutation $(MODULES)
+mutation: $(VENV)/.ready ## change functions one place at a time, and list the changes that no test notices (ROOMS="core/retry wire/text/fastjson.py", TESTS="tests/unit/core", EVERY=20)
+	@$(BIN)/python scripts/mutation $(or $(ROOMS),core/retry) --every $(or $(EVERY),1) $(if $(TESTS),--tests $(TESTS))
 
 coverage: setup ## measure the branch coverage of unit, in-process and golden tests; fails below 92 %, for core and wire below 98 % (TESTS=tests/unit/wire for some of them)
 	@rm -f .coverage .coverage.*
@@ -143,9 +140,6 @@ coverage: setup ## measure the branch coverage of unit, in-process and golden te
 	@$(BIN)/python -m coverage combine -q
 	@$(BIN)/python -m coverage report --include='src/sprocketmq/core/*,src/sprocketmq/wire/*' --fail-under=98 | tail -1
 	@$(BIN)/python -m coverage report
-
-mechanisms: setup ## check that tests of the public API alone execute each mechanism of docs/internals/mechanisms.md
-	@$(BIN)/python scripts/mechanisms-reached $(PYTEST_ARGS)
 
 lock: $(VENV)/.ready ## update the pinned dependencies
 	@$(BIN)/uv pip compile pyproject.toml --extra dev --extra docs --universal --python-version 3.11 --upgrade \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client meets seldom, or only after long: each by the public API alone, so that `make mechanisms` sees production go there."""
+"""What a client meets seldom, or only after long, by the public API alone."""
 
 from __future__ import annotations
 
