@@ -195,7 +195,7 @@ async def measure(folder: Path, rounds: int, seed: int) -> dict[str, float]:
                 entry = PolicyEntryInfo("Topic:plain", ["Pub"], None, "Allow")
                 broker.users.table.update_acl(OTHER[0], [PolicyInfo("Custom", [entry])])
             peer = Peer()
-            connection = broker._new_server()._new_connection()
+            connection = broker.ports.new_server()._new_connection()
             connection.connection_made(peer)  # type: ignore[arg-type]
             if name.startswith("pull"):
                 await _feed(connection, peer, sends(), IN_ONE_READ)

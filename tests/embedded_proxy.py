@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
+from sprocketmq.broker.ports import note_born_host
 from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.testing.faults import _Answering as Answering
@@ -92,7 +93,7 @@ def embedded_proxy(
     by_name = {broker.config.broker_name: broker for broker in brokers}
 
     def route(connection: Connection, command: Command) -> Command | None:
-        answer = rocketmq.namesrv._handle(connection, command)
+        answer = rocketmq.namesrv.handle(connection, command)
         if answer is not None and answer.code == ResponseCode.SUCCESS:
             found = TopicRouteData.decode(answer.body)
             for data in found.broker_datas:
@@ -126,7 +127,7 @@ def embedded_proxy(
             return refusal
         if name not in by_name:
             return response(command, ResponseCode.SYSTEM_ERROR, f"broker {name} has no address")
-        return by_name[name]._handle(connection, command)
+        return by_name[name].handle(connection, command)
 
     unwritten: set[Connection] = set()
 
@@ -145,11 +146,11 @@ def embedded_proxy(
             dropped.append(frame)
 
     def serve(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
-        brokers[0]._connection_opened(connection)
+        note_born_host(connection)
         if command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
             answer = route(connection, command)
         elif command.code in _OF_CLIENTS:
-            answers = [broker._handle(connection, command) for broker in brokers]
+            answers = [broker.handle(connection, command) for broker in brokers]
             answer = answers[0]
         elif command.code in _LOCKS | _FORWARDED:
             answer = forward(connection if dropped is None else Answering(connection, write_messages), command)

@@ -155,7 +155,7 @@ def periodic_tasks(broker: Broker, namesrv: NameServer) -> list[tuple[str, Task]
 
         return run
 
-    save, housekeeping = broker._config_store, broker.housekeeping
+    save, housekeeping = broker.config_store, broker.housekeeping
 
     def touch_offsets() -> None:
         broker.offsets.is_dirty = True
@@ -167,7 +167,7 @@ def periodic_tasks(broker: Broker, namesrv: NameServer) -> list[tuple[str, Task]
         ("task: topics to the disk", plain(save.topics_changed)),
         ("task: groups to the disk", plain(save.groups_changed)),
         ("task: housekeeping", plain(housekeeping._round)),
-        ("task: registration", plain(lambda: broker._registration.changed())),  # type: ignore[union-attr]
+        ("task: registration", plain(lambda: broker.registration.changed())),
         ("task: metrics", lambda: asyncio.to_thread(_scrape, broker.metrics.port)),
         ("task: metrics, again", lambda: asyncio.to_thread(_scrape, broker.metrics.port)),
         ("task: name server's scan", plain(namesrv._scan_silent_brokers)),

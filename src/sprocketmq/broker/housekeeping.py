@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Periodic tasks of a broker: write offsets, remove silent clients, delete old files (Java: ClientHousekeepingService and the
-scheduled tasks of BrokerController and DefaultMessageStore).
+scheduled tasks of Broker and DefaultMessageStore).
 
     every 5 s   consumerOffset.json, if something was committed (flushConsumerOffsetInterval)
     every 10 s  delayOffset.json, if something was delivered (flushDelayOffsetInterval)
@@ -17,10 +17,7 @@ from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.service import Periodic
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.believed_time import BelievedTime
-    from sprocketmq.broker.controller import BrokerController
-    from sprocketmq.broker.settings.config_store import ConfigStore
-    from sprocketmq.net.process.clock import Clock
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -28,16 +25,13 @@ _ROUND_INTERVAL_MS: Final = 10_000  # ClientHousekeepingService, and cleanResour
 
 
 class Housekeeping:
-    def __init__(
-        self, broker: BrokerController, clock: Clock, believed_time: BelievedTime, config_store: ConfigStore
-    ) -> None:
-        self._broker, self._clock, self._believed_time = broker, clock, believed_time
-        self._config_store = config_store
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._clock = broker, broker.clock
         self._periodic: list[Periodic] = []
         self._sampling: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        clock, config, save = self._clock, self._broker.config, self._config_store
+        clock, config, save = self._clock, self._broker.config, self._broker.config_store
         self._periodic = [
             Periodic(clock, config.flush_consumer_offset_interval_ms, save.save_offsets),
             Periodic(clock, config.flush_delay_offset_interval_ms, save.save_delay_offsets),
@@ -55,15 +49,15 @@ class Housekeeping:
         steady_ms = self._clock.steady_ms()  # for silence: setting the clock must not expire anything
         self._close_silent_clients(steady_ms)
         broker.consumers.forget_idle(now_ms, config.subscription_expired_timeout_ms)
-        believed_ms = self._believed_time.now_ms()
-        broker.filters.clean(believed_ms, config.filter_data_clean_time_span_ms)
+        expiry_ms = broker.expiry_clock.now_ms()
+        broker.filters.clean(expiry_ms, config.filter_data_clean_time_span_ms)
         broker.locks.sweep(steady_ms)
         broker.counters.sample(now_ms)
         if self._sampling is None or self._sampling.done():
             self._sampling = asyncio.get_running_loop().create_task(self._sample(now_ms))
-        broker.store.clean(believed_ms)
+        broker.store.clean(expiry_ms)
         broker.timers.look_at_log()
-        self._config_store.retry()
+        broker.config_store.retry()
         broker.request_modes.retry()
 
     async def _sample(self, now_ms: int) -> None:

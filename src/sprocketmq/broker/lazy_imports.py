@@ -19,12 +19,16 @@ import contextlib
 import importlib
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import FLAG_ONEWAY, Command, response
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.handlers.table import Handler
 
 MOST_WAITING: Final = 1_000
 
@@ -94,23 +98,17 @@ def _load(library: Library) -> None:
     _loaded.add(library)
 
 
-class _Waiting(Protocol):
-    lazy_imports: LateLibraries
-
-
-B = TypeVar("B", bound=_Waiting)  # what handlers take
-
-
 def once_loaded(
-    library: Library,
-    handler: Callable[[B, Connection, Command, int], Command | None],
-    needs: Callable[[Command], bool] = lambda command: True,
-) -> Callable[[B, Connection, Command, int], Command | None]:
-    """Return a handler for requests of which some need ``library``; ``needs`` says which."""
+    library: Library, needs: Callable[[Command], bool] = lambda command: True
+) -> Callable[[Handler], Handler]:
+    """A decorator for handlers of requests of which some need ``library``; ``needs`` says which."""
 
-    def handle(broker: B, connection: Connection, command: Command, now_ms: int) -> Command | None:
-        if library not in _loaded and needs(command):
-            return broker.lazy_imports.wait_for(library, connection, command)
-        return handler(broker, connection, command, now_ms)
+    def waiting(handler: Handler) -> Handler:
+        def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+            if library not in _loaded and needs(command):
+                return broker.lazy_imports.wait_for(library, connection, command)
+            return handler(broker, connection, command, now_ms)
 
-    return handle
+        return handle
+
+    return waiting

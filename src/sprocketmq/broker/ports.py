@@ -7,11 +7,18 @@ Slaves request topics on the lower one, and clients with ``vipChannelEnabled`` s
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.listening import limits_of
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.address import packed_address
+from sprocketmq.net.connection import Connection
+from sprocketmq.net.process.clock import watch
 from sprocketmq.net.server import Server
+from sprocketmq.wire.requests.readers import READERS
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -19,12 +26,27 @@ _TRIES: Final = 20  # to find a port whose lower neighbour is free too, if any p
 
 
 class Ports:
-    """The listening servers of one broker; ``new_server`` makes each of them."""
+    """The listening servers of one broker."""
 
-    def __init__(self, new_server: Callable[[], Server]) -> None:
-        self._new_server = new_server
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
         self._server: Server | None = None
         self._fast_server: Server | None = None
+
+    def new_server(self) -> Server:
+        broker = self._broker
+        server = Server(
+            broker.handle,
+            on_open=note_born_host,
+            on_close=broker.connection_closed,
+            readers=READERS,
+            slow=broker.slow_requests,
+            tls=broker.tls,
+            limits=limits_of(broker.config),
+            queued=broker.queued_bytes,
+        )
+        watch(broker.clock, server)
+        return server
 
     @property
     def is_open(self) -> bool:
@@ -48,11 +70,11 @@ class Ports:
         """Listen on ``host:port`` (0: any free one), and on the port two below it if that is wanted; returns the port. A taken
         lower port is no reason not to serve: it is named in a warning. Raises ConfigurationError (the port is taken)."""
         for left in reversed(range(_TRIES)):
-            self._server = self._new_server()
+            self._server = self.new_server()
             found = await self._server.start(host, port)
             if not with_fast_port or found < 3:
                 return found
-            fast_server = self._new_server()
+            fast_server = self.new_server()
             try:
                 await fast_server.start(host, found - 2)
             except ConfigurationError as error:
@@ -70,3 +92,7 @@ class Ports:
         for server in (self._fast_server, self._server):
             if server is not None:
                 await server.stop()
+
+
+def note_born_host(connection: Connection) -> None:
+    connection.state["born_host"] = packed_address(connection.peer)

@@ -174,7 +174,7 @@ class Service(ABC):
         """Undo what ``_start`` did, also if it did only a part."""
 
     @abstractmethod
-    def _handle(self, connection: Connection, command: Command, is_intercepted: bool = False) -> Command | None:
+    def handle(self, connection: Connection, command: Command, is_intercepted: bool = False) -> Command | None:
         """Answer one request by its code; an interceptor is called first, once."""
 
     def answer_in_chunks(
@@ -242,7 +242,7 @@ class Service(ABC):
         return self.intercept(connection, command, self._handle_behind_interceptor)
 
     def _handle_behind_interceptor(self, connection: Connection, command: Command) -> Command | None:
-        answer = self._handle(connection, command, True)
+        answer = self.handle(connection, command, True)
         if answer is not None:
             _ = answer.ext_fields
         return answer

@@ -32,7 +32,7 @@ def play(
         broker = _new_broker()
         broker.intercept = interceptor
         peer, answers = WrittenTo(host), []
-        connection = broker._new_server()._new_connection()
+        connection = broker.ports.new_server()._new_connection()
         connection.connection_made(peer)  # type: ignore[arg-type]
         for data in reads:
             peer.written = b""

@@ -61,7 +61,7 @@ def make_store(engine: Engine, root: Path, salt: int = 0, count: int = COUNT) ->
         for group in ("g1", "g2"):
             for (topic, queue_id), bodies in sent.items():
                 broker.offsets.commit(group, topic, queue_id, len(bodies) - 1)
-        broker.save_offsets()
+        broker.config_store.save_offsets()
         broker.store.dispatch(count)
         error = await broker.saved(offsets=True)
         assert error is None

@@ -21,7 +21,7 @@ from test_broker_replication import Slave
 
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker import broker as broker_module
-from sprocketmq.broker.handlers import handler_table
+from sprocketmq.broker.handlers import HANDLERS
 from sprocketmq.core.cluster.handover import HandoverState
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import HeartbeatData, PolicyEntryInfo, PolicyInfo, ProducerData, UserInfo
@@ -289,11 +289,11 @@ def test_an_invalid_address_of_slaves_is_refused_at_the_start():
 
 @pytest.mark.parametrize("change", ["more", "less"])
 def test_a_broker_does_not_start_with_a_request_that_declares_no_needs(monkeypatch, change):
-    table = handler_table()
+    table = dict(HANDLERS)
     if change == "more":
         table[4711] = table[26]
     else:
         del table[37]
-    monkeypatch.setattr(broker_module, "handler_table", lambda: table)
+    monkeypatch.setattr(broker_module, "HANDLERS", table)
     with pytest.raises(ConfigurationError, match="4711" if change == "more" else "37"):
         Broker(port=0)

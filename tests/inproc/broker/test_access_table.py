@@ -18,7 +18,7 @@ from test_hostile_values import state
 
 from interop.hostile_requests import served_codes, templates
 from sprocketmq.broker import broker as broker_module
-from sprocketmq.broker.handlers import handler_table
+from sprocketmq.broker.handlers import HANDLERS
 from sprocketmq.wire.bodies import PolicyEntryInfo, PolicyInfo, UserInfo
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.acl_signature import signed_fields
@@ -103,17 +103,14 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The codes of requests that came to their handlers. Ask for it before the cluster."""
     codes: list[int] = []
 
-    def spying() -> dict[int, Any]:
-        def spy(handler: Any) -> Any:
-            def look(broker: Any, connection: Any, command: Any, now_ms: int) -> Any:
-                codes.append(command.code)
-                return handler(broker, connection, command, now_ms)
+    def spy(handler: Any) -> Any:
+        def handle(broker: Any, connection: Any, command: Any, now_ms: int) -> Any:
+            codes.append(command.code)
+            return handler(broker, connection, command, now_ms)
 
-            return look
+        return handle
 
-        return {code: spy(handler) for code, handler in handler_table().items()}
-
-    monkeypatch.setattr(broker_module, "handler_table", spying)
+    monkeypatch.setattr(broker_module, "HANDLERS", {code: spy(handler) for code, handler in HANDLERS.items()})
     return codes
 
 
@@ -280,5 +277,5 @@ def test_no_request_code_does_or_shows_anything_without_the_right(accounts, reac
 
 def test_the_requests_of_this_test_cover_every_code_that_is_served():
     assert {code for to, code in served_codes() if to == "broker"} == set(BY_CODE)
-    assert set(BY_CODE) == {int(code) for code in handler_table()}
+    assert set(BY_CODE) == {int(code) for code in HANDLERS}
     assert all(isinstance(RequestCode(code), RequestCode) for code in BY_CODE)

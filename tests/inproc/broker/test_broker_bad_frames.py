@@ -72,7 +72,7 @@ def test_a_frame_may_come_byte_by_byte(cluster):
 
 
 def connections(cluster):
-    return cluster.broker._ports._server.connections
+    return cluster.broker.ports._server.connections
 
 
 def queued_bytes(cluster) -> int:

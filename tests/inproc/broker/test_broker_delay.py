@@ -147,8 +147,7 @@ def test_a_kill_between_a_delivery_and_its_progress_neither_repeats_nor_skips_a_
             copies.append(bytes(message.body))
         return result
 
-    monkeypatch.setattr(broker.schedule, "_put", put)
-    monkeypatch.setattr(broker.timers, "_put", put)
+    monkeypatch.setattr(broker.undeliverable, "deliver", put)
     disk_cluster.clock.advance(2_000)
     assert sorted(copies) == [b"level 1", b"timer 1"]
     disk_cluster.broker.stop()
@@ -325,7 +324,7 @@ def test_a_refused_delivery_holds_up_its_level_only_and_keeps_its_order(cluster,
             raise StoreNotWritable("the disk is full")
         return real(message, now_ms)
 
-    monkeypatch.setattr(schedule, "_put", put)
+    monkeypatch.setattr(schedule._undeliverable, "deliver", put)
     cluster.clock.advance(5_000)
     assert bodies(client) == [b"0", b"1", b"other level"]
     cluster.clock.advance(60_000)
@@ -389,7 +388,7 @@ def steps_of(cluster, monkeypatch, name: str = "_deliver_due") -> list[tuple[int
         finally:
             steps.append((level, len(copies) - before))
 
-    monkeypatch.setattr(schedule, "_put", counted_put)
+    monkeypatch.setattr(schedule._undeliverable, "deliver", counted_put)
     monkeypatch.setattr(schedule, name, counted_step)
     return steps
 
@@ -438,7 +437,7 @@ def test_a_put_that_is_refused_in_the_middle_of_a_step_neither_skips_nor_repeats
             raise StoreNotWritable("the disk is full")
         return real(message, now_ms)
 
-    monkeypatch.setattr(schedule, "_put", put)
+    monkeypatch.setattr(schedule._undeliverable, "deliver", put)
     cluster.clock.advance(1_000)
     assert bodies(client) == [b"%d" % n for n in range(70)]
     assert cluster.on_loop(lambda: (schedule.progress(1), schedule.waiting(1))) == (70, 230)
@@ -459,7 +458,7 @@ def test_a_kill_in_the_middle_of_a_step_repeats_nothing(disk_cluster, tmp_path, 
             disk_cluster.copy_as_killed(tmp_path / "killed")
         return result
 
-    monkeypatch.setattr(disk_cluster.broker.schedule, "_put", put)
+    monkeypatch.setattr(disk_cluster.broker.undeliverable, "deliver", put)
     disk_cluster.clock.advance(1_000)
     disk_cluster.broker.stop()
     disk_cluster.store_dir = str(tmp_path / "killed")

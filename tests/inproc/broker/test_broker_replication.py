@@ -348,7 +348,7 @@ def test_a_stop_answers_sends_that_wait_for_the_disk_before_a_slave(disk_cluster
     new_slave()
     wait_for_slave(disk_cluster)
     waiting = begin_send(client)
-    disk_cluster.eventually(lambda: len(disk_cluster.broker._durable) == 1)
+    disk_cluster.eventually(lambda: len(disk_cluster.broker.durable_answers) == 1)
     disk_cluster.broker.stop()
     assert waiting.result(10).code == ResponseCode.SLAVE_NOT_AVAILABLE
 

@@ -303,7 +303,7 @@ def test_answers_that_one_flush_made_durable_leave_in_one_write(disk_cluster, mo
     first = send_later(client, b"first")
     disk_cluster.eventually(lambda: len(flush.asked) == 1)
     others = [send_later(client, b"%d" % number) for number in range(20)]
-    disk_cluster.eventually(lambda: len(disk_cluster.broker._durable) == 21)
+    disk_cluster.eventually(lambda: len(disk_cluster.broker.durable_answers) == 21)
     written = []
     write = Connection._write
     monkeypatch.setattr(
@@ -328,7 +328,7 @@ def send_later(client, body: bytes, properties: str = "") -> concurrent.futures.
 @SYNC
 def test_answers_that_wait_for_the_disk_hold_no_body(disk_cluster):
     flush = HeldFlush(disk_cluster)
-    held = disk_cluster.broker._durable
+    held = disk_cluster.broker.durable_answers
     waiting = [send_later(disk_cluster.client(), bytes(100_000)) for _ in range(3)]
     disk_cluster.eventually(lambda: len(held) == 3)
     assert [one.body for waits in held._waiting for one in waits if isinstance(one, Command)] == [b""] * 3
@@ -399,15 +399,15 @@ def test_a_one_way_send_waits_for_the_disk_and_is_not_answered(disk_cluster):
     flush.asked[0][1].set_result(None)
 
     def read() -> None:
-        connection = disk_cluster.broker._new_server()._new_connection()
+        connection = disk_cluster.broker.ports.new_server()._new_connection()
         connection.connection_made(peer)
         connection.data_received(frame(flag=2) + frame() + frame(flag=2))
 
     disk_cluster.on_loop(read)
     disk_cluster.eventually(lambda: len(flush.asked) == 2)
-    assert len(disk_cluster.broker._durable) == 3
+    assert len(disk_cluster.broker.durable_answers) == 3
     flush.asked[1][1].set_result(None)
-    disk_cluster.eventually(lambda: not len(disk_cluster.broker._durable))
+    disk_cluster.eventually(lambda: not len(disk_cluster.broker.durable_answers))
     assert [answer.code for answer in peer.answers()] == [0]
 
 

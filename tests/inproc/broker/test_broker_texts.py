@@ -14,6 +14,7 @@ import pytest
 
 from inproc.broker.written_to import WrittenTo
 from sprocketmq.broker import Broker
+from sprocketmq.broker.ports import note_born_host
 from sprocketmq.broker.replication.durability import DurableAnswers
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.net.process.clock import ManualClock
@@ -33,11 +34,11 @@ class Side:
         self.broker = Broker(clock=ManualClock(NOW_MS))
         self.broker.store.load()
         self.broker.topics.create_if_absent("plain", 4, NOW_MS)
-        self.connection = Connection(self.broker._handle, readers=READERS, is_served=True)
+        self.connection = Connection(self.broker.handle, readers=READERS, is_served=True)
 
         async def begin() -> None:
             self.connection.connection_made(self.peer)  # type: ignore[arg-type]
-            self.broker._connection_opened(self.connection)
+            note_born_host(self.connection)
 
         loop.run_until_complete(begin())
 
@@ -193,7 +194,7 @@ def test_a_pull_waits_no_longer_than_a_pull_may(side: Side, typed: bool) -> None
 
 
 def test_an_answer_that_waits_for_the_disk_counts_as_long_as_it_is(side: Side) -> None:
-    waiting = DurableAnswers(side.broker.store, 5_000)
+    waiting = DurableAnswers(side.broker)
     answer = Command(0, flag=1, ext_fields={"msgId": "F" * 100_000})
 
     async def both() -> int:

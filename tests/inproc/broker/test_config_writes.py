@@ -50,10 +50,9 @@ class Disk:
 def in_a_loop(root: Path | None, play: Callable[[ConfigStore, Broker], object]) -> None:
     async def main() -> None:
         broker = Broker(clock=ManualClock(NOW_MS))
-        store = ConfigStore(
-            root, broker.clock, broker.store, broker.topics, broker.groups, broker.offsets, broker.schedule
-        )
-        broker.topics._on_change, broker.groups._on_change = store.topics_changed, store.groups_changed
+        broker.root = root
+        store = ConfigStore(broker)
+        broker.topics_changed, broker.groups_changed = store.topics_changed, store.groups_changed  # type: ignore[method-assign]
         result = play(store, broker)
         if asyncio.iscoroutine(result):
             await result

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from inproc.broker.written_to import WrittenTo
+from sprocketmq.broker import Broker
 from sprocketmq.broker.replication.durability import DurableAnswers
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.net.connection import Connection
@@ -49,7 +50,9 @@ def run(
     async def with_three() -> None:
         peer, connection, store = WrittenTo(), Connection(is_served=True), Store(flush)
         connection.connection_made(peer)  # type: ignore[arg-type]
-        waiting = DurableAnswers(store, 5_000)  # type: ignore[arg-type]
+        broker = Broker()
+        broker.store = store  # type: ignore[assignment]
+        waiting = DurableAnswers(broker)
         for number in range(3):
             waiting.wait(connection, Command(0, number, FLAG_RESPONSE), (number + 1) * 100)
         assert not peer.written

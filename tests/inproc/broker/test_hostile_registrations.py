@@ -10,11 +10,12 @@ import zlib
 import pytest
 
 from interop.large_tables import dumped
+from sprocketmq.broker import Broker
 from sprocketmq.broker.replication.route_lookup import MAX_QUEUES_OF_A_TOPIC, MAX_QUEUES_REMEMBERED, RouteLookup
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.process.clock import ManualClock
-from sprocketmq.wire.bodies import QueueData, RegistrationTopics, TopicConfig, TopicRouteData
+from sprocketmq.wire.bodies import QueueData, RegistrationTopics, TopicRouteData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.text import fastjson
 
@@ -79,8 +80,9 @@ def test_a_route_of_another_name_server_fills_no_memory():
         async def _ask(self, topic: str) -> TopicRouteData:
             return TopicRouteData(queue_datas=[QueueData(name, 2**31 - 1, 4, 6) for name in "bcd"])
 
-    own = TopicConfig("t", read_queue_nums=3)
-    lookup = Lookup(ManualClock(0), lambda: None, [], "a", lambda topic: own)
+    broker = Broker(clock=ManualClock(0))
+    broker.topics.create_if_absent("t", 3, 0)
+    lookup = Lookup(broker)
     queues = asyncio.run(lookup.queues("t"))
     assert queues is not None
     assert len(queues) == MAX_QUEUES_OF_A_TOPIC + 3

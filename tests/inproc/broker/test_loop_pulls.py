@@ -96,9 +96,9 @@ def test_a_queue_with_few_waiting_pulls_does_not_wait_for_one_with_many(cluster,
     begun.append(client.begin_pull("g", "flights", 1, 1, suspend_ms=15_000))
     cluster.eventually(lambda: len(cluster.broker.parked) == WAITING + 1)
     order: list[int] = []
-    run_again = cluster.broker.parked._run_again
+    answer_again = cluster.broker.answer_pull_again
     monkeypatch.setattr(
-        cluster.broker.parked, "_run_again", lambda pull: order.append(pull.header.queue_id) or run_again(pull)
+        cluster.broker, "answer_pull_again", lambda pull: order.append(pull.header.queue_id) or answer_again(pull)
     )
 
     def send(queue_id):

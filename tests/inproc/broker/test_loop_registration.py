@@ -140,7 +140,7 @@ def test_each_topic_of_a_broker_with_many_is_routable_also_after_the_name_server
 
     cluster.on_loop(forget)
     assert routable() == 0
-    cluster.on_loop(lambda: cluster.broker._registration.changed())
+    cluster.on_loop(lambda: cluster.broker.registration.changed())
     cluster.eventually(lambda: "t499" in cluster.namesrv.table.topics())
     assert routable() == 72
 

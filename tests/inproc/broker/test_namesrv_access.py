@@ -7,11 +7,11 @@ import pytest
 
 from interop.hostile_requests import templates
 from sprocketmq.broker import NameServerConfig
-from sprocketmq.broker.namesrv.namesrv_requests import changing_codes, handler_table
+from sprocketmq.broker.namesrv.namesrv_requests import HANDLERS, changing_codes
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import ResponseCode
 
-ASKED = [asked for asked in templates() if asked.to == "namesrv" and asked.code in handler_table()]
+ASKED = [asked for asked in templates() if asked.to == "namesrv" and asked.code in HANDLERS]
 CODES = {103, 104, 322, 904, 205, 327, 216, 217, 100, 102, 318}
 
 
@@ -47,7 +47,7 @@ def test_a_listed_address_and_by_default_every_address_may_change_things(cluster
 
 def test_every_request_is_declared_as_reading_or_changing():
     assert changing_codes() == CODES
-    assert {asked.code for asked in ASKED} == set(handler_table())
+    assert {asked.code for asked in ASKED} == set(HANDLERS)
 
 
 def test_an_invalid_address_of_brokers_is_refused():

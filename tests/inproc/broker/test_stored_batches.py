@@ -43,7 +43,7 @@ class Side:
     def feed(self, data: bytes) -> WrittenTo:
         async def take() -> WrittenTo:
             peer = WrittenTo()
-            connection = self.broker._new_server()._new_connection()
+            connection = self.broker.ports.new_server()._new_connection()
             connection.connection_made(peer)  # type: ignore[arg-type]
             connection.data_received(data)
             for _ in range(3):

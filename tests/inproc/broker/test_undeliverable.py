@@ -210,14 +210,14 @@ def test_a_topic_whose_own_folder_cannot_be_made_holds_up_the_others_for_a_minut
 
 def refuse(cluster, monkeypatch, topic):
     """The files of one topic cannot be written, while the list that is returned is not empty."""
-    put, blocked = cluster.broker.undeliverable._put, [topic]
+    put, blocked = cluster.broker.put, [topic]
 
     def refused(message, now_ms, **given):
         if message.topic in blocked:
             raise StoreNotWritable(f"no file for {topic}") from PermissionError(errno.EACCES, "not yours")
         return put(message, now_ms, **given)
 
-    cluster.on_loop(lambda: monkeypatch.setattr(cluster.broker.undeliverable, "_put", refused))
+    cluster.on_loop(lambda: monkeypatch.setattr(cluster.broker, "put", refused))
     return blocked
 
 

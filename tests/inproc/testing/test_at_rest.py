@@ -153,7 +153,7 @@ def test_bytes_that_a_peer_does_not_read_are_waited_for(rocketmq: EmbeddedRocket
         producer.send(rmq.Message("flights", b"1"))
         rocketmq.wait_until(rocketmq.clock.is_at_rest)
         on_loop = rocketmq._on_loop
-        connections = on_loop(lambda: rocketmq.broker._ports._server.connections)  # type: ignore[union-attr]
+        connections = on_loop(lambda: rocketmq.broker.ports._server.connections)  # type: ignore[union-attr]
         on_loop(lambda: [connection.pause() for connection in connections])
         sending = producer.send_async(rmq.Message("flights", b"2"), timeout_ms=60_000)
         assert not [None for _ in range(20) if rocketmq.clock.is_at_rest()]

@@ -200,8 +200,8 @@ def test_settings_that_cannot_be_are_refused_by_name(settings: dict[str, str], n
 
 def test_tls_is_off_without_a_certificate() -> None:
     with Broker(port=0, config=BrokerConfig()) as broker:
-        assert broker._tls is None
+        assert broker.tls is None
     with Broker(
         port=0, config=BrokerConfig.from_properties({"tls.server.mode": "disabled", "tls.server.keyPath": "x"})
     ) as broker:
-        assert broker._tls is None
+        assert broker.tls is None

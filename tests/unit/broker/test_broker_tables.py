@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -16,12 +15,11 @@ from examples import examples
 from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.observe.counters import Rate
 from sprocketmq.broker.settings.config import BrokerConfig
-from sprocketmq.broker.tables.consumers import ConsumerTable, Member, ProducerTable
-from sprocketmq.broker.tables.groups import GroupTable
+from sprocketmq.broker.tables.consumers import Member, ProducerTable
 from sprocketmq.broker.tables.offsets import OffsetTable
-from sprocketmq.broker.tables.topics import TopicTable
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import announced_host, packed_address
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.wire.bodies import (
     ConsumerData,
     ConsumerOffsetSerializeWrapper,
@@ -44,12 +42,18 @@ def member(name: str, now_ms: int = 0) -> Member:
     return Member(connection, name, "PYTHON", 409, now_ms)
 
 
+def new_broker(**settings: Any) -> Broker:
+    settings.setdefault("notify_consumer_ids_changed_enable", False)  # which needs a loop
+    return Broker(clock=ManualClock(1), config=BrokerConfig(**settings))
+
+
 # -- topics ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_each_change_of_topics_calls_back_and_makes_a_new_version():
-    changes = []
-    table = TopicTable(BrokerConfig, 1, lambda: changes.append(table.data_version.counter))
+    broker, changes = new_broker(), []
+    table = broker.topics
+    broker.topics_changed = lambda: changes.append(table.data_version.counter)
     table.create_in_send("a", "TBW102", 4, 5)
     table.create_if_absent("%RETRY%g", 1, 6)
     table.create_if_absent("%RETRY%g", 1, 7)  # nothing new
@@ -59,7 +63,7 @@ def test_each_change_of_topics_calls_back_and_makes_a_new_version():
 
 
 def test_a_topic_inherits_only_from_one_that_may_be_inherited():
-    table = TopicTable(BrokerConfig, 1)
+    table = new_broker().topics
     assert table.create_in_send("a", "BenchmarkTest", 4, 1) is None
     assert table.create_in_send("a", "nowhere", 4, 1) is None
     assert table.create_in_send("%RETRY%g", "nowhere", 4, 1).write_queue_nums == 1
@@ -72,9 +76,9 @@ def test_a_topic_inherits_only_from_one_that_may_be_inherited():
 
 
 def test_topics_survive_their_file():
-    table = TopicTable(BrokerConfig, 1)
+    table = new_broker().topics
     table.create_in_send("a", "TBW102", 4, 5)
-    again = TopicTable(BrokerConfig, 9)
+    again = new_broker().topics
     again.load(TopicConfigSerializeWrapper.decode(table.content().encode()))
     assert again.table == table.table
     assert again.data_version == table.data_version
@@ -84,9 +88,7 @@ def test_topics_survive_their_file():
 
 
 def test_groups_are_made_on_demand_where_that_is_allowed():
-    open_table, closed = (
-        GroupTable(partial(BrokerConfig, auto_create_subscription_group=allowed), 1) for allowed in (True, False)
-    )
+    open_table, closed = (new_broker(auto_create_subscription_group=allowed).groups for allowed in (True, False))
     assert open_table.find("g", 2).retry_max_times == 16
     assert open_table.find("no blanks", 2) is None
     assert closed.find("g", 2) is None
@@ -95,9 +97,9 @@ def test_groups_are_made_on_demand_where_that_is_allowed():
 
 
 def test_groups_survive_their_file():
-    table = GroupTable(BrokerConfig, 1)
+    table = new_broker().groups
     table.find("g", 2)
-    again = GroupTable(BrokerConfig, 9)
+    again = new_broker().groups
     again.load(SubscriptionGroupWrapper.decode(table.content().encode()))
     assert again.table == table.table
 
@@ -173,7 +175,7 @@ def data(group: str, *topics: str, version: int = 1, tags: str = "*") -> Consume
 
 
 def test_the_tag_test_follows_the_newest_subscription():
-    table, one = ConsumerTable(), member("c1")
+    table, one = new_broker().consumers, member("c1")
     table.register(one, data("g", "t", version=1))
     group = table.get("g")
     assert group.match("t") is None
@@ -186,7 +188,9 @@ def test_the_tag_test_follows_the_newest_subscription():
 @pytest.mark.parametrize("version", [2, 5, 3_600_000], ids=["older", "same", "future"])
 def test_when_the_last_member_with_a_subscription_leaves_that_of_the_others_counts_again(version):
     restored: list[tuple[str, str]] = []
-    table = ConsumerTable(on_again=lambda group, subscription: restored.append((group, subscription.sub_string)))
+    broker = new_broker()
+    table = broker.consumers
+    broker.filters.restore = lambda group, subscription, _: restored.append((group, subscription.sub_string))
     stays, leaves = member("c1"), member("c2")
     table.register(stays, data("g", "t", "u", version=1))
     table.register(leaves, data("g", "t", "u", version=version, tags="A"))
@@ -200,7 +204,7 @@ def test_when_the_last_member_with_a_subscription_leaves_that_of_the_others_coun
 
 
 def test_of_several_subscriptions_that_stay_the_newest_counts():
-    table = ConsumerTable()
+    table = new_broker().consumers
     members = [member(f"c{number}") for number in range(4)]
     for number, one in enumerate(members):
         table.register(one, data("g", "t", version=number, tags=f"T{number}"))
@@ -211,7 +215,7 @@ def test_of_several_subscriptions_that_stay_the_newest_counts():
 
 
 def test_a_heartbeat_without_subscriptions_keeps_them():
-    table, one = ConsumerTable(), member("c1")
+    table, one = new_broker().consumers, member("c1")
     table.register(one, data("g", "t"))
     assert not table.register(one, data("g"), without_sub=True)
     assert set(table.get("g").subscriptions) == {"t"}
@@ -232,7 +236,7 @@ def test_producers_are_found_by_client_id_while_connected():
 def test_the_old_connection_of_a_client_takes_nothing_from_its_new_one(order: tuple[str, ...], is_told_closed: bool):
     """A client that lost its connection comes back on a new one. What the old one has sent, and its end, may be seen before or after that;
     half-open: its end is not seen at all. Apache 5.4.0 forgets the client id then (ProducerManager.doChannelCloseEvent)."""
-    consumers, producers = ConsumerTable(), ProducerTable()
+    consumers, producers = new_broker().consumers, ProducerTable()
     old, new = member("c1", 10), member("c1", 20)
 
     def heartbeat(one: Member) -> None:
@@ -269,7 +273,9 @@ class Members(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.told: list[str] = []
-        self.table = ConsumerTable(lambda group: self.told.append(group.name))
+        broker = new_broker(notify_consumer_ids_changed_enable=True)
+        broker.member_notices.notify = lambda group: self.told.append(group.name)
+        self.table = broker.consumers
         self.members = {name: member(name) for name in "abc"}
         self.model: dict[str, dict[str, int]] = {}
         self.now_ms = 0

@@ -13,21 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from sprocketmq.broker import BrokerConfig, NameServerConfig
-from sprocketmq.broker.delivery.schedule import ScheduleMessageService
+from sprocketmq.broker import Broker, BrokerConfig, NameServerConfig
 from sprocketmq.broker.security.plain_access import PlainAccessValidator
 from sprocketmq.broker.security.users import UserAccessValidator
-from sprocketmq.broker.settings.config_store import ConfigStore
-from sprocketmq.broker.tables.groups import GroupTable
 from sprocketmq.broker.tables.kv_config import KVConfigTable
-from sprocketmq.broker.tables.offsets import OffsetTable
-from sprocketmq.broker.tables.topics import TopicTable
 from sprocketmq.cli.serve.settings import settings_of
 from sprocketmq.core.access.need_readers import Place
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.process.clock import ManualClock
-from sprocketmq.store import MessageStore, StoreConfig
 
 PLACE = Place("DefaultCluster", lambda offset: None)
 KEYS = sorted(BrokerConfig.keys() | NameServerConfig.keys())
@@ -107,16 +101,14 @@ FILES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayO
 @given(st.dictionaries(st.sampled_from([*FILES, *(f"{name}.bak" for name in FILES)]), CONTENTS, min_size=1, max_size=4))
 def test_any_config_files_of_a_store_are_loaded_or_refused(contents):
     with tempfile.TemporaryDirectory() as folder:
-        root, config = Path(folder), BrokerConfig()
+        root = Path(folder)
         (root / "config").mkdir()
         for name, data in contents.items():
             (root / "config" / name).write_bytes(data)
-        clock, store = ManualClock(), MessageStore(StoreConfig())
-        levels = DelayLevels.parse(config.message_delay_level)
-        schedule = ScheduleMessageService(clock, store, levels, lambda *args: None)
-        tables = (TopicTable(lambda: config, 0), GroupTable(lambda: config, 0), OffsetTable(), schedule)
+        broker = Broker(store_dir=folder, clock=ManualClock())
+        tables = (broker.topics, broker.groups, broker.offsets, broker.schedule)
         with contextlib.suppress(StoreError):
-            ConfigStore(root, clock, store, *tables).load()
+            broker.config_store.load()
             for table in tables[:2]:
                 table.content().encode()
             tables[2].content(1).encode()

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
+from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker.replication.registration import Registration, parts_of
 from sprocketmq.errors import NetworkError
 from sprocketmq.net.process.clock import ManualClock
-from sprocketmq.wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from sprocketmq.wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig
 from sprocketmq.wire.frames.command import Command
 
 
@@ -33,20 +33,15 @@ class NameServer:
         self.asked[number].set_result(Command(0, 0, 1))
 
 
-def registration(
-    pool: NameServer, *name_servers: str, clock: ManualClock | None = None, on_known: Callable[[], None] = lambda: None
-) -> Registration:
-    return Registration(
-        clock or ManualClock(0),
-        pool,  # type: ignore[arg-type]
-        list(name_servers),
-        cluster_name="c",
-        broker_name="b",
-        address="127.0.0.1:1",
-        period_ms=30_000,
-        parts=lambda: iter([TopicConfigSerializeWrapper()]),
-        on_known=on_known,
-    )
+def broker_of(pool: object, *name_servers: str, clock: ManualClock | None = None, **settings: int) -> Broker:
+    config = BrokerConfig(**settings)  # type: ignore[arg-type]
+    broker = Broker(";".join(name_servers), broker_name="b", clock=clock or ManualClock(0), config=config)
+    broker.pool = pool  # type: ignore[assignment]
+    return broker
+
+
+def registration(pool: NameServer, *name_servers: str, clock: ManualClock | None = None) -> Registration:
+    return broker_of(pool, *name_servers, clock=clock).registration
 
 
 async def turns(count: int = 20) -> None:
@@ -114,7 +109,9 @@ def test_a_broker_that_no_name_server_knows_tries_soon_again_and_then_once_in_it
     async def play() -> None:
         clock, known_ms = ManualClock(0), list[int]()
         pool = LateNameServer(clock)
-        told = registration(pool, "127.0.0.1:1", clock=clock, on_known=lambda: known_ms.append(clock.now_ms()))
+        broker = broker_of(pool, "127.0.0.1:1", clock=clock)
+        broker.ready.set = lambda: known_ms.append(clock.now_ms())  # type: ignore[method-assign]
+        told = broker.registration
         await told.start()
         for _ in range(60):
             await turns()  # the next try is set when the one before has ended
@@ -196,16 +193,9 @@ class OldNameServer:
 
 
 def in_parts(pool: OldNameServer, table: dict[str, TopicConfig], version: DataVersion, size: int) -> Registration:
-    return Registration(
-        ManualClock(0),
-        pool,  # type: ignore[arg-type]
-        ["127.0.0.1:9876"],
-        cluster_name="c",
-        broker_name="b",
-        address="127.0.0.1:1",
-        period_ms=30_000,
-        parts=lambda: parts_of(table, version, size),
-    )
+    broker = broker_of(pool, "127.0.0.1:9876", split_registration_size=size)
+    broker.topics.table, broker.topics.data_version = table, version
+    return broker.registration
 
 
 def topics_named(*names: str, perm: int = 6) -> dict[str, TopicConfig]:

@@ -8,15 +8,17 @@ import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sprocketmq.broker import Broker
 from sprocketmq.broker.observe.counters import Counters
 from sprocketmq.broker.observe.statistics import MINUTE_SAMPLE_MS, Statistics
+from sprocketmq.net.process.clock import ManualClock
 
 START_MS = 1_700_000_000_000
 
 
 def made(now_ms: int = START_MS) -> tuple[Counters, Statistics]:
-    counters = Counters()
-    return counters, Statistics(counters, "cluster", lambda topic: topic.startswith("sys"), now_ms)
+    broker = Broker(cluster_name="cluster", clock=ManualClock(now_ms))
+    return broker.counters, broker.statistics
 
 
 def minute(statistics: Statistics, name: str = "TOPIC_PUT_NUMS", key: str = "t") -> tuple[int, float, float]:
@@ -83,8 +85,8 @@ def test_statistics_of_deleted_objects_are_removed():
 def test_the_brokers_own_topics_do_not_count_as_messages_of_the_day():
     counters, statistics = made()
     counters.stored("t", 3, 1)
-    counters.stored("sys_t", 4, 1)
-    counters.pulled_by("sys_t", "g", 4, 1)
+    counters.stored("rmq_sys_t", 4, 1)
+    counters.pulled_by("rmq_sys_t", "g", 4, 1)
     assert statistics.totals() == (3, 0)
     assert statistics.view("BROKER_PUT_NUMS", "cluster") is not None
     assert statistics.view("BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC", "cluster") is None

@@ -21,13 +21,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from sys import getsizeof
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.core.long_poll import LongPoll, ParkedPull
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.process.clock import Clock, Timer
+from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import PullMessageRequestHeader
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 _TIME_SLICE_S: Final = 0.01
 _PULL_BYTES: Final = 1024  # beside the characters of its texts
@@ -49,19 +52,12 @@ class PullRequest:
 
 
 class ParkedPulls:
-    """The waiting pulls of a broker. ``run_again(request)`` answers one; ``max_offset(topic, queue_id)`` is the store's."""
+    """The waiting pulls of a broker."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        run_again: Callable[[PullRequest], None],
-        max_offset: Callable[[str, int], int],
-        *,
-        limit: int = 100_000,
-        limit_per_connection: int = 20_000,
-    ) -> None:
-        self._clock, self._run_again, self._max_offset = clock, run_again, max_offset
-        self._limit, self._limit_per_connection = limit, limit_per_connection
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._clock = broker, broker.clock
+        self._limit = broker.config.max_parked_pulls
+        self._limit_per_connection = broker.config.max_parked_pulls_per_connection
         self._room: LongPoll[PullRequest] = LongPoll()
         self._arrived: dict[tuple[str, int], set[int]] = {}
         # Work in progress: the waiting pulls to check, by queue, and those whose time is over; and the order of the next turns.
@@ -139,7 +135,7 @@ class ParkedPulls:
         self._turns.clear()
         self._arrived.clear()
         for pull in self._room.drain():
-            self._run_again(pull.request)
+            self._broker.answer_pull_again(pull.request)
 
     def _schedule(self) -> None:
         if not self._is_scheduled:
@@ -156,7 +152,7 @@ class ParkedPulls:
         try:
             while (self._again or turns) and perf_counter() < ends_s:
                 if self._again:
-                    self._run_again(self._again.popleft())
+                    self._broker.answer_pull_again(self._again.popleft())
                 if turns:
                     self._step(turns.popleft())
         finally:
@@ -181,10 +177,10 @@ class ParkedPulls:
                 self._arm()
             return
         if pull is not None:
-            self._run_again(pull.request)
+            self._broker.answer_pull_again(pull.request)
 
     def _of_queue(self, queue: tuple[str, int]) -> Iterator[ParkedPull[PullRequest] | None]:
-        return self._room.wake(*queue, self._max_offset(*queue), self._arrived.pop(queue))
+        return self._room.wake(*queue, self._broker.store.max_offset(*queue), self._arrived.pop(queue))
 
     def _expire(self) -> None:
         self._timer = None

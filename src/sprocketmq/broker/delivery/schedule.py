@@ -32,8 +32,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.delivery.waiting_records import (
     MOST_UNCOUNTED_BYTES,
@@ -45,10 +44,13 @@ from sprocketmq.broker.delivery.waiting_records import (
 from sprocketmq.broker.redirection import redirect
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels, delay_level_of_queue, queue_of_delay_level
 from sprocketmq.errors import RocketMQError
-from sprocketmq.net.process.clock import Clock, Timer
-from sprocketmq.store import MessageStore, StoredMessage, Unit
+from sprocketmq.net.process.clock import Timer
+from sprocketmq.store import StoredMessage, Unit
 from sprocketmq.wire.bodies import DataVersion, DelayOffsetSerializeWrapper
 from sprocketmq.wire.records import properties as props
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -62,19 +64,13 @@ _NEVER_MS: Final = 2**63 - 1
 
 
 class ScheduleMessageService:
-    """Delivers delayed messages. ``put(message, now_ms)`` is the broker's; call ``start`` when the store is loaded."""
+    """Delivers delayed messages."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        store: MessageStore,
-        levels: DelayLevels,
-        put: Callable[[StoredMessage, int], object],
-    ) -> None:
-        self.levels = levels
+    def __init__(self, broker: Broker) -> None:
+        self.levels = DelayLevels.parse(broker.config.message_delay_level)
         self.is_dirty = False
         self.data_version = DataVersion()
-        self._clock, self._store, self._put = clock, store, put
+        self._clock, self._store, self._undeliverable = broker.clock, broker.store, broker.undeliverable
         self._progress: dict[int, int] = {}  # level -> next queue offset
         self._is_loaded = False
         self._copies_before: int | None = None  # of the progress that was saved last
@@ -250,7 +246,7 @@ class ScheduleMessageService:
             log.error("the delayed message at commit log offset %d is gone", unit.physical_offset)
             return
         topic, queue_id = destination(record[2])
-        self._put(copy_of(record, topic, queue_id, record[2]), now_ms)
+        self._undeliverable.deliver(copy_of(record, topic, queue_id, record[2]), now_ms)
 
     def _note(self, level: int, position: int) -> None:
         """Record that the level's next message is at ``position`` (law 1: called after the append)."""

@@ -36,7 +36,6 @@ import heapq
 import logging
 import random
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
@@ -58,8 +57,8 @@ from sprocketmq.core.timer_schedule import (
     java_long,
 )
 from sprocketmq.errors import ConfigurationError, ProtocolError, RocketMQError, StoreError
-from sprocketmq.net.process.clock import Clock, Timer
-from sprocketmq.store import MessageStore, StoredMessage, Unit
+from sprocketmq.net.process.clock import Timer
+from sprocketmq.store import StoredMessage, Unit
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.store.timer.timer_check import TimerCheck
 from sprocketmq.store.timer.timer_files import TimerFiles
@@ -72,7 +71,7 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.settings.config import BrokerConfig
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -114,18 +113,10 @@ class _Round(Struct):
 
 
 class TimerMessages:
-    """The timer of one broker. ``deliver(message, now_ms)`` stores a due message, ``roll`` stores one that has to wait again."""
+    """The timer of one broker."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        store: MessageStore,
-        settings: Callable[[], BrokerConfig],
-        root: Path | None,
-        deliver: Callable[[StoredMessage, int], object],
-        roll: Callable[[StoredMessage, int], object],
-    ) -> None:
-        config = settings()
+    def __init__(self, broker: Broker) -> None:
+        config, root = broker.config, broker.root
         self.enabled = config.timer_wheel_enable
         self.rules = TimerRules(
             config.timer_precision_ms, config.timer_roll_window_slot, config.timer_max_delay_sec * 1000
@@ -133,8 +124,12 @@ class TimerMessages:
         self.files = TimerFiles(
             None if root is None else str(root), self.rules.precision_ms, config.mapped_file_size_timer_log
         )
-        self._clock, self._store, self._settings = clock, store, settings
-        self._put, self._roll = deliver, roll
+        self._broker, self._clock, self._store, self._undeliverable = (
+            broker,
+            broker.clock,
+            broker.store,
+            broker.undeliverable,
+        )
         self.metrics: dict[str, TimerMetric] = {}
         self.data_version = DataVersion()
         self._metrics_file = ConfigFile(None if root is None else root / "config" / "timermetrics")
@@ -223,7 +218,7 @@ class TimerMessages:
             remark = f"the delay is {deliver_ms - now_ms} ms, at most {self.rules.max_delay_ms} are allowed (timerMaxDelaySec)"
             return TimerRefusal(ResponseCode.MESSAGE_ILLEGAL, remark)
         out_ms = self.rules.slot_of(deliver_ms)
-        limit = self._settings().timer_congest_num_each_slot
+        limit = self._broker.config.timer_congest_num_each_slot
         if flow_control_refuses(self.files.wheel.number(out_ms), limit, random.randrange):
             remark = f"more than {limit} messages wait for that second (timerCongestNumEachSlot); choose another one"
             return TimerRefusal(ResponseCode.SYSTEM_ERROR, remark)
@@ -398,7 +393,7 @@ class TimerMessages:
             if deletes:
                 return 0
             if entry.physical_offset not in self._delivered:
-                self._put(_copy(record, _NEVER_ENQUEUED, now_ms, rolls=False), now_ms)
+                self._undeliverable.deliver(_copy(record, _NEVER_ENQUEUED, now_ms, rolls=False), now_ms)
             return entry.size
         slot_ms, rolls = self.rules.place(out_ms, write_ms)
         magic = MAGIC_DEFAULT | (MAGIC_ROLL if rolls else 0) | (MAGIC_DELETE if deletes else 0)
@@ -531,7 +526,7 @@ class TimerMessages:
             return
         copy = _copy(record, unit.write_ms, now_ms, rolls=unit.rolls)
         if unit.physical_offset not in self._delivered:
-            (self._roll if unit.rolls else self._put)(copy, now_ms)
+            (self._undeliverable.wait_on if unit.rolls else self._undeliverable.deliver)(copy, now_ms)
         topic = destination(raw)[0] if unit.rolls else copy.topic
         self._counts[topic] = self._counts.get(topic, 0) + (1 if unit.deletes else -1)
 
@@ -575,7 +570,7 @@ class TimerMessages:
     def _changed(self) -> None:
         """Write progress soon, once per flush interval."""
         if self._save_timer is None and self.files.root is not None and self._running:
-            self._save_timer = self._clock.call_later(self._settings().timer_flush_interval_ms, self._save)
+            self._save_timer = self._clock.call_later(self._broker.config.timer_flush_interval_ms, self._save)
 
     def _save(self) -> None:
         self._save_timer = None

@@ -53,14 +53,7 @@ from sprocketmq.wire.records.sys_flag import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.believed_time import BelievedTime
-    from sprocketmq.broker.controller import BrokerController
-    from sprocketmq.broker.delivery.undeliverable import Undeliverable
-    from sprocketmq.broker.tables.consumers import ProducerTable
-    from sprocketmq.broker.tables.offsets import OffsetTable
-    from sprocketmq.broker.tables.topics import TopicTable
-    from sprocketmq.net.process.clock import Clock
-    from sprocketmq.store import MessageStore
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -83,23 +76,11 @@ _COPY_MARKS: Final = (b"TRANSACTION_CHECK_TIMES\x01", b"TRAN_PREPARED_QUEUE_OFFS
 
 
 class Transactions:
-    """The half messages of one broker; started when the store is loaded."""
+    """The half messages of one broker."""
 
-    def __init__(
-        self,
-        broker: BrokerController,
-        clock: Clock,
-        believed_time: BelievedTime,
-        store: MessageStore,
-        topics: TopicTable,
-        offsets: OffsetTable,
-        producers: ProducerTable,
-        undeliverable: Undeliverable,
-    ) -> None:
-        self._broker = broker
-        self._clock, self._believed_time = clock, believed_time
-        self._store, self._topics, self._offsets, self._producers = store, topics, offsets, producers
-        self._undeliverable = undeliverable
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._clock, self._store = broker, broker.clock, broker.store
+        self._offsets, self._undeliverable = broker.offsets, broker.undeliverable
         self._table = TransactionTable(0, 0)
         self._periodic: Periodic | None = None
         self._congested_log = RateLimitedLog(log)
@@ -257,7 +238,7 @@ class Transactions:
         return settlement.before
 
     def resume(self, record: RecordView, now_ms: int) -> None:
-        """Store a discarded half message again, as if it had never been checked. Raises as ``BrokerController.put``."""
+        """Store a discarded half message again, as if it had never been checked. Raises as ``Broker.put``."""
         raw = props.set_property(record.raw_properties, props.TRANSACTION_CHECK_TIMES, "0")
         copy_offset = self._broker.put(_copy(record, HALF_TOPIC, raw), now_ms, is_new=False).queue_offset
         self._table.copied(-1, _transaction_id(record), copy_offset)
@@ -308,7 +289,8 @@ class Transactions:
         self._save_progress()
         if finished:
             self._round = None
-            self._broker.save_offsets()  # at once: after an earlier kill, half messages and their copies would be ahead of progress
+            # At once: after an earlier kill, half messages and their copies would be ahead of progress.
+            self._broker.config_store.save_offsets()
         else:
             self._next_turn = self._clock.call_later(0, self._turn)
 
@@ -336,7 +318,7 @@ class Transactions:
         verdict = judge(
             self.rules,
             now_ms=now_ms,
-            believed_ms=self._believed_time.now_ms(),
+            believed_ms=self._broker.expiry_clock.now_ms(),
             round_ms=round_ms,
             born_timestamp_ms=half.born_timestamp_ms,
             store_timestamp_ms=half.store_timestamp_ms,
@@ -374,7 +356,7 @@ class Transactions:
             props.get_property(half.raw_properties, props.REAL_TOPIC),
             TRANS_CHECK_MAX_TIME_TOPIC,
         )
-        topic = self._topics.create_if_absent(TRANS_CHECK_MAX_TIME_TOPIC, 1, now_ms).topic_name
+        topic = self._broker.topics.create_if_absent(TRANS_CHECK_MAX_TIME_TOPIC, 1, now_ms).topic_name
         self._undeliverable.put(_copy(half, topic, half.raw_properties), now_ms)
         self._table.discarded(half.queue_offset, transaction)
 
@@ -382,7 +364,7 @@ class Transactions:
         """Send CHECK_TRANSACTION_STATE to one member of the producer group. Java: sendCheckMessage."""
         group = props.get_property(raw, props.PGROUP) or ""
         topic, queue_id = destination(raw)
-        connection = self._producers.available(group, lambda peer: self._broker.may_send(peer, topic))
+        connection = self._broker.producers.available(group, lambda peer: self._broker.may_send(peer, topic))
         if connection is None:
             log.warning(
                 "no member of producer group %s is online for the check-back of half message %d", group, queue_offset

@@ -21,17 +21,19 @@ from __future__ import annotations
 import errno
 import logging
 from collections import Counter
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from sprocketmq.broker.delivery.waiting_records import destination
-from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN, TopicTable
+from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
 from sprocketmq.core.resource_names import UNDELIVERABLE_TOPIC
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
-from sprocketmq.net.process.clock import Clock
-from sprocketmq.store import AppendResult, MessageStore, StoredMessage
+from sprocketmq.store import AppendResult, StoredMessage
 from sprocketmq.wire.records import properties as props
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -57,18 +59,11 @@ _ADDED: Final = (
 )
 
 
-class Put(Protocol):
-    """Store one message and wake the pulls that wait for it; see ``BrokerController.put``."""
-
-    def __call__(self, message: StoredMessage, now_ms: int, *, is_new: bool = True) -> AppendResult: ...
-
-
 class Undeliverable:
     """Stores messages that have waited, in their real topic or to wait again, or sets them aside."""
 
-    def __init__(self, clock: Clock, store: MessageStore, topics: TopicTable, put: Put) -> None:
-        self._clock, self._store, self._topics = clock, store, topics
-        self._put = put
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._clock, self._store, self._topics = broker, broker.clock, broker.store, broker.topics
         # Queues whose files cannot be created: since when, by the steady clock, and their end at that time.
         self._refused_since: dict[tuple[str, int], tuple[int, int]] = {}
         self.counts: Counter[str] = Counter()  # topic that the message was for -> how many, since the start
@@ -101,7 +96,7 @@ class Undeliverable:
         """Store a message that has waited, to wait again or to be consumed. None: it was refused for good and is set aside. Raises
         StoreNotWritable (nothing was written, try again later)."""
         try:
-            place = self._put(message, now_ms, is_new=False)
+            place = self._broker.put(message, now_ms, is_new=False)
         except ConfigurationError as error:
             self._set_aside(message, str(error), now_ms)
             return None
@@ -142,7 +137,7 @@ class Undeliverable:
         aside = replace(message, topic=UNDELIVERABLE_TOPIC, queue_id=0, properties=raw)
         key = props.get_property(raw, props.UNIQ_KEY)
         try:
-            place = self._put(aside, now_ms, is_new=False)
+            place = self._broker.put(aside, now_ms, is_new=False)
         except ConfigurationError as error:  # its record does not fit into a file of this log
             log.error(
                 "the waiting message %r for topic %r is dropped: %s; to set it aside: %s", key, topic, reason, error

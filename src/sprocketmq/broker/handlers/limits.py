@@ -14,7 +14,7 @@ from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES
 from sprocketmq.wire.text.fastjson import MAX_REQUEST_BYTES
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 REMEMBERED_LENGTH: Final = 1024
 """Length of a peer's text that is cached in a table with a fixed number of entries; longer texts are decoded each time."""
@@ -25,7 +25,7 @@ _EXPRESSIONS_OF_A_CLIENT: Final = 4  # of the largest length: 0.2 s of the loop,
 _MOST_ANSWER_BYTES: Final = MAX_FRAME_BYTES - 64 * 1024
 
 
-def too_many_named(broker: BrokerController, things: str, count: int) -> str | None:
+def too_many_named(broker: Broker, things: str, count: int) -> str | None:
     """Why one request may not name so many ``things``; None if it may."""
     allowed = broker.config.max_names_per_request
     if count <= allowed:
@@ -41,7 +41,7 @@ def answer_in_a_frame(command: Command, header: Header | None, body: bytes, inst
     return response(command, ResponseCode.SYSTEM_ERROR, remark)
 
 
-def expression_problem(broker: BrokerController, expression: str | None) -> str | None:
+def expression_problem(broker: Broker, expression: str | None) -> str | None:
     """Why the filter is too long; None if it is not."""
     allowed = broker.config.max_expression_length
     if expression is None or len(expression) <= allowed:
@@ -51,7 +51,7 @@ def expression_problem(broker: BrokerController, expression: str | None) -> str 
     )
 
 
-def heartbeat_limit_problem(broker: BrokerController, connection: Connection, data: HeartbeatData) -> str | None:
+def heartbeat_limit_problem(broker: Broker, connection: Connection, data: HeartbeatData) -> str | None:
     """Why the heartbeat is refused, as one sentence; None if it is accepted."""
     config = broker.config
     allowed = config.max_groups_per_connection
@@ -88,7 +88,7 @@ def heartbeat_limit_problem(broker: BrokerController, connection: Connection, da
     return broker.groups.room_problem({group.group_name for group in data.consumer_data_set})
 
 
-def _in_all_problem(broker: BrokerController, subscriptions: list[SubscriptionData]) -> str | None:
+def _in_all_problem(broker: Broker, subscriptions: list[SubscriptionData]) -> str | None:
     """Why the groups of one connection may not subscribe to so much; None if they may."""
     count = len(subscriptions)
     if count > _MOST_SUBSCRIPTIONS:

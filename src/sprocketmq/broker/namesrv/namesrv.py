@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from sprocketmq.broker.listening import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
-from sprocketmq.broker.namesrv.namesrv_requests import changing_codes, handler_table
+from sprocketmq.broker.namesrv.namesrv_requests import HANDLERS, changing_codes
 from sprocketmq.broker.security.name_checks import refusal_of_names
 from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.broker.settings.config import NameServerConfig
@@ -76,8 +76,8 @@ class NameServer(Service):
         self.port = self.config.listen_port if port is None else plain_int(port)
         self.clock: Clock = clock or SystemClock()
         self.table = NamesrvTable()
-        self._handlers, self._changing = handler_table(), changing_codes()
-        requests.check_handlers(Peer.NAME_SERVER, self._handlers)
+        self._changing = changing_codes()
+        requests.check_handlers(Peer.NAME_SERVER, HANDLERS)
         self._server: Server | None = None
         self._scan: Periodic | None = None
         self._refusals = RateLimitedLog(log)
@@ -106,7 +106,7 @@ class NameServer(Service):
         self._pool = ConnectionPool(ssl_context=client_tls_of(self.config))
         tls = tls_of(self.config)
         self._server = Server(
-            self._handle,
+            self.handle,
             on_close=self._connection_closed,
             tls=tls,
             limits=limits_of(self.config),
@@ -161,10 +161,10 @@ class NameServer(Service):
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
-    def _handle(self, connection: Connection, command: Command, is_intercepted: bool = False) -> Command | None:
+    def handle(self, connection: Connection, command: Command, is_intercepted: bool = False) -> Command | None:
         if self.intercept is not None and not is_intercepted:
             return self._ask_interceptor(connection, command)
-        handler = self._handlers.get(command.code)
+        handler = HANDLERS.get(command.code)
         if handler is None:
             remark = f"request code {command.code} is not served by this name server"
             return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import CHUNK_SIZE, in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame
+from sprocketmq.broker.handlers.table import HandlerTable
 from sprocketmq.broker.security.name_checks import (
     broker_problem,
     names_problem,
@@ -70,7 +71,7 @@ from sprocketmq.wire.headers import (
     WipeWritePermOfBrokerResponseHeader,
 )
 from sprocketmq.wire.requests.access import ANY_ADDRESS
-from sprocketmq.wire.requests.declaration import AnyRequest, Peer
+from sprocketmq.wire.requests.declaration import Peer
 from sprocketmq.wire.text.java_properties import format_properties, parse_properties
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("sprocketmq.namesrv")
 
 
-NamesrvHandler = Callable[["NameServer", Connection, Command, int], "Command | None"]
+HANDLERS: Final[HandlerTable[Callable[[NameServer, Connection, Command, int], Command | None]]] = HandlerTable()
+serves = HANDLERS.serves
 
 _ZONE_NAME: Final = "__ZONE_NAME"
 _ZLIB: Final = 0x78  # the first byte of a zlib stream, with which no JSON begins
@@ -90,6 +92,7 @@ _MAX_SILENCE_MS: Final = 3_600_000
 # -- brokers ---------------------------------------------------------------------------------------------------------------------
 
 
+@serves(requests.name_servers.REGISTER_BROKER)
 def register_broker(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(RegisterBrokerRequestHeader)
     _given(command, brokerName=header.broker_name, brokerAddr=header.broker_addr, clusterName=header.cluster_name)
@@ -195,6 +198,7 @@ def _registered(server: NameServer, command: Command, result: RegistrationResult
     return response(command, header=answer, body=KVTable(table=orders).encode())
 
 
+@serves(requests.name_servers.UNREGISTER_BROKER)
 def unregister_broker(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(UnRegisterBrokerRequestHeader)
     server.table.unregister(header.cluster_name, header.broker_name, header.broker_addr)
@@ -202,6 +206,7 @@ def unregister_broker(server: NameServer, connection: Connection, command: Comma
     return response(command)
 
 
+@serves(requests.name_servers.QUERY_DATA_VERSION)
 def query_data_version(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(QueryDataVersionRequestHeader)
     asked = DataVersion.of_request(command.body)
@@ -210,6 +215,7 @@ def query_data_version(server: NameServer, connection: Connection, command: Comm
     return response(command, header=QueryDataVersionResponseHeader(changed=known != asked), body=body)
 
 
+@serves(requests.name_servers.BROKER_HEARTBEAT)
 def broker_heartbeat(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(BrokerHeartbeatRequestHeader)
     _given(command, brokerAddr=header.broker_addr)
@@ -217,6 +223,7 @@ def broker_heartbeat(server: NameServer, connection: Connection, command: Comman
     return response(command)
 
 
+@serves(requests.name_servers.GET_BROKER_MEMBER_GROUP)
 def broker_member_group(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetBrokerMemberGroupRequestHeader)
     group = BrokerMemberGroup(
@@ -230,6 +237,7 @@ def broker_member_group(server: NameServer, connection: Connection, command: Com
 # -- clients ---------------------------------------------------------------------------------------------------------------------
 
 
+@serves(requests.name_servers.GET_ROUTEINFO_BY_TOPIC)
 def route(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetRouteInfoRequestHeader)
     config = server.config
@@ -249,12 +257,14 @@ def route(server: NameServer, connection: Connection, command: Command, now_ms: 
 # -- administrators --------------------------------------------------------------------------------------------------------------
 
 
+@serves(requests.name_servers.PUT_KV_CONFIG)
 def put_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
     header = command.header(PutKVConfigRequestHeader)
     server.kv_config.put(header.namespace, header.key, header.value)
     answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
 
 
+@serves(requests.name_servers.GET_KV_CONFIG)
 def get_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetKVConfigRequestHeader)
     value = server.kv_config.get(header.namespace, header.key)
@@ -264,12 +274,14 @@ def get_kv_config(server: NameServer, connection: Connection, command: Command, 
     return response(command, header=GetKVConfigResponseHeader(value=value))
 
 
+@serves(requests.name_servers.DELETE_KV_CONFIG)
 def delete_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
     header = command.header(DeleteKVConfigRequestHeader)
     server.kv_config.delete(header.namespace, header.key)
     answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
 
 
+@serves(requests.name_servers.GET_KVLIST_BY_NAMESPACE)
 def kv_list(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     namespace = command.header(GetKVListByNamespaceRequestHeader).namespace
     table = server.kv_config.namespace(namespace)
@@ -278,26 +290,31 @@ def kv_list(server: NameServer, connection: Connection, command: Command, now_ms
     return response(command, body=KVTable(table=table).encode())
 
 
+@serves(requests.name_servers.GET_BROKER_CLUSTER_INFO)
 def cluster_info(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=server.table.cluster_info().encode())
 
 
+@serves(requests.name_servers.WIPE_WRITE_PERM_OF_BROKER)
 def wipe_write_perm(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     count = server.table.wipe_write_perm(command.header(WipeWritePermOfBrokerRequestHeader).broker_name)
     return response(command, header=WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
 
 
+@serves(requests.name_servers.ADD_WRITE_PERM_OF_BROKER)
 def add_write_perm(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     count = server.table.add_write_perm(command.header(AddWritePermOfBrokerRequestHeader).broker_name)
     return response(command, header=AddWritePermOfBrokerResponseHeader(add_topic_count=count))
 
 
+@serves(requests.name_servers.DELETE_TOPIC_IN_NAMESRV)
 def delete_topic(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(DeleteTopicFromNamesrvRequestHeader)
     server.table.delete_topic(header.topic, header.cluster_name or None)
     return response(command)
 
 
+@serves(requests.name_servers.REGISTER_TOPIC_IN_NAMESRV)
 def register_topic(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(RegisterTopicRequestHeader)
     _given(command, topic=header.topic)
@@ -310,6 +327,7 @@ def register_topic(server: NameServer, connection: Connection, command: Command,
     return response(command)
 
 
+@serves(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
 def all_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     if not server.config.enable_all_topic_list:
         remark = "the list of topics is disabled here (enableAllTopicList)"
@@ -317,28 +335,34 @@ def all_topics(server: NameServer, connection: Connection, command: Command, now
     return _list_in_a_frame(command, server.table.topics())
 
 
+@serves(requests.name_servers.GET_TOPICS_BY_CLUSTER)
 def topics_of_cluster(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     cluster = command.header(GetTopicsByClusterRequestHeader).cluster
     return _topic_list(server, command, lambda: server.table.topics_of_cluster(cluster))
 
 
+@serves(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS)
 def system_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     topics, address = server.table.system_topics()
     return response(command, body=TopicList(topic_list=topics, broker_addr=address).encode())
 
 
+@serves(requests.name_servers.GET_UNIT_TOPIC_LIST)
 def unit_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_FLAG))
 
 
+@serves(requests.name_servers.GET_HAS_UNIT_SUB_TOPIC_LIST)
 def unit_sub_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_SUB_FLAG))
 
 
+@serves(requests.name_servers.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST)
 def unit_sub_ununit_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_SUB_FLAG, UNIT_FLAG))
 
 
+@serves(requests.name_servers.UPDATE_NAMESRV_CONFIG)
 def update_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     too_long = settings_length_problem(len(command.body))
     if too_long is not None:
@@ -361,6 +385,7 @@ def update_config(server: NameServer, connection: Connection, command: Command, 
     return response(command)
 
 
+@serves(requests.name_servers.GET_NAMESRV_CONFIG)
 def get_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=format_properties(server.config.without_secrets()).encode())
 
@@ -381,38 +406,6 @@ def _given(command: Command, **fields: str) -> None:
     for name, value in fields.items():
         if not value:
             raise ProtocolError(f"request code {command.code}: {name} is empty")
-
-
-HANDLERS: Final[dict[AnyRequest, NamesrvHandler]] = {
-    requests.name_servers.GET_KV_CONFIG: get_kv_config,
-    requests.name_servers.GET_ROUTEINFO_BY_TOPIC: route,
-    requests.name_servers.GET_BROKER_CLUSTER_INFO: cluster_info,
-    requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: all_topics,
-    requests.name_servers.GET_KVLIST_BY_NAMESPACE: kv_list,
-    requests.name_servers.GET_TOPICS_BY_CLUSTER: topics_of_cluster,
-    requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS: system_topics,
-    requests.name_servers.GET_UNIT_TOPIC_LIST: unit_topics,
-    requests.name_servers.GET_HAS_UNIT_SUB_TOPIC_LIST: unit_sub_topics,
-    requests.name_servers.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: unit_sub_ununit_topics,
-    requests.name_servers.GET_NAMESRV_CONFIG: get_config,
-    requests.name_servers.GET_BROKER_MEMBER_GROUP: broker_member_group,
-    requests.name_servers.PUT_KV_CONFIG: put_kv_config,
-    requests.name_servers.DELETE_KV_CONFIG: delete_kv_config,
-    requests.name_servers.REGISTER_BROKER: register_broker,
-    requests.name_servers.UNREGISTER_BROKER: unregister_broker,
-    requests.name_servers.QUERY_DATA_VERSION: query_data_version,
-    requests.name_servers.BROKER_HEARTBEAT: broker_heartbeat,
-    requests.name_servers.WIPE_WRITE_PERM_OF_BROKER: wipe_write_perm,
-    requests.name_servers.ADD_WRITE_PERM_OF_BROKER: add_write_perm,
-    requests.name_servers.DELETE_TOPIC_IN_NAMESRV: delete_topic,
-    requests.name_servers.REGISTER_TOPIC_IN_NAMESRV: register_topic,
-    requests.name_servers.UPDATE_NAMESRV_CONFIG: update_config,
-}
-
-
-def handler_table() -> dict[int, NamesrvHandler]:
-    """All handlers by request code."""
-    return {int(request.code): handler for request, handler in HANDLERS.items()}
 
 
 def changing_codes() -> frozenset[int]:

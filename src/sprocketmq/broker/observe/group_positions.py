@@ -14,10 +14,10 @@ from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.wire.bodies import ConsumeFromWhere
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 
-def topics_not_begun(broker: BrokerController, group: str) -> Iterator[str]:
+def topics_not_begun(broker: Broker, group: str) -> Iterator[str]:
     """The topics with messages that online members of a group read, and in which it has no progress; without those of which only the
     members know where they began. Tools ask the members of these, as at Java's brokers."""
     online = broker.consumers.get(group)
@@ -29,13 +29,13 @@ def topics_not_begun(broker: BrokerController, group: str) -> Iterator[str]:
             yield topic
 
 
-def are_positions_known(broker: BrokerController, group: str, topic: str) -> bool:
+def are_positions_known(broker: Broker, group: str, topic: str) -> bool:
     return broker.offsets.has_progress(group, topic) or all(
         position(broker, group, topic, queue_id) >= 0 for queue_id in broker.store.queue_ids(topic)
     )
 
 
-def position(broker: BrokerController, group: str, topic: str, queue_id: int) -> int:
+def position(broker: Broker, group: str, topic: str, queue_id: int) -> int:
     """The next offset that a group consumes in a queue. Without progress, where its members begin (Java:
     RebalancePushImpl.computePullFromWhereWithException), or -1 if they began before the broker started; 0 in a topic that none of them
     reads."""
@@ -56,7 +56,7 @@ def position(broker: BrokerController, group: str, topic: str, queue_id: int) ->
     return max(first, begun) if begun >= 0 or first == broker.store.max_offset(topic, queue_id) else -1
 
 
-def has_first_message(broker: BrokerController, topic: str, queue_id: int) -> bool:
+def has_first_message(broker: Broker, topic: str, queue_id: int) -> bool:
     """Java's checkInMemByConsumeOffset: whether the message at offset 0 is in the newest part of the log (40 % of RAM)."""
     store = broker.store
     if store.min_offset(topic, queue_id) > 0:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -101,7 +101,7 @@ class BrokerMetrics:
     """Serves a broker's metrics while it runs; a part that does nothing unless ``metricsExporterType`` is PROM. Raises
     ConfigurationError (at the start: the port is taken)."""
 
-    def __init__(self, broker: BrokerController) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._server: WSGIServer | None = None
         self._thread: Thread | None = None
@@ -210,7 +210,7 @@ def fixed_labels(metrics_label: str, cluster_name: str, broker_name: str) -> dic
     return {**labels, "node_type": "broker", "cluster": cluster_name, "node_id": broker_name}
 
 
-def collect_samples(broker: BrokerController) -> Iterator[Sample]:
+def collect_samples(broker: Broker) -> Iterator[Sample]:
     """All samples of a broker. Call it on the broker's loop; tables may change between two samples."""
     now_ms = broker.clock.now_ms()
     yield "rocketmq_broker_permission", {}, broker.config.broker_permission
@@ -240,7 +240,7 @@ def collect_samples(broker: BrokerController) -> Iterator[Sample]:
         yield "sprocketmq_delay_level_waiting_messages", {"level": str(level)}, broker.schedule.waiting(level)
 
 
-def _messages(broker: BrokerController) -> Iterator[Sample]:
+def _messages(broker: Broker) -> Iterator[Sample]:
     is_system = broker.topics.is_system
     for topic, tally in list(broker.counters.puts.items()):
         labels = {"topic": topic, "is_system": _flag(is_system(topic))}
@@ -255,7 +255,7 @@ def _messages(broker: BrokerController) -> Iterator[Sample]:
         yield "rocketmq_throughput_out_total", labels, tally.bytes
 
 
-def _connections(broker: BrokerController) -> Iterator[Sample]:
+def _connections(broker: Broker) -> Iterator[Sample]:
     producers: Counter[tuple[str, int]] = Counter()
     for members in list(broker.producers.groups.values()):
         producers.update((member.language, member.version) for member in members.values())
@@ -275,7 +275,7 @@ def _connections(broker: BrokerController) -> Iterator[Sample]:
             yield "rocketmq_consumer_connections", labels, number
 
 
-def _progress(broker: BrokerController, now_ms: int) -> Iterator[Sample]:
+def _progress(broker: Broker, now_ms: int) -> Iterator[Sample]:
     """Lag of each group in the topics in which it has committed something, and in those that its members read."""
     for topic in list(broker.topics.table):
         for group in broker.offsets.groups_of(topic):
@@ -285,7 +285,7 @@ def _progress(broker: BrokerController, now_ms: int) -> Iterator[Sample]:
             yield from _lag(broker, group, topic, now_ms)
 
 
-def _lag(broker: BrokerController, group: str, topic: str, now_ms: int) -> Iterator[Sample]:
+def _lag(broker: Broker, group: str, topic: str, now_ms: int) -> Iterator[Sample]:
     """Over all queues of the topic that hold messages, also those that it does not have any more."""
     store, offsets = broker.store, broker.offsets
     lag = ready = inflight = 0
@@ -307,7 +307,7 @@ def _lag(broker: BrokerController, group: str, topic: str, now_ms: int) -> Itera
     yield "rocketmq_consumer_queueing_latency", labels, now_ms - ready_since_ms
 
 
-def _stored_ms(broker: BrokerController, topic: str, queue_id: int, offset: int, end: int, now_ms: int) -> int:
+def _stored_ms(broker: Broker, topic: str, queue_id: int, offset: int, end: int, now_ms: int) -> int:
     """When the message at ``offset`` was stored; the present time if there is none, so that the lag is 0."""
     if offset >= end:
         return now_ms
@@ -315,7 +315,7 @@ def _stored_ms(broker: BrokerController, topic: str, queue_id: int, offset: int,
     return stored_ms if stored_ms >= 0 else now_ms
 
 
-def _storage(broker: BrokerController, now_ms: int) -> Iterator[Sample]:
+def _storage(broker: Broker, now_ms: int) -> Iterator[Sample]:
     store = broker.store
     labels = {"storage_type": "local", "storage_medium": "disk" if broker.config.store_path_root_dir else "memory"}
     yield "rocketmq_storage_size", labels, store.max_physical_offset - store.min_physical_offset
@@ -325,7 +325,7 @@ def _storage(broker: BrokerController, now_ms: int) -> Iterator[Sample]:
     yield "rocketmq_storage_message_reserve_time", labels, now_ms - earliest_ms if earliest_ms >= 0 else 0
 
 
-def _group_labels(broker: BrokerController, group: str, topic: str) -> dict[str, str]:
+def _group_labels(broker: Broker, group: str, topic: str) -> dict[str, str]:
     return {
         "consumer_group": group,
         "topic": topic,

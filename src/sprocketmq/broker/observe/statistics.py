@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
-from sprocketmq.broker.observe.counters import Counters, Tally
+from sprocketmq.broker.observe.counters import Tally
 from sprocketmq.wire.bodies import BrokerStatsData, BrokerStatsItem
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 MINUTE_SAMPLE_MS: Final = 10_000
 # Period and number of the snapshots of a series: minute, hour, day.
@@ -65,12 +68,16 @@ class _Windows:
 
 
 class Statistics:
-    """The windows of all counters. ``is_system(topic)`` is true for the broker's own topics, which count in some totals only."""
+    """The windows of all counters. The broker's own topics count in some totals only."""
 
-    def __init__(self, counters: Counters, cluster_name: str, is_system: Callable[[str], bool], now_ms: int) -> None:
-        self._counters, self._cluster_name, self._is_system = counters, cluster_name, is_system
+    def __init__(self, broker: Broker) -> None:
+        self._counters, self._topics, self._cluster_name = (
+            broker.counters,
+            broker.topics,
+            broker.config.broker_cluster_name,
+        )
         self._windows: dict[tuple[str, str], _Windows] = {}
-        self._next_ms = [now_ms + period_ms for period_ms, _ in _SERIES]
+        self._next_ms = [broker.start_ms + period_ms for period_ms, _ in _SERIES]
         self._day: tuple[int, int] | None = None
         # (put, pulled) messages of ordinary topics at the last two midnights. Java: BrokerStats.
         self.yesterday_morning = self.today_morning = (0, 0)
@@ -122,8 +129,10 @@ class Statistics:
 
     def totals(self) -> tuple[int, int]:
         """(put, pulled) messages of ordinary topics since the start."""
-        put = sum(tally.messages for topic, tally in self._counters.puts.items() if not self._is_system(topic))
-        pulled = sum(tally.messages for (topic, _), tally in self._counters.gets.items() if not self._is_system(topic))
+        put = sum(tally.messages for topic, tally in self._counters.puts.items() if not self._topics.is_system(topic))
+        pulled = sum(
+            tally.messages for (topic, _), tally in self._counters.gets.items() if not self._topics.is_system(topic)
+        )
         return put, pulled
 
     def _per_second(self, kind: str, key: str) -> float:

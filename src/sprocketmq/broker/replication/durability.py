@@ -18,15 +18,16 @@ import asyncio
 import concurrent.futures
 import logging
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.errors import StoreError
 from sprocketmq.net.connection import Connection, text_bytes
 from sprocketmq.net.gathered_answers import GatheredAnswers
-from sprocketmq.store import MessageStore
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -37,23 +38,12 @@ _WAITING_BYTES: Final = 2048  # an answer without its ids; the request is let go
 _Waiting = tuple[int, Connection, Command | None, float, int]
 
 
-def _send_answer(connection: Connection, answer: Command | None, end: int) -> None:
-    if answer is not None:
-        connection.send(answer)
-
-
 class DurableAnswers:
-    """The answers to sends that wait for the disk. ``release`` gets the durable ones; by default it sends them."""
+    """The answers to sends that wait for the disk; those of a SYNC_MASTER wait for a slave after that."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        timeout_ms: int,
-        release: Callable[[Connection, Command | None, int], None] = _send_answer,
-    ) -> None:
-        self._store: Final = store
-        self._release: Final = release
-        self._timeout_s: Final = timeout_ms / 1000
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._store = broker, broker.store
+        self._timeout_s: Final = broker.config.sync_flush_timeout_ms / 1000
         self._waiting: deque[_Waiting] = deque()
         self._flushing = False
         self._timer: asyncio.TimerHandle | None = None
@@ -123,12 +113,16 @@ class DurableAnswers:
             self._flush()
 
     def _answer_until(self, end: int) -> None:
-        waiting, release = self._waiting, self._release
+        waiting, replication = self._waiting, self._broker.replication
+        is_sync_master = self._broker.config.broker_role == "SYNC_MASTER"
         with GatheredAnswers() as gathered:
             while waiting and waiting[0][0] <= end:
                 own_end, connection, answer, _, kept_bytes = waiting.popleft()
                 gathered.take(connection, kept_bytes)
-                release(connection, answer, own_end)
+                if is_sync_master:
+                    replication.wait(connection, answer, own_end)
+                elif answer is not None:
+                    connection.send(answer)
 
     def _refuse_until(self, end: int, remark: str) -> None:
         with GatheredAnswers() as gathered:
@@ -145,10 +139,10 @@ class DurableAnswers:
             self._timer = loop.call_later(max(0.0, left_s), self._time_out)
 
     def _send_first(self, gathered: GatheredAnswers, code: ResponseCode, remark: str | None = None) -> None:
-        end, connection, answer, _, kept_bytes = self._waiting.popleft()
+        _, connection, answer, _, kept_bytes = self._waiting.popleft()
         gathered.take(connection, kept_bytes)
         if answer is not None:
             answer.code = code
             if remark is not None:
                 answer.remark, answer.ext_fields = remark, {}
-        _send_answer(connection, answer, end)
+            connection.send(answer)

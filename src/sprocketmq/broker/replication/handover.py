@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -27,11 +26,7 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.requests.declaration import Peer
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
-    from sprocketmq.broker.replication.replication import Replication
-    from sprocketmq.broker.tables.topics import TopicTable
-    from sprocketmq.net.process.clock import Clock
-    from sprocketmq.store import MessageStore
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -53,20 +48,14 @@ class _HandedOver(msgspec.Struct, rename="camel"):
 
 
 class HandoverDriver:
-    def __init__(
-        self,
-        broker: BrokerController,
-        broker_name: str,
-        clock: Clock,
-        store: MessageStore,
-        topics: TopicTable,
-        replication: Replication,
-        root: Path | None,
-    ) -> None:
-        self._broker, self._broker_name, self._clock = broker, broker_name, clock
-        self._store, self._topics, self._replication = store, topics, replication
-        self._file = ConfigFile(None if root is None else root / "config" / "handedOver.json")
-        self._path = "" if root is None else str(root / "config" / "handedOver.json")
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._clock, self._store, self._replication = (
+            broker,
+            broker.clock,
+            broker.store,
+            broker.replication,
+        )
+        self._file = ConfigFile(None if broker.root is None else broker.root / "config" / "handedOver.json")
         self._machine = Handover()
         self._watching = False
         self._timer: asyncio.TimerHandle | None = None
@@ -77,7 +66,7 @@ class HandoverDriver:
         if given is not None:
             raise StoreNotWritable(
                 f"this store was handed over to the broker at {given.to}, which serves its messages now; "
-                f"only if that one never became master, remove {self._path} and start again"
+                f"only if that one never became master, remove {self._file.path} and start again"
             )
 
     async def start(self) -> None:
@@ -140,7 +129,7 @@ class HandoverDriver:
                     self._broker.before_request(one.code, self._refuse_change)
 
     def _asked(self, kind: MetadataKind, connection: Connection, command: Command) -> None:
-        host, version = connection.peer[0], self._topics.data_version
+        host, version = connection.peer[0], self._broker.topics.data_version
         self._machine.asked(
             kind,
             host,
@@ -160,7 +149,7 @@ class HandoverDriver:
 
     def _reason(self) -> str:
         return (
-            f"broker {self._broker_name} is handing over to its slave; "
+            f"broker {self._broker.config.broker_name} is handing over to its slave; "
             "try again in a few seconds, the name server will know the new address"
         )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registration of the broker and its topics at the name servers (Java: BrokerController.registerBrokerAll, BrokerOuterAPI).
+"""Registration of the broker and its topics at the name servers (Java: Broker.registerBrokerAll, BrokerOuterAPI).
 
 The broker sends the whole topic table at the start, every 30 s as a heartbeat, and after each change of topics. A change during a
 registration is sent after it, so name servers are at most one state behind, and many new topics at once cost two registrations. A name
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -31,7 +31,7 @@ from sprocketmq.errors import (
     remote_error,
 )
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.net.process.clock import Clock, Timer
+from sprocketmq.net.process.clock import Timer
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
@@ -39,6 +39,7 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.headers import RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader
 
 if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
     from sprocketmq.broker.settings.config import BrokerConfig
     from sprocketmq.broker.tables.topics import TopicTable
 
@@ -52,29 +53,12 @@ _READ_AND_WRITE: Final = 6
 
 
 class Registration:
-    """Keeps all name servers informed. ``start`` registers once before it returns; ``changed`` after each change of topics.
-    ``on_known``: called when a name server knows the broker, after each round; at once if there are no name servers."""
+    """Keeps all name servers informed. ``start`` registers once before it returns; ``changed`` after each change of topics."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        pool: ConnectionPool,
-        name_servers: list[str],
-        *,
-        cluster_name: str,
-        broker_name: str,
-        address: str,
-        period_ms: int,
-        parts: Callable[[], Iterator[TopicConfigSerializeWrapper]],
-        ha_address: Callable[[], str] = lambda: "",
-        on_order_topics: Callable[[Collection[str]], None] = lambda topics: None,
-        on_known: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._ha_address, self._on_order_topics, self._on_known = ha_address, on_order_topics, on_known
-        self._clock, self._pool, self._parts = clock, pool, parts
-        self.name_servers = name_servers
-        self._cluster_name, self._broker_name, self._address = cluster_name, broker_name, address
-        self._period_ms = period_ms
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._clock, self.name_servers = broker, broker.clock, broker.name_servers
+        self._cluster_name, self._broker_name = broker.config.broker_cluster_name, broker.config.broker_name
+        self._period_ms = broker.config.register_namesrv_period_ms
         self._task: asyncio.Task[None] | None = None
         self._round: asyncio.Future[None]  # done when the present registration ends; made with the task
         self._wanted = self._done = 0  # changes so far, and how many of them the last finished registration had
@@ -85,7 +69,7 @@ class Registration:
 
     async def start(self) -> None:
         if not self.name_servers:
-            self._on_known()
+            self._broker.ready.set()
             return
         self._periodic = Periodic(self._clock, self._period_ms, self.changed)
         self.changed()
@@ -123,21 +107,24 @@ class Registration:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        pool = self._broker.pool
+        if pool is None:  # the start failed before there was anything to register
+            return
         header = UnRegisterBrokerRequestHeader(
             broker_name=self._broker_name,
-            broker_addr=self._address,
+            broker_addr=self._broker.address,
             cluster_name=self._cluster_name,
             broker_id=_MASTER_ID,
         )
         # Only over open connections: an unreachable name server must not delay the stop.
         await asyncio.gather(
-            *(self._unregister(address, header) for address in self.name_servers if address in self._pool.addresses)
+            *(self._unregister(pool, address, header) for address in self.name_servers if address in pool.addresses)
         )
 
     async def _run(self) -> None:
         while True:
             wanted = self._wanted
-            parts = _Parts(self._parts())
+            parts = _Parts(registration_parts(self._broker.config, self._broker.topics))
             known = await asyncio.gather(*(self._register(address, parts) for address in self.name_servers))
             self._retry_soon(is_known=any(known))
             self._done = wanted
@@ -153,7 +140,7 @@ class Registration:
             self._retry.cancel()
         if is_known:
             self._retry, self._retry_ms = None, _FIRST_RETRY_MS
-            self._on_known()
+            self._broker.ready.set()
         elif self._retry_ms < self._period_ms:  # else the next round of the period is soon enough
             self._retry = self._clock.call_later(self._retry_ms, self.changed)
             self._retry_ms *= 2
@@ -161,17 +148,18 @@ class Registration:
     async def _register(self, address: str, parts: _Parts) -> bool:
         header = RegisterBrokerRequestHeader(
             broker_name=self._broker_name,
-            broker_addr=self._address,
+            broker_addr=self._broker.address,
             cluster_name=self._cluster_name,
-            ha_server_addr=self._ha_address(),
+            ha_server_addr=self._broker.ha_address,
             broker_id=_MASTER_ID,
             is_part=True if parts.are_many else None,
         )
-        number = 0
+        pool, number = self._broker.pool, 0
+        assert pool is not None
         try:
             while (body := parts.get(number)) is not None:
                 asked = requests.name_servers.REGISTER_BROKER.command(header, body)
-                answer = await self._pool.invoke(address, asked, _TIMEOUT_MS)
+                answer = await pool.invoke(address, asked, _TIMEOUT_MS)
                 if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     sentence = (
                         f"{address} is a broker or a proxy, not a name server; name servers are usually at port 9876"
@@ -181,7 +169,7 @@ class Registration:
                     raise remote_error(answer.code, answer.remark, address)
                 number += 1
             if answer.body:
-                self._on_order_topics(KVTable.decode(answer.body).table)
+                self._broker.topics.mark_ordered(KVTable.decode(answer.body).table, self._clock.now_ms())
         except RocketMQError as error:
             cause = str(error.code) if isinstance(error, RemoteError) else type(error).__name__
             failures = self._failures.setdefault(address, {}).setdefault(cause, RateLimitedLog(log))
@@ -192,11 +180,9 @@ class Registration:
             log.warning("name server %s knows broker %s now", address, self._broker_name)
         return True
 
-    async def _unregister(self, address: str, header: UnRegisterBrokerRequestHeader) -> None:
+    async def _unregister(self, pool: ConnectionPool, address: str, header: UnRegisterBrokerRequestHeader) -> None:
         try:
-            await self._pool.invoke(
-                address, requests.name_servers.UNREGISTER_BROKER.command(header), _UNREGISTER_TIMEOUT_MS
-            )
+            await pool.invoke(address, requests.name_servers.UNREGISTER_BROKER.command(header), _UNREGISTER_TIMEOUT_MS)
         except (NetworkError, RequestTimeout) as error:
             log.info("name server %s was not told that broker %s stops: %s", address, self._broker_name, error)
 

@@ -18,25 +18,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.service import Periodic
-from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.core.cluster.replication import AckQueue, LogRange, ReplicationTable, SlaveProgress
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection, text_bytes
 from sprocketmq.net.gathered_answers import GatheredAnswers
 from sprocketmq.net.ha_connection import HaConnection, HaServer
-from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.net.pool import split_address
-from sprocketmq.net.process.clock import Clock
 from sprocketmq.net.rate_limited_log import RateLimitedLog
-from sprocketmq.store import MessageStore
 from sprocketmq.wire.bodies import HAConnectionRuntimeInfo, HARuntimeInfo
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -56,24 +55,15 @@ class _Waiting:
 
 
 class Replication:
-    """The replication port of a master. ``config`` is called each time, because roles and limits may change while the broker runs.
-    ``may_copy`` decides which addresses may be slaves: the port's protocol has no account and no TLS, and sends the whole log."""
+    """The replication port of a master. Its protocol has no account and no TLS, and sends the whole log."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        store: MessageStore,
-        config: Callable[[], BrokerConfig],
-        listen_port: Callable[[], int],
-        may_copy: Callable[[str], bool],
-        queued: QueuedBytes,
-    ) -> None:
+    def __init__(self, broker: Broker) -> None:
         self.table = ReplicationTable()
         self.port = 0
         """The replication port; 0 while there is none."""
-        self._clock, self._store, self._config, self._listen_port = clock, store, config, listen_port
-        self._may_copy, self._refusals = may_copy, RateLimitedLog(log)
-        self._queued, self._too_many = queued, RateLimitedLog(log)
+        self._broker, self._clock, self._store = broker, broker.clock, broker.store
+        self._slave_addresses = broker.config.slave_addresses()
+        self._refusals, self._too_many = RateLimitedLog(log), RateLimitedLog(log)
         self._waiting: AckQueue[_Waiting] = AckQueue()
         self._slaves: dict[HaConnection, SlaveProgress] = {}
         self._server: HaServer | None = None
@@ -91,13 +81,13 @@ class Replication:
     @property
     def is_wanted(self) -> bool:
         """Whether slaves may connect. By default not to a broker in memory: after its restart the two logs would differ."""
-        config = self._config()
+        config = self._broker.config
         return config.ha_listen_port > 0 or (config.ha_listen_port == 0 and config.store_path_root_dir != "")
 
     async def start(self) -> None:
         if not self.is_wanted:
             return
-        config = self._config()
+        config = self._broker.config
         self._server = HaServer(self._new_connection)
         host = config.bind_address or "127.0.0.1"
         if config.ha_listen_port > 0:
@@ -109,7 +99,7 @@ class Replication:
     async def _start_near(self, server: HaServer, host: str) -> int:
         """Listen on listenPort + 1 as Apache does, or on any free port if that is taken: slaves get the port from the name server."""
         with contextlib.suppress(ConfigurationError, OverflowError):
-            return await server.start(host, self._listen_port() + 1)
+            return await server.start(host, self._broker.port + 1)
         return await server.start(host, 0)
 
     async def stop(self) -> None:
@@ -140,7 +130,7 @@ class Replication:
 
     def wait(self, connection: Connection, answer: Command | None, end: int) -> None:
         """Send ``answer``, or nothing, when a slave holds the log up to ``end``, or with code 11 or 12."""
-        config = self._config()
+        config = self._broker.config
         waiting = _Waiting(connection, answer, _WAITING_BYTES + (0 if answer is None else text_bytes(answer)))
         if self.is_replicated(end):
             self._answer(waiting, None)
@@ -181,7 +171,16 @@ class Replication:
     # -- slaves ------------------------------------------------------------------------------------------------------------------
 
     def _new_connection(self) -> HaConnection:
-        return HaConnection(self._opened, self._reported, self._pump, self._closed, self._queued)
+        return HaConnection(self._opened, self._reported, self._pump, self._closed, self._broker.queued_bytes)
+
+    def _may_copy(self, host: str) -> bool:
+        """Whether a slave may connect from this address. The setting decides; with access control it is required."""
+        broker = self._broker
+        if self._slave_addresses:
+            return any(pattern.matches(host) for pattern in self._slave_addresses)
+        if broker.plain_access is not None:  # the documented place of slaves at 4.9's accounts; they sign nothing
+            return broker.plain_access.is_white(host)
+        return not broker.config.authentication_enabled and not (broker.tls is not None and broker.tls.is_enforcing)
 
     def _opened(self, connection: HaConnection) -> None:
         if not self._may_copy(split_address(connection.remote_address)[0]):
@@ -240,7 +239,7 @@ class Replication:
         slave = self._slaves.get(connection)
         if slave is None or slave.next_offset < 0:
             return
-        store, batch_bytes = self._store, self._config().ha_transfer_batch_size
+        store, batch_bytes = self._store, self._broker.config.ha_transfer_batch_size
         for _ in range(_CHUNKS_AT_ONCE):
             if not connection.writable:
                 return
@@ -255,7 +254,7 @@ class Replication:
         asyncio.get_running_loop().call_soon(self._pump, connection)
 
     def _run_housekeeping(self) -> None:
-        config, now_ms = self._config(), self._clock.steady_ms()
+        config, now_ms = self._broker.config, self._clock.steady_ms()
         silent = self.table.silent(now_ms, config.ha_housekeeping_interval_ms)
         quiet = self.table.heartbeat_due(now_ms, config.ha_send_heartbeat_interval_ms)
         for connection, slave in list(self._slaves.items()):
@@ -270,7 +269,7 @@ class Replication:
 
     def runtime_info(self) -> HARuntimeInfo:
         """Answer to GET_BROKER_HA_STATUS."""
-        end, gap = self._store.max_physical_offset, self._config().ha_max_gap_not_in_sync
+        end, gap = self._store.max_physical_offset, self._broker.config.ha_max_gap_not_in_sync
         slaves = [
             HAConnectionRuntimeInfo(
                 addr=slave.address,

@@ -8,18 +8,18 @@ given or reachable.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.tables.topics import PERM_READ
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import RocketMQError
-from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import TopicConfig, TopicRouteData
+from sprocketmq.wire.bodies import TopicRouteData
 from sprocketmq.wire.headers import GetRouteInfoRequestHeader
 from sprocketmq.wire.records.message import MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -33,30 +33,22 @@ MAX_QUEUES_REMEMBERED: Final = 200_000
 
 
 class RouteLookup:
-    """``queues(topic)`` returns the queues that a group may read. ``own(topic)`` is this broker's configuration of a topic."""
+    """The queues of topics that groups may read."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        pool: Callable[[], ConnectionPool | None],
-        name_servers: list[str],
-        broker_name: str,
-        own: Callable[[str], TopicConfig | None],
-    ) -> None:
-        self._clock, self._pool, self._name_servers = clock, pool, name_servers
-        self._broker_name, self._own = broker_name, own
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._broker_name = broker, broker.config.broker_name
         self._elsewhere: dict[str, tuple[int, list[MessageQueue]]] = {}
         self._remembered = 0  # queues
 
     async def queues(self, topic: str) -> list[MessageQueue] | None:
         """All readable queues; None if no broker is known to have the topic."""
-        own = self._own(topic)
+        own = self._broker.topics.get(topic)
         found = [] if own is None else _readable(topic, self._broker_name, own.read_queue_nums, own.perm)
         found += await self._of_others(topic)
         return found or (None if own is None else [])
 
     async def _of_others(self, topic: str) -> list[MessageQueue]:
-        now_ms = self._clock.steady_ms()
+        now_ms = self._broker.clock.steady_ms()
         known = self._elsewhere.get(topic)
         if known is not None and now_ms - known[0] < _REMEMBERED_MS:
             return known[1]
@@ -80,8 +72,8 @@ class RouteLookup:
         return queues
 
     async def _ask(self, topic: str) -> TopicRouteData | None:
-        pool = self._pool()
-        for address in self._name_servers if pool is not None else ():
+        pool = self._broker.pool
+        for address in self._broker.name_servers if pool is not None else ():
             assert pool is not None
             try:
                 header = GetRouteInfoRequestHeader(topic=topic)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sprocketmq.core.access.need_readers import PARKING_TOPICS
 from sprocketmq.errors import ConfigurationError
@@ -23,6 +23,8 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.handlers.table import Handler
     from sprocketmq.broker.settings.config import BrokerConfig
     from sprocketmq.store import MessageStore
 
@@ -30,9 +32,6 @@ log = logging.getLogger("sprocketmq.broker")
 
 # In a connection's state: the access key of the last heartbeat, if it was right.
 ACCOUNT: Final = "account"
-
-
-B = TypeVar("B")  # what handlers take
 
 
 class AccessValidator(Protocol):
@@ -59,14 +58,12 @@ def acl_file(config: BrokerConfig) -> Path:
     raise ConfigurationError("aclEnable is true, but a broker in memory has no file of accounts; name one as aclFile")
 
 
-def with_access_checks(
-    behind: Mapping[int, Callable[[B, Connection, Command, int], Command | None]], access: AccessValidator
-) -> dict[int, Callable[[B, Connection, Command, int], Command | None]]:
+def with_access_checks(behind: Mapping[int, Handler], access: AccessValidator) -> dict[int, Handler]:
     """The check for each request code of ``behind``. Handlers are looked up when a request has passed it, so functions that are set later
     (``before_request``) run after the check, too."""
     refusals, refusal = RateLimitedLog(log), access.refusal
 
-    def handle(broker: B, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
         reason = refusal(connection, command)
         if reason is None:
             return behind[command.code](broker, connection, command, now_ms)

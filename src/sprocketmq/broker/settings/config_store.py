@@ -27,7 +27,6 @@ import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,8 +34,7 @@ import msgspec
 from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
-from sprocketmq.net.process.clock import Clock
-from sprocketmq.store import MessageStore
+from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.store.config_files import ConfigFile, forget_tables, missing_tables, never_noted
 from sprocketmq.threads import submit
 from sprocketmq.wire.bodies import (
@@ -47,12 +45,7 @@ from sprocketmq.wire.bodies import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.delivery.schedule import ScheduleMessageService
-    from sprocketmq.broker.tables.groups import GroupTable
-    from sprocketmq.broker.tables.offsets import OffsetTable
-    from sprocketmq.broker.tables.topics import TopicTable
-
-from sprocketmq.net.process.tasks import Tasks
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -60,18 +53,10 @@ log = logging.getLogger("sprocketmq.broker")
 class ConfigStore:
     """Loads the four tables at the start and writes them when they changed."""
 
-    def __init__(
-        self,
-        root: Path | None,
-        clock: Clock,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: OffsetTable,
-        schedule: ScheduleMessageService,
-    ) -> None:
-        self._topics, self._groups, self._offsets, self._schedule = topics, groups, offsets, schedule
-        self._clock, self._store, self._root = clock, store, root
+    def __init__(self, broker: Broker) -> None:
+        self._topics, self._groups, self._offsets = broker.topics, broker.groups, broker.offsets
+        self._schedule, self._clock, self._store = broker.schedule, broker.clock, broker.store
+        self._root = root = broker.root
 
         def file(name: str) -> ConfigFile:
             return ConfigFile(None if root is None else root / "config" / name)
@@ -81,8 +66,8 @@ class ConfigStore:
         self._deleted_file = file("deletedTopics.json")
         self._tables = (
             # Otherwise a topic that is in neither of the two files would get its old records when it is created again.
-            TableFile(self._topics_file, topics.long_content, (self._deleted_file, topics.deleted_content)),
-            TableFile(self._groups_file, groups.long_content),
+            TableFile(self._topics_file, self._topics.long_content, (self._deleted_file, self._topics.deleted_content)),
+            TableFile(self._groups_file, self._groups.long_content),
         )
         # Its thread is started at the first use.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-offsets")

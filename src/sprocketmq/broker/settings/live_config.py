@@ -15,9 +15,9 @@ Laws
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.security.name_checks import settings_length_problem, settings_problem
 from sprocketmq.broker.settings.config import BrokerConfig, shown_setting
@@ -27,6 +27,9 @@ from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire.bodies import DataVersion
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.text.java_properties import format_properties, parse_properties, replace_properties
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -93,30 +96,17 @@ class LiveConfig:
 
     ``data_version``: of the settings; counts the lists of changes that were applied.
 
-    Args:
-        config: returns the broker's present settings.
-        replace: ``replace(after, now_ms)`` sets new ones.
-        has_tls: whether clients may use TLS.
-        file: the properties file that the broker was started with; without one, a change lasts until the next start.
+    ``file`` is the properties file that the broker was started with; without one, a change lasts until the next start.
     """
 
-    def __init__(
-        self,
-        config: Callable[[], BrokerConfig],
-        replace: Callable[[BrokerConfig, int], None],
-        start_ms: int,
-        *,
-        has_tls: Callable[[], bool],
-        file: Path | None,
-    ) -> None:
-        self._config, self._replace = config, replace
-        self._has_tls, self._file = has_tls, file
-        self.data_version = DataVersion(timestamp=start_ms)
+    def __init__(self, broker: Broker, file: Path | None) -> None:
+        self._broker, self._file = broker, file
+        self.data_version = DataVersion(timestamp=broker.start_ms)
 
     def text(self) -> str:
         """All settings except secrets, one ``key=value`` per line, sorted by key."""
-        settings = {**self._config().without_secrets(), **_FOR_TOOLS}
-        settings["useTLS"] = str(self._has_tls()).lower()
+        settings = {**self._broker.config.without_secrets(), **_FOR_TOOLS}
+        settings["useTLS"] = str(self._broker.has_tls).lower()
         return format_properties(dict(sorted(settings.items())))
 
     def update(self, text: str, now_ms: int) -> None:
@@ -127,7 +117,7 @@ class LiveConfig:
         if too_long is not None:
             raise ConfigurationError(too_long)
         changes = {key.strip(): value for key, value in parse_properties(text).items()}
-        before = self._config()
+        before = self._broker.config
         listed = _BLACK_LIST | {key.strip() for key in before.config_black_list.split(";")}
         for key in changes:
             if key in listed:
@@ -139,7 +129,7 @@ class LiveConfig:
             raise ConfigurationError(problem)
         after = _checked(before, changes)
         if after != before:
-            self._replace(after, now_ms)
+            self._broker.replace_config(after, now_ms)
         self.data_version.next_version(now_ms)
         if after != before:
             log.info(

@@ -6,13 +6,12 @@ A member is a connection, not a client id: a client that comes back on a new con
 to be closed. Members join by heartbeat and leave by UNREGISTER_CLIENT, by closing the connection, or by 120 s without a heartbeat.
 
 Laws
-1. ``on_change(group)`` is called after each change of members or subscribed topics of a clustering group, before the next request is
-   handled. So no member is notified of a change that a later GET_CONSUMER_LIST_BY_GROUP does not show yet.
+1. Members are notified after each change of members or subscribed topics of a clustering group, before the next request is handled. So
+   no member is notified of a change that a later GET_CONSUMER_LIST_BY_GROUP does not show yet.
 2. A subscription is replaced only by one with a higher version: heartbeats of one client may overtake each other. When the last member
    with it leaves, the newest of those that stay counts. (Apache keeps it: a member with another filter that lived for a moment, or
    whose clock is an hour ahead, filters for the whole group until somebody has a higher version.)
-3. A group without members is removed with its subscriptions; ``on_gone(group)`` is called then, and ``on_again(group, subscription)`` for
-   each subscription that counts again.
+3. A group without members is removed with its subscriptions. The filters follow, also when a subscription counts again.
 4. If a heartbeat of version 2 omits subscriptions that are not known here, its answer says so, so that no group stays without them.
 """
 
@@ -20,12 +19,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from sprocketmq.core.group.subscription import same_subscription, tags_code_matcher
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import ConsumerData, SubscriptionData
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -127,14 +130,9 @@ class ConsumerGroup(Struct):
 class ConsumerTable:
     """Consumer groups by name, and the groups of each connection, so that closing a connection only needs its own groups."""
 
-    def __init__(
-        self,
-        on_change: Callable[[ConsumerGroup], None] = lambda group: None,
-        on_gone: Callable[[str], None] = lambda group: None,
-        on_again: Callable[[str, SubscriptionData], None] = lambda group, subscription: None,
-    ) -> None:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
         self.groups: dict[str, ConsumerGroup] = {}
-        self._on_change, self._on_gone, self._on_again = on_change, on_gone, on_again
         self._groups_of: dict[Connection, set[str]] = {}
         self._fingerprints: dict[str, int] = {}
         # Subscriptions of pulls, by group and topic: consumers without heartbeats are known only from these.
@@ -145,8 +143,8 @@ class ConsumerTable:
 
     def register(self, member: Member, data: ConsumerData, *, without_sub: bool = False, notify: bool = True) -> bool:
         """Register the member of one group in a heartbeat. Returns whether members or topics changed. ``without_sub``: the
-        heartbeat omits the subscriptions because they did not change (heartbeat v2). ``notify``: if False, ``on_change`` is not
-        called, which the group's configuration may set."""
+        heartbeat omits the subscriptions because they did not change (heartbeat v2). ``notify``: if False, the members are not
+        notified, which the group's configuration may set."""
         group = self.groups.get(data.group_name)
         if group is None:
             group = self.groups[data.group_name] = ConsumerGroup(data.group_name)
@@ -169,8 +167,8 @@ class ConsumerTable:
         self._groups_of.setdefault(member.connection, set()).add(group.name)
         if not without_sub:
             changed = group.update_subscriptions(member.connection, data.subscription_data_set) or changed
-        if changed and notify and not group.is_broadcasting:
-            self._on_change(group)
+        if changed and notify:
+            self._notify_members(group)
         return changed
 
     def subscriptions_changed(self, group_name: str, fingerprint: int, *, without_sub: bool) -> bool:
@@ -221,12 +219,16 @@ class ConsumerTable:
         if not group.members:
             del self.groups[group_name]
             self._fingerprints.pop(group_name, None)
-            self._on_gone(group_name)
+            self._broker.filters.unregister(group_name, self._broker.clock.now_ms())
             return
         for subscription in group.without(connection):
-            self._on_again(group_name, subscription)
-        if notify and not group.is_broadcasting:
-            self._on_change(group)
+            self._broker.filters.restore(group_name, subscription, self._broker.clock.now_ms())
+        if notify:
+            self._notify_members(group)
+
+    def _notify_members(self, group: ConsumerGroup) -> None:
+        if self._broker.config.notify_consumer_ids_changed_enable and not group.is_broadcasting:
+            self._broker.member_notices.notify(group)
 
     def connection_closed(self, connection: Connection) -> None:
         for group in list(self._groups_of.get(connection, ())):

@@ -3,29 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Final
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from sprocketmq.broker.chunked_work import LongTable
 from sprocketmq.broker.security.name_checks import usable
-from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.core.resource_names import PREDEFINED_GROUPS, SYSTEM_GROUP_PREFIX, group_name_problem
 from sprocketmq.wire.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 _FORBID_READ: Final = 1 << 2  # PermName.INDEX_PERM_READ
 
 
 class GroupTable:
-    """Groups by name. ``on_change()`` is called after each change that must be written."""
+    """Groups by name."""
 
-    def __init__(
-        self, config: Callable[[], BrokerConfig], now_ms: int, on_change: Callable[[], None] = lambda: None
-    ) -> None:
-        self._config = config
-        self.data_version = DataVersion(timestamp=now_ms)
-        self._on_change = on_change
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.data_version = DataVersion(timestamp=broker.start_ms)
         self.table: dict[str, SubscriptionGroupConfig] = {
             name: SubscriptionGroupConfig(group_name=name) for name in PREDEFINED_GROUPS
         }
@@ -64,7 +63,7 @@ class GroupTable:
         found = self.table.get(group)
         if found is not None:
             return found
-        allowed = self._config().auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
+        allowed = self._broker.config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
         if not allowed or group_name_problem(group) is not None or self.room_problem([group]) is not None:
             return None
         made = SubscriptionGroupConfig(group_name=group)
@@ -74,7 +73,7 @@ class GroupTable:
     def room_problem(self, names: Collection[str]) -> str | None:
         """Why these groups may not all be created, as one sentence; None if they may."""
         new = sum(name not in self.table for name in names)
-        allowed = self._config().max_subscription_groups
+        allowed = self._broker.config.max_subscription_groups
         if new and len(self.table) + new > allowed:
             return (
                 f"with {new} more there would be {len(self.table) + new} consumer groups, {allowed} are allowed; "
@@ -113,4 +112,4 @@ class GroupTable:
 
     def _changed(self, now_ms: int) -> None:
         self.data_version.next_version(now_ms)
-        self._on_change()
+        self._broker.groups_changed()

@@ -3,24 +3,26 @@
 
 A topic is created in three ways: by an administrator (UPDATE_AND_CREATE_TOPIC), by a send to an unknown topic that names a default topic
 with the inherit permission (TBW102), and by the broker itself for retry and dead letter. Each way increments the data version, writes
-``topics.json`` and registers at the name servers, through the two callbacks that the broker sets.
+``topics.json`` and registers at the name servers.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
-from typing import Final
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from sprocketmq.broker.chunked_work import LongTable
 from sprocketmq.broker.security.name_checks import usable
-from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, UNDELIVERABLE_TOPIC
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.wire.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -52,14 +54,11 @@ _SCHEDULE_QUEUES: Final = 18
 
 
 class TopicTable:
-    """Topics by name. ``on_change()`` is called after each change that must be written and registered."""
+    """Topics by name."""
 
-    def __init__(
-        self, config: Callable[[], BrokerConfig], now_ms: int, on_change: Callable[[], None] = lambda: None
-    ) -> None:
-        self._config = config
-        self.data_version = DataVersion(timestamp=now_ms)
-        self._on_change = on_change
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.data_version = DataVersion(timestamp=broker.start_ms)
         self.table: dict[str, TopicConfig] = {}
         self.deleted: dict[str, int] = {}
         self._has_deletions_on_disk = False
@@ -88,22 +87,22 @@ class TopicTable:
         return self.table.get(topic)
 
     def is_system(self, topic: str) -> bool:
-        own = (self._config().broker_name, self._config().broker_cluster_name, self.reply_topic)
+        own = (self._broker.config.broker_name, self._broker.config.broker_cluster_name, self.reply_topic)
         return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX) or topic in own
 
     @property
     def reply_topic(self) -> str:
-        return f"{self._config().broker_cluster_name}_REPLY_TOPIC"
+        return f"{self._broker.config.broker_cluster_name}_REPLY_TOPIC"
 
     def create_in_send(self, topic: str, default_topic: str, queue_nums: int, now_ms: int) -> TopicConfig | None:
         """Create a topic for a send to an unknown one, with the settings of ``default_topic``; None if that may not be inherited. A
         retry topic is created anyway, with one queue. Java: createTopicInSendMessageMethod. None also if there are too many
         topics."""
-        if len(self.table) >= self._config().max_topics:
+        if len(self.table) >= self._broker.config.max_topics:
             return None
         model = self.table.get(default_topic)
         allowed = model is not None and model.perm & PERM_INHERIT
-        if default_topic == AUTO_CREATE_TOPIC and not self._config().auto_create_topic_enable:
+        if default_topic == AUTO_CREATE_TOPIC and not self._broker.config.auto_create_topic_enable:
             allowed = False
         if model is not None and allowed:
             queues = min(queue_nums, model.write_queue_nums)
@@ -131,7 +130,7 @@ class TopicTable:
         ends = {topic: end for topic, end in ends.items() if end > log_begin}
         if ends != self.deleted:
             self.deleted = ends
-            self._on_change()
+            self._broker.topics_changed()
 
     def adopt(self, queues: Iterable[tuple[str, int]], now_ms: int) -> None:
         """Add topics that have messages but no configuration, after a kill between the two, or if files were copied by hand."""
@@ -155,8 +154,8 @@ class TopicTable:
     def room_problem(self, names: Collection[str]) -> str | None:
         """Why these topics may not all be created, as one sentence; None if they may."""
         new = sum(name not in self.table for name in names)
-        if new and len(self.table) + new > self._config().max_topics:
-            allowed = self._config().max_topics
+        if new and len(self.table) + new > self._broker.config.max_topics:
+            allowed = self._broker.config.max_topics
             return f"with {new} more there would be {len(self.table) + new} topics, {allowed} are allowed; delete some, or raise maxTopics"
         return None
 
@@ -171,7 +170,7 @@ class TopicTable:
 
     def system_topics(self) -> list[str]:
         """The broker's own topics, whether they exist or not (GET_SYSTEM_TOPIC_LIST_FROM_BROKER)."""
-        own = {self._config().broker_name, self._config().broker_cluster_name, self.reply_topic}
+        own = {self._broker.config.broker_name, self._broker.config.broker_cluster_name, self.reply_topic}
         started = {topic for topic in self.table if topic.startswith(SYSTEM_PREFIX)}
         return sorted(SYSTEM_TOPICS | own | started)
 
@@ -198,12 +197,12 @@ class TopicTable:
 
     def _changed(self, now_ms: int) -> None:
         self.data_version.next_version(now_ms)
-        self._on_change()
+        self._broker.topics_changed()
 
     def _create_system_topics(self) -> None:
         """The topics of Java's TopicConfigManager.init whose mechanism exists here. There must be more than one: a 5.x name server treats a
         first registration with exactly one topic as an incremental one and refuses it."""
-        config, both = self._config(), PERM_READ | PERM_WRITE
+        config, both = self._broker.config, PERM_READ | PERM_WRITE
         own = [
             _topic(SELF_TEST_TOPIC, 1, both),
             _topic("BenchmarkTest", 1024, both),

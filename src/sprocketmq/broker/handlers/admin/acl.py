@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.core.access.plain_file import AccountChange
 from sprocketmq.errors import ConfigurationError, StoreError
 from sprocketmq.net.connection import Connection
@@ -26,7 +27,7 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 UPDATE_AND_CREATE_ACL_CONFIG_FAILED: Final = 209
 DELETE_ACL_CONFIG_FAILED: Final = 210
@@ -35,7 +36,8 @@ UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED: Final = 211
 _OFF: Final = "this broker has no accounts because aclEnable is false; start it with aclEnable=true"
 
 
-def change_account(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.UPDATE_AND_CREATE_ACL_CONFIG)
+def change_account(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(CreateAccessConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, UPDATE_AND_CREATE_ACL_CONFIG_FAILED, _OFF)
@@ -56,7 +58,8 @@ def change_account(broker: BrokerController, connection: Connection, command: Co
     return response(command)
 
 
-def delete_account(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.DELETE_ACL_CONFIG)
+def delete_account(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(DeleteAccessConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, DELETE_ACL_CONFIG_FAILED, _OFF)
@@ -69,7 +72,8 @@ def delete_account(broker: BrokerController, connection: Connection, command: Co
     return response(command)
 
 
-def change_white_addresses(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG)
+def change_white_addresses(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(UpdateGlobalWhiteAddrsConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, _OFF)
@@ -82,7 +86,8 @@ def change_white_addresses(broker: BrokerController, connection: Connection, com
     return response(command)
 
 
-def acl_version(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.GET_BROKER_CLUSTER_ACL_INFO)
+def acl_version(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     if broker.plain_access is None:
         return response(command, ResponseCode.SYSTEM_ERROR, _OFF)
     header = GetBrokerAclConfigResponseHeader(
@@ -95,7 +100,8 @@ def acl_version(broker: BrokerController, connection: Connection, command: Comma
     return response(command, header=header)
 
 
-def acl_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.GET_BROKER_CLUSTER_ACL_CONFIG)
+def acl_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     if broker.plain_access is None:
         return response(command, ResponseCode.SYSTEM_ERROR, _OFF)
     body = {
@@ -107,12 +113,3 @@ def acl_config(broker: BrokerController, connection: Connection, command: Comman
 
 def _split(text: str | None) -> list[str] | None:
     return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
-
-
-HANDLERS = {
-    requests.accounts.UPDATE_AND_CREATE_ACL_CONFIG: change_account,
-    requests.accounts.DELETE_ACL_CONFIG: delete_account,
-    requests.accounts.GET_BROKER_CLUSTER_ACL_INFO: acl_version,
-    requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: change_white_addresses,
-    requests.accounts.GET_BROKER_CLUSTER_ACL_CONFIG: acl_config,
-}

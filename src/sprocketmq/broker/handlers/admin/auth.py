@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.core.access.users import User, subject_name
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
@@ -28,18 +29,20 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 
-def create_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.AUTH_CREATE_USER)
+def create_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     return _with_user(broker, command, lambda info: broker.users.table.create_user(info))
 
 
-def update_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.AUTH_UPDATE_USER)
+def update_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     return _with_user(broker, command, lambda info: broker.users.table.update_user(info))
 
 
-def _with_user(broker: BrokerController, command: Command, change: Callable[[UserInfo], None]) -> Command:
+def _with_user(broker: Broker, command: Command, change: Callable[[UserInfo], None]) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -52,7 +55,8 @@ def _with_user(broker: BrokerController, command: Command, change: Callable[[Use
     return _changed(broker, command, lambda: change(info))
 
 
-def delete_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.AUTH_DELETE_USER)
+def delete_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -62,7 +66,8 @@ def delete_user(broker: BrokerController, connection: Connection, command: Comma
     return _changed(broker, command, lambda: broker.users.table.delete_user(name))
 
 
-def get_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.AUTH_GET_USER)
+def get_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -70,12 +75,13 @@ def get_user(broker: BrokerController, connection: Connection, command: Command,
     return response(command, body=b"" if user is None else _shown(broker, command, user).encode())
 
 
-def list_users(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.AUTH_LIST_USER)
+def list_users(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     users = broker.users.table.users(command.header(ListUsersRequestHeader).filter)
     return response(command, body=_json_list([_shown(broker, command, user) for user in users]))
 
 
-def _shown(broker: BrokerController, command: Command, user: User) -> UserInfo:
+def _shown(broker: Broker, command: Command, user: User) -> UserInfo:
     """A user as shown in an answer. Only Super users see passwords, which ``mqadmin copyUser`` needs; Apache shows them to everybody."""
     info = user.info()
     if not broker.users.is_super(command):
@@ -83,7 +89,8 @@ def _shown(broker: BrokerController, command: Command, user: User) -> UserInfo:
     return info
 
 
-def update_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.AUTH_CREATE_ACL, requests.accounts.AUTH_UPDATE_ACL)
+def update_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(AclSubjectRequestHeader)
     info = AclInfo.of_request(command.body or b"{}")
     return _changed(
@@ -93,7 +100,8 @@ def update_acl(broker: BrokerController, connection: Connection, command: Comman
     )
 
 
-def delete_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.AUTH_DELETE_ACL)
+def delete_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(DeleteAclRequestHeader)
     return _changed(
         broker,
@@ -102,7 +110,8 @@ def delete_acl(broker: BrokerController, connection: Connection, command: Comman
     )
 
 
-def get_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.AUTH_GET_ACL)
+def get_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     try:
         info = broker.users.table.acl(subject_name(command.header(AclSubjectRequestHeader).subject))
     except ConfigurationError as error:
@@ -110,12 +119,13 @@ def get_acl(broker: BrokerController, connection: Connection, command: Command, 
     return response(command, body=b"" if info is None else info.encode())
 
 
-def list_acls(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.accounts.AUTH_LIST_ACL)
+def list_acls(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(ListAclsRequestHeader)
     return response(command, body=_json_list(broker.users.table.acls(header.subject_filter, header.resource_filter)))
 
 
-def _changed(broker: BrokerController, command: Command, change: Callable[[], None]) -> Command:
+def _changed(broker: Broker, command: Command, change: Callable[[], None]) -> Command:
     try:
         broker.users.change(change)
     except ConfigurationError as error:
@@ -131,17 +141,3 @@ def _json_list(items: list[UserInfo] | list[AclInfo]) -> bytes:
     # An empty list is sent as no body, as in Apache; absent fields are left out.
     plain = [msgspec.json.decode(item.encode()) for item in items]
     return msgspec.json.encode(plain) if plain else b""
-
-
-HANDLERS = {
-    requests.accounts.AUTH_CREATE_USER: create_user,
-    requests.accounts.AUTH_UPDATE_USER: update_user,
-    requests.accounts.AUTH_DELETE_USER: delete_user,
-    requests.accounts.AUTH_GET_USER: get_user,
-    requests.accounts.AUTH_LIST_USER: list_users,
-    requests.accounts.AUTH_CREATE_ACL: update_acl,
-    requests.accounts.AUTH_UPDATE_ACL: update_acl,
-    requests.accounts.AUTH_DELETE_ACL: delete_acl,
-    requests.accounts.AUTH_GET_ACL: get_acl,
-    requests.accounts.AUTH_LIST_ACL: list_acls,
-}

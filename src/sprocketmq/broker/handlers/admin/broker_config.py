@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.errors import ConfigurationError, NoPermission
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
@@ -17,10 +18,11 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import GetBrokerConfigResponseHeader
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 
-def update_broker_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.brokers.UPDATE_BROKER_CONFIG)
+def update_broker_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     if not command.body:
         return response(command)
     try:
@@ -35,13 +37,8 @@ def update_broker_config(broker: BrokerController, connection: Connection, comma
     return response(command)
 
 
-def get_broker_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.brokers.GET_BROKER_CONFIG)
+def get_broker_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     live = broker.live_config
     header = GetBrokerConfigResponseHeader(version=live.data_version.encode().decode())
     return response(command, header=header, body=live.text().encode())
-
-
-HANDLERS = {
-    requests.brokers.UPDATE_BROKER_CONFIG: update_broker_config,
-    requests.brokers.GET_BROKER_CONFIG: get_broker_config,
-}

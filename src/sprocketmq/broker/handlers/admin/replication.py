@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
@@ -15,12 +16,13 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import ExchangeHAInfoHeader, HandoverRequestHeader
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _MAX_TIMEOUT_MS: Final = 3_600_000
 
 
-def exchange_ha_info(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.brokers.EXCHANGE_BROKER_HA_INFO)
+def exchange_ha_info(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(ExchangeHAInfoHeader)
     if header.master_ha_address is not None:  # meant for slaves: a master ignores it, as Apache's does
         return response(command)
@@ -34,11 +36,13 @@ def exchange_ha_info(broker: BrokerController, connection: Connection, command: 
     )
 
 
-def ha_status(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.brokers.GET_BROKER_HA_STATUS)
+def ha_status(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=broker.replication.runtime_info().encode())
 
 
-def handover(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.brokers.HANDOVER)
+def handover(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(HandoverRequestHeader)
     timeout_ms = 0 if header.timeout_ms is None else header.timeout_ms
     if not broker.replication.port:
@@ -59,10 +63,3 @@ def handover(broker: BrokerController, connection: Connection, command: Command,
         remark = f"step is {header.step!r}, start, status, finish or cancel is allowed"
         return response(command, ResponseCode.INVALID_PARAMETER, remark)
     return response(command, body=broker.handover.status().encode())
-
-
-HANDLERS = {
-    requests.brokers.EXCHANGE_BROKER_HA_INFO: exchange_ha_info,
-    requests.brokers.GET_BROKER_HA_STATUS: ha_status,
-    requests.brokers.HANDOVER: handover,
-}

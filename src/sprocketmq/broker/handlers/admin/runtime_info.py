@@ -13,6 +13,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import KVTable
@@ -20,13 +21,14 @@ from sprocketmq.wire.codes import ANNOUNCED_VERSION
 from sprocketmq.wire.frames.command import Command, response
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 _NO_TRANSIENT_POOL: Final = 2**31 - 1
 
 
-def broker_runtime_info(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.brokers.GET_BROKER_RUNTIME_INFO)
+def broker_runtime_info(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     table = {**_of_broker(broker, now_ms), **_of_store(broker), **_rates(broker, now_ms)}
     for pool in _POOLS:
         table[f"{pool}ThreadPoolQueueSize"] = "0"
@@ -38,7 +40,7 @@ def broker_runtime_info(broker: BrokerController, connection: Connection, comman
     return response(command, body=KVTable(table=table).encode())
 
 
-def _of_broker(broker: BrokerController, now_ms: int) -> dict[str, str]:
+def _of_broker(broker: Broker, now_ms: int) -> dict[str, str]:
     minutes, seconds = divmod((now_ms - broker.start_ms) // 1000, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -63,7 +65,7 @@ def _of_broker(broker: BrokerController, now_ms: int) -> dict[str, str]:
     }
 
 
-def _of_store(broker: BrokerController) -> dict[str, str]:
+def _of_store(broker: Broker) -> dict[str, str]:
     store, puts = broker.store, broker.counters.puts.values()
     times, size = max(1, broker.counters.put), sum(tally.bytes for tally in puts)
     table = {
@@ -97,7 +99,7 @@ def _of_store(broker: BrokerController) -> dict[str, str]:
     return table
 
 
-def _rates(broker: BrokerController, now_ms: int) -> dict[str, str]:
+def _rates(broker: Broker, now_ms: int) -> dict[str, str]:
     put, pulled = broker.counters.put_tps.text(now_ms), broker.counters.pulled_tps.text(now_ms)
     return {
         "putTps": put,
@@ -119,6 +121,3 @@ def _bytes(number: int) -> str:
         if scaled < 1024:
             break
     return f"{scaled:.1f} {unit}iB"
-
-
-HANDLERS = {requests.brokers.GET_BROKER_RUNTIME_INFO: broker_runtime_info}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.observe.group_positions import are_positions_known, position, topics_not_begun
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
@@ -40,14 +41,15 @@ from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 # A queue takes some 30 us.
 _QUEUES_PER_STEP: Final = 100
 _TOPICS_PER_STEP: Final = 10
 
 
-def topic_stats(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.topics.GET_TOPIC_STATS_INFO)
+def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     topic = command.header(GetTopicStatsInfoRequestHeader).topic
     config = broker.topics.get(topic)
     if config is None:
@@ -68,7 +70,8 @@ def topic_stats(broker: BrokerController, connection: Connection, command: Comma
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def consume_stats(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.offsets.GET_CONSUME_STATS)
+def consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Broker and consumer offset of each queue, from which ``lag`` is computed."""
     header = command.header(GetConsumeStatsRequestHeader)
     group = header.consumer_group
@@ -91,7 +94,7 @@ def consume_stats(broker: BrokerController, connection: Connection, command: Com
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def _queue_ids(broker: BrokerController, topic: str, count: int) -> list[int]:
+def _queue_ids(broker: Broker, topic: str, count: int) -> list[int]:
     """The first ``count`` queues, and those with higher ids that hold messages: of a topic whose number of queues was reduced.
     Apache's broker leaves the latter out, and its tools say that nothing waits."""
     store = broker.store
@@ -100,7 +103,7 @@ def _queue_ids(broker: BrokerController, topic: str, count: int) -> list[int]:
 
 
 async def _rows(
-    broker: BrokerController, queues: Iterable[tuple[str, int]], row: Callable[[str, int], TopicOffset | OffsetWrapper]
+    broker: Broker, queues: Iterable[tuple[str, int]], row: Callable[[str, int], TopicOffset | OffsetWrapper]
 ) -> bytes:
     """A table of queues without its braces, made in steps."""
     found = []
@@ -116,7 +119,7 @@ def _with_rows(body: TopicStatsTable | ConsumeStats, rows: bytes) -> bytes:
     return body.encode().replace(b'"offsetTable":{', b'"offsetTable":{' + rows, 1)
 
 
-async def _stats(broker: BrokerController, group: str, topics: list[str]) -> tuple[bytes, int, int]:
+async def _stats(broker: Broker, group: str, topics: list[str]) -> tuple[bytes, int, int]:
     """The text of ConsumeStats; how many messages are behind, and in flight."""
     behind = in_flight = 0
 
@@ -139,18 +142,18 @@ async def _stats(broker: BrokerController, group: str, topics: list[str]) -> tup
     return _with_rows(ConsumeStats(consume_tps=tps), rows), behind, in_flight
 
 
-def _topics_of(broker: BrokerController, group: str) -> list[str]:
+def _topics_of(broker: Broker, group: str) -> list[str]:
     begun = (topic for topic in broker.offsets.topics_of(group) if _is_of_interest(broker, group, topic))
     return [*begun, *topics_not_begun(broker, group)]
 
 
-def _is_of_interest(broker: BrokerController, group: str, topic: str) -> bool:
+def _is_of_interest(broker: Broker, group: str, topic: str) -> bool:
     """Whether no member of the group is online, or they subscribe to the topic."""
     consumer = broker.consumers.get(group)
     return consumer is None or not consumer.subscriptions or topic in consumer.subscriptions
 
 
-def _offsets(broker: BrokerController, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+def _offsets(broker: Broker, group: str, topic: str, queue_id: int) -> OffsetWrapper:
     end = broker.store.max_offset(topic, queue_id)
     consumed = position(broker, group, topic, queue_id)
     last = broker.store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else 0
@@ -162,9 +165,8 @@ def _offsets(broker: BrokerController, group: str, topic: str, queue_id: int) ->
     )
 
 
-def consume_time_span(
-    broker: BrokerController, connection: Connection, command: Command, now_ms: int
-) -> Command | None:
+@serves(requests.offsets.QUERY_CONSUME_TIME_SPAN)
+def consume_time_span(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Store times of the oldest, the newest and the last consumed message of each queue, and how long the next one has been waiting."""
     header = command.header(QueryConsumeTimeSpanRequestHeader)
     topic, store = header.topic, broker.store
@@ -206,7 +208,8 @@ def _text(time_ms: int) -> str:
     return f"{local:%Y-%m-%d#%H:%M:%S}:{milliseconds:03d}"
 
 
-def broker_stats_data(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.brokers.VIEW_BROKER_STATS_DATA)
+def broker_stats_data(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(ViewBrokerStatsDataRequestHeader)
     data = broker.statistics.view(header.stats_name, header.stats_key)
     if data is None:
@@ -215,9 +218,8 @@ def broker_stats_data(broker: BrokerController, connection: Connection, command:
     return response(command, body=data.encode())
 
 
-def broker_consume_stats(
-    broker: BrokerController, connection: Connection, command: Command, now_ms: int
-) -> Command | None:
+@serves(requests.offsets.GET_BROKER_CONSUME_STATS)
+def broker_consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Statistics of all groups; groups that read nothing have an empty list."""
     ordered_only = command.header(GetConsumeStatsInBrokerHeader).is_order
 
@@ -250,12 +252,3 @@ def broker_consume_stats(
         return answer_in_a_frame(command, None, text, "ask for one group at a time (code 208)")
 
     return broker.answer_in_chunks(connection, command, answer())
-
-
-HANDLERS = {
-    requests.topics.GET_TOPIC_STATS_INFO: topic_stats,
-    requests.offsets.GET_CONSUME_STATS: consume_stats,
-    requests.offsets.QUERY_CONSUME_TIME_SPAN: consume_time_span,
-    requests.brokers.VIEW_BROKER_STATS_DATA: broker_stats_data,
-    requests.offsets.GET_BROKER_CONSUME_STATS: broker_consume_stats,
-}

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.tables.topics import PERM_WRITE
 from sprocketmq.core.timer_schedule import java_long
 from sprocketmq.errors import ProtocolError, RocketMQError
@@ -28,12 +29,13 @@ from sprocketmq.wire.recall_handle import RecallHandle
 from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _RECALL_TAG: Final = "_RECALL_TAG_"
 
 
-def handle_recall(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.messages.RECALL_MESSAGE)
+def handle_recall(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Store the message that recalls another one."""
     header = command.header(RecallMessageRequestHeader)
     answer = response(command)
@@ -56,7 +58,7 @@ def handle_recall(broker: BrokerController, connection: Connection, command: Com
 
 
 def _checked(
-    broker: BrokerController, header: RecallMessageRequestHeader, now_ms: int
+    broker: Broker, header: RecallMessageRequestHeader, now_ms: int
 ) -> tuple[RecallHandle | None, int, str | None]:
     """The handle; or None, the code and the reason. The checks are in Apache's order."""
     config = broker.config
@@ -84,7 +86,7 @@ def _checked(
 
 
 def _recall_message(
-    broker: BrokerController,
+    broker: Broker,
     connection: Connection,
     header: RecallMessageRequestHeader,
     handle: RecallHandle,
@@ -113,30 +115,21 @@ def _recall_message(
     )
 
 
-def handle_timer_check_point(
-    broker: BrokerController, connection: Connection, command: Command, now_ms: int
-) -> Command | None:
+@serves(requests.brokers.GET_TIMER_CHECK_POINT)
+def handle_timer_check_point(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The progress of the timer; a slave requests it every 3 s."""
     return _timer_body(broker, command, broker.timers.checkpoint)
 
 
-def handle_timer_metrics(
-    broker: BrokerController, connection: Connection, command: Command, now_ms: int
-) -> Command | None:
+@serves(requests.brokers.GET_TIMER_METRICS)
+def handle_timer_metrics(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The number of waiting messages for each topic."""
     return _timer_body(broker, command, lambda: broker.timers.content().encode())
 
 
-def _timer_body(broker: BrokerController, command: Command, body: Callable[[], bytes]) -> Command:
+def _timer_body(broker: Broker, command: Command, body: Callable[[], bytes]) -> Command:
     if not broker.timers.enabled:
         return response(command, ResponseCode.SYSTEM_ERROR, "there is no timer (timerWheelEnable is false)")
     answer = response(command)
     answer.body = body()
     return answer
-
-
-HANDLERS = {
-    requests.messages.RECALL_MESSAGE: handle_recall,
-    requests.brokers.GET_TIMER_CHECK_POINT: handle_timer_check_point,
-    requests.brokers.GET_TIMER_METRICS: handle_timer_metrics,
-}

@@ -21,6 +21,7 @@ import msgspec
 from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.broker.handlers.pages import page_of
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.tables.table_file import not_saved
 from sprocketmq.core.resource_names import queue_number_problem, topic_name_problem
 from sprocketmq.core.retry.retry_schedule import retry_topic
@@ -44,16 +45,15 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 # Less than any administrator's timeout, so that a name server that does not answer does not make a creation look failed.
 _REGISTRATION_WAIT_S: Final = 2.0
 
 
-def update_and_create_topic(
-    broker: BrokerController, connection: Connection, command: Command, now_ms: int
-) -> Command | None:
+@serves(requests.topics.UPDATE_AND_CREATE_TOPIC)
+def update_and_create_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(CreateTopicRequestHeader)
     try:
         changes = parse_changes(header.attributes)
@@ -72,15 +72,16 @@ def update_and_create_topic(
     return _update(broker, connection, command, [config], now_ms)
 
 
+@serves(requests.topics.UPDATE_AND_CREATE_TOPIC_LIST)
 def update_and_create_topic_list(
-    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+    broker: Broker, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
     topics = CreateTopicListRequestBody.of_request(command.body).topic_config_list
     return _update(broker, connection, command, topics, now_ms)
 
 
 def _update(
-    broker: BrokerController, connection: Connection, command: Command, topics: list[TopicConfig], now_ms: int
+    broker: Broker, connection: Connection, command: Command, topics: list[TopicConfig], now_ms: int
 ) -> Command | None:
     """Create or change all of ``topics`` (their attributes are changes), or none of them."""
     names = [topic.topic_name for topic in topics]
@@ -107,7 +108,7 @@ def _update(
     return None
 
 
-def _problem(broker: BrokerController, topic: TopicConfig) -> str | None:
+def _problem(broker: Broker, topic: TopicConfig) -> str | None:
     name = topic.topic_name
     problem = topic_name_problem(name)
     if problem is not None:
@@ -129,22 +130,21 @@ def _wants_mixed(changes: Mapping[str, str]) -> bool:
     return changes.get("+message.type") == "MIXED"
 
 
-def _answer_when_registered(
-    broker: BrokerController, connection: Connection, command: Command, *, offsets: bool = False
-) -> None:
+def _answer_when_registered(broker: Broker, connection: Connection, command: Command, *, offsets: bool = False) -> None:
     async def answer() -> Command:
         error = await broker.saved(offsets=offsets)
         if error is not None:
             return not_saved(command, error)
         with contextlib.suppress(TimeoutError):  # the registration itself continues
             async with asyncio.timeout(_REGISTRATION_WAIT_S):
-                await broker.registered()
+                await broker.registration.settled()
         return response(command)
 
     broker.answer_later(connection, command, answer())
 
 
-def all_topic_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.topics.GET_ALL_TOPIC_CONFIG)
+def all_topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The whole table for 4.9 and for requests without a page, else one page."""
     wanted = command.header(GetAllTopicConfigRequestHeader)
     topics, config = broker.topics, broker.config
@@ -168,7 +168,8 @@ def all_topic_config(broker: BrokerController, connection: Connection, command: 
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def topic_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.topics.GET_TOPIC_CONFIG)
+def topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     topic = command.header(GetTopicConfigRequestHeader).topic
     config = broker.topics.get(topic)
     if config is None:
@@ -176,7 +177,7 @@ def topic_config(broker: BrokerController, connection: Connection, command: Comm
     return response(command, body=config.encode())
 
 
-def forget_topic(broker: BrokerController, topic: str, now_ms: int) -> None:
+def forget_topic(broker: Broker, topic: str, now_ms: int) -> None:
     if broker.topics.get(topic) is not None or broker.store.queue_ids(topic):
         broker.topics.delete(topic, now_ms, broker.store.max_physical_offset)
     broker.offsets.forget_topic(topic)
@@ -185,7 +186,8 @@ def forget_topic(broker: BrokerController, topic: str, now_ms: int) -> None:
     broker.timers.forget_topic(topic)
 
 
-def delete_topic(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.topics.DELETE_TOPIC_IN_BROKER)
+def delete_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Delete the topic, its queues, its offsets, its statistics, and the retry topics that POP consumers of 5.x created for it alone."""
     topic = command.ext_fields.get("topic", "")
     if not topic.strip():
@@ -204,15 +206,6 @@ def delete_topic(broker: BrokerController, connection: Connection, command: Comm
     return None
 
 
-def system_topics(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.topics.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+def system_topics(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=TopicList(topic_list=broker.topics.system_topics()).encode())
-
-
-HANDLERS = {
-    requests.topics.UPDATE_AND_CREATE_TOPIC: update_and_create_topic,
-    requests.topics.UPDATE_AND_CREATE_TOPIC_LIST: update_and_create_topic_list,
-    requests.topics.GET_ALL_TOPIC_CONFIG: all_topic_config,
-    requests.topics.DELETE_TOPIC_IN_BROKER: delete_topic,
-    requests.topics.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: system_topics,
-    requests.topics.GET_TOPIC_CONFIG: topic_config,
-}

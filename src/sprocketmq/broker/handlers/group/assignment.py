@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.security.name_checks import assignment_problem
 from sprocketmq.broker.tables.table_file import answer_when_saved
 from sprocketmq.core.group.allocation import STRATEGIES, allocate
@@ -31,13 +32,14 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _PULL: Final = "PULL"
 _MOST_QUEUES: Final = 4_096  # of all brokers: an allocation takes some 5 us a queue, and cannot be done in steps
 
 
-def query_assignment(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.consumers.QUERY_ASSIGNMENT)
+def query_assignment(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     asked = QueryAssignmentRequestBody.of_request(command.body)
     problem = assignment_problem(asked)
     if problem is not None:
@@ -67,9 +69,7 @@ def query_assignment(broker: BrokerController, connection: Connection, command: 
     return None
 
 
-def _share(
-    broker: BrokerController, asked: QueryAssignmentRequestBody, queues: list[MessageQueue]
-) -> list[MessageQueue] | None:
+def _share(broker: Broker, asked: QueryAssignmentRequestBody, queues: list[MessageQueue]) -> list[MessageQueue] | None:
     if asked.message_model == MessageModel.BROADCASTING.value or not broker.config.server_load_balancer_enable:
         return queues
     group, strategy = broker.consumers.get(asked.consumer_group), STRATEGIES.get(asked.strategy_name or "")
@@ -78,7 +78,8 @@ def _share(
     return allocate(strategy, asked.consumer_group, asked.client_id, queues, group.client_ids)
 
 
-def set_request_mode(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.consumers.SET_MESSAGE_REQUEST_MODE)
+def set_request_mode(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     mode = SetMessageRequestModeRequestBody.of_request(command.body)
     if is_retry_topic(mode.topic):
         return response(command, ResponseCode.NO_PERMISSION, f"{mode.topic} is a retry topic, which is always pulled")
@@ -95,12 +96,6 @@ def set_request_mode(broker: BrokerController, connection: Connection, command: 
     return None
 
 
-def all_request_modes(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.consumers.GET_ALL_MESSAGE_REQUEST_MODE)
+def all_request_modes(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=broker.request_modes.content().encode())
-
-
-HANDLERS = {
-    requests.consumers.QUERY_ASSIGNMENT: query_assignment,
-    requests.consumers.SET_MESSAGE_REQUEST_MODE: set_request_mode,
-    requests.consumers.GET_ALL_MESSAGE_REQUEST_MODE: all_request_modes,
-}

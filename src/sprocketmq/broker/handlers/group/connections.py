@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import Connection as ConnectionBody
@@ -30,10 +31,11 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 
-def producer_connections(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.consumers.GET_PRODUCER_CONNECTION_LIST)
+def producer_connections(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     group = command.header(GetProducerConnectionListRequestHeader).producer_group
     members = broker.producers.groups.get(group)
     if members is None:
@@ -50,7 +52,8 @@ def producer_connections(broker: BrokerController, connection: Connection, comma
     return response(command, body=ProducerConnection(connection_set=connected).encode())
 
 
-def all_producers(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.consumers.GET_ALL_PRODUCER_INFO)
+def all_producers(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     data = {
         group: [
             ProducerInfo(
@@ -67,7 +70,8 @@ def all_producers(broker: BrokerController, connection: Connection, command: Com
     return response(command, body=ProducerTableInfo(data=data).encode())
 
 
-def groups_of_topic(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.topics.QUERY_TOPIC_CONSUME_BY_WHO)
+def groups_of_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     """Groups that subscribe to the topic now, and those that have an offset in it."""
     topic = command.header(QueryTopicConsumeByWhoRequestHeader).topic
     online = [name for name, group in broker.consumers.groups.items() if topic in group.subscriptions]
@@ -75,24 +79,17 @@ def groups_of_topic(broker: BrokerController, connection: Connection, command: C
     return response(command, body=GroupList(group_list=groups).encode())
 
 
-def topics_of_group(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.topics.QUERY_TOPICS_BY_CONSUMER)
+def topics_of_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     group = command.header(QueryTopicsByConsumerRequestHeader).group
     body = TopicList(topic_list=broker.offsets.topics_of(group), broker_addr=broker.address)
     return response(command, body=body.encode())
 
 
-def subscription_of_group(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER)
+def subscription_of_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(QuerySubscriptionByConsumerRequestHeader)
     group = broker.consumers.get(header.group)
     subscription = None if group is None else group.subscriptions.get(header.topic)
     body = QuerySubscriptionResponseBody(group=header.group, topic=header.topic, subscription_data=subscription)
     return response(command, body=body.encode())
-
-
-HANDLERS = {
-    requests.consumers.GET_PRODUCER_CONNECTION_LIST: producer_connections,
-    requests.consumers.GET_ALL_PRODUCER_INFO: all_producers,
-    requests.topics.QUERY_TOPIC_CONSUME_BY_WHO: groups_of_topic,
-    requests.topics.QUERY_TOPICS_BY_CONSUMER: topics_of_group,
-    requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER: subscription_of_group,
-}

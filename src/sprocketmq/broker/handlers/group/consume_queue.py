@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
@@ -21,16 +22,15 @@ from sprocketmq.wire.headers import QueryConsumeQueueRequestHeader
 from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 # The most entries of one answer, because the loop has to serve others, too.
 _MOST_ENTRIES: Final = 10_000
 _NO_ROWS: Final = b'"queueData":['
 
 
-def query_consume_queue(
-    broker: BrokerController, connection: Connection, command: Command, now_ms: int
-) -> Command | None:
+@serves(requests.offsets.QUERY_CONSUME_QUEUE)
+def query_consume_queue(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(QueryConsumeQueueRequestHeader)
     topic, queue_id, store = header.topic, header.queue_id, broker.store
     low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
@@ -62,6 +62,3 @@ def query_consume_queue(
         return response(command, body=text)
 
     return broker.answer_in_chunks(connection, command, answer())
-
-
-HANDLERS = {requests.offsets.QUERY_CONSUME_QUEUE: query_consume_queue}

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from sprocketmq.broker.handlers.limits import expression_problem, heartbeat_limit_problem
 from sprocketmq.broker.handlers.messages.pull_checks import no_property_filter
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.lazy_imports import Library, once_loaded
 from sprocketmq.broker.security.name_checks import heartbeat_problem
 from sprocketmq.broker.settings.config import BrokerConfig
@@ -45,7 +46,7 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _UNIT_SUB = 2  # Java: TopicSysFlag
 _LONG_BYTES: Final = 16 * 1024
@@ -61,7 +62,7 @@ class _LongHeartbeat(Struct):
     consumer_groups: list[tuple[ConsumerGroup, int]]
     producer_groups: list[str]
 
-    def says_no_more(self, broker: BrokerController, digest: bytes) -> bool:
+    def says_no_more(self, broker: Broker, digest: bytes) -> bool:
         """Whether the same heartbeat would change nothing but the time of the member."""
         member, connection = self.member, self.member.connection
         return (
@@ -78,7 +79,13 @@ class _LongHeartbeat(Struct):
         )
 
 
-def heart_beat(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def _names_sql92(command: Command) -> bool:
+    return b"SQL92" in bytes(command.body)
+
+
+@serves(requests.consumers.HEART_BEAT)
+@once_loaded(Library.SQL92, _names_sql92)
+def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     digest = b""
     if len(command.body) > _LONG_BYTES:
         digest = blake2b(command.body, digest_size=16).digest()
@@ -135,7 +142,8 @@ def heart_beat(broker: BrokerController, connection: Connection, command: Comman
     return response(command, header=HeartbeatResponseHeader(is_support_heart_beat_v2=True, is_sub_change=changed))
 
 
-def unregister_client(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.consumers.UNREGISTER_CLIENT)
+def unregister_client(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(UnregisterClientRequestHeader)
     if header.producer_group:
         broker.producers.unregister(connection, header.producer_group)
@@ -146,7 +154,8 @@ def unregister_client(broker: BrokerController, connection: Connection, command:
     return response(command)
 
 
-def consumer_list(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.consumers.GET_CONSUMER_LIST_BY_GROUP)
+def consumer_list(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetConsumerListByGroupRequestHeader)
     group = broker.consumers.get(header.consumer_group)
     if group is None:
@@ -156,7 +165,9 @@ def consumer_list(broker: BrokerController, connection: Connection, command: Com
     return response(command, body=body.encode())
 
 
-def check_client_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.consumers.CHECK_CLIENT_CONFIG)
+@once_loaded(Library.SQL92, _names_sql92)
+def check_client_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     """Check the filter of a consumer that starts (clients send this only for filters other than tags)."""
     body = bytes(command.body)
     subscription = None
@@ -176,7 +187,8 @@ def check_client_config(broker: BrokerController, connection: Connection, comman
     return response(command)
 
 
-def consumer_connections(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.consumers.GET_CONSUMER_CONNECTION_LIST)
+def consumer_connections(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetConsumerConnectionListRequestHeader)
     group = broker.consumers.get(header.consumer_group)
     if group is None:
@@ -198,16 +210,3 @@ def consumer_connections(broker: BrokerController, connection: Connection, comma
         consume_from_where=group.consume_from_where,
     )
     return response(command, body=body.encode())
-
-
-def _names_sql92(command: Command) -> bool:
-    return b"SQL92" in bytes(command.body)
-
-
-HANDLERS = {
-    requests.consumers.HEART_BEAT: once_loaded(Library.SQL92, heart_beat, _names_sql92),
-    requests.consumers.UNREGISTER_CLIENT: unregister_client,
-    requests.consumers.GET_CONSUMER_LIST_BY_GROUP: consumer_list,
-    requests.consumers.CHECK_CLIENT_CONFIG: once_loaded(Library.SQL92, check_client_config, _names_sql92),
-    requests.consumers.GET_CONSUMER_CONNECTION_LIST: consumer_connections,
-}

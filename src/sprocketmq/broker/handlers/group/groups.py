@@ -16,6 +16,7 @@ import msgspec
 from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.broker.handlers.pages import page_of
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.core.resource_names import group_name_problem
 from sprocketmq.core.topic_attributes import GROUP_ATTRIBUTES, alter
 from sprocketmq.errors import ConfigurationError
@@ -38,22 +39,22 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 # A heartbeat creates a retry topic with that many queues, so a number from the network needs a limit.
 _MAX_RETRY_QUEUES: Final = 65_536
 
 
-def update_and_create_group(
-    broker: BrokerController, connection: Connection, command: Command, now_ms: int
-) -> Command | None:
+@serves(requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
+def update_and_create_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     if not command.body:
         return response(command)  # as Java: nothing to do
     return _update(broker, connection, command, [SubscriptionGroupConfig.of_request(command.body)], now_ms)
 
 
+@serves(requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
 def update_and_create_group_list(
-    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+    broker: Broker, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
     return _update(
         broker, connection, command, SubscriptionGroupList.of_request(command.body).group_config_list, now_ms
@@ -61,7 +62,7 @@ def update_and_create_group_list(
 
 
 def _update(
-    broker: BrokerController,
+    broker: Broker,
     connection: Connection,
     command: Command,
     groups: list[SubscriptionGroupConfig],
@@ -90,7 +91,8 @@ def _update(
     return None
 
 
-def all_groups(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+def all_groups(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The whole table for 4.9 and for requests without a page, else one page."""
     wanted = command.header(GetAllSubscriptionGroupRequestHeader)
     groups, config = broker.groups, broker.config
@@ -115,7 +117,8 @@ def all_groups(broker: BrokerController, connection: Connection, command: Comman
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def delete_group(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.topics.DELETE_SUBSCRIPTIONGROUP)
+def delete_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(DeleteSubscriptionGroupRequestHeader)
     broker.groups.delete(header.group_name, now_ms)
     if header.clean_offset or header.remove_offset:
@@ -125,7 +128,8 @@ def delete_group(broker: BrokerController, connection: Connection, command: Comm
     return None
 
 
-def group_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG)
+def group_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     name = command.header(GetSubscriptionGroupConfigRequestHeader).group
     # As in Java, the request creates the group if the broker creates groups automatically.
     group = broker.groups.find(name, now_ms)
@@ -134,7 +138,8 @@ def group_config(broker: BrokerController, connection: Connection, command: Comm
     return response(command, body=group.encode())
 
 
-def group_forbidden(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN)
+def group_forbidden(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Take a topic away from a group, give it back, or only query that."""
     header = command.header(UpdateGroupForbiddenRequestHeader)
     group, topic, groups = header.group, header.topic, broker.groups
@@ -146,13 +151,3 @@ def group_forbidden(broker: BrokerController, connection: Connection, command: C
     body = GroupForbidden(group=group, topic=topic, readable=groups.may_read(group, topic))
     broker.answer_when_saved(connection, command, response(command, body=body.encode()))
     return None
-
-
-HANDLERS = {
-    requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: update_and_create_group,
-    requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: update_and_create_group_list,
-    requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: all_groups,
-    requests.topics.DELETE_SUBSCRIPTIONGROUP: delete_group,
-    requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG: group_config,
-    requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN: group_forbidden,
-}

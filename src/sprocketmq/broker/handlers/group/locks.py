@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sprocketmq.broker.chunked_work import in_chunks
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.security.name_checks import lock_problem
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.net.connection import Connection
@@ -21,12 +22,13 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _HEAD, _TAIL = b'{"lockOKMQSet":[', b"]}"
 
 
-def lock_batch(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.consumers.LOCK_BATCH_MQ)
+def lock_batch(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     body = LockBatchRequestBody.of_request(command.body)
     problem = _too_many(body.mq_set) or lock_problem(body)
     if problem is not None:
@@ -44,7 +46,8 @@ def lock_batch(broker: BrokerController, connection: Connection, command: Comman
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def unlock_batch(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.consumers.UNLOCK_BATCH_MQ)
+def unlock_batch(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     body = UnlockBatchRequestBody.of_request(command.body)
     problem = _too_many(body.mq_set)
     if problem is not None:
@@ -63,6 +66,3 @@ def _too_many(queues: list[MessageQueue]) -> str | None:
     if len(queues) <= MAX_QUEUES:
         return None
     return f"the request names {len(queues)} queues, {MAX_QUEUES} are allowed; ask several times"
-
-
-HANDLERS = {requests.consumers.LOCK_BATCH_MQ: lock_batch, requests.consumers.UNLOCK_BATCH_MQ: unlock_batch}

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import MessageQueueForC, ResetOffsetBody, TopicConfig
@@ -27,12 +28,13 @@ from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _QUEUES_PER_STEP: Final = 100  # some 30 us each
 
 
-def reset_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET)
+def reset_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(ResetOffsetRequestHeader)
     topic = broker.topics.get(header.topic)
     if topic is None:
@@ -47,9 +49,7 @@ def reset_offset(broker: BrokerController, connection: Connection, command: Comm
     return None
 
 
-def answer_of_reset(
-    broker: BrokerController, command: Command, group: str, topic: str, queue_id: int
-) -> Command | None:
+def answer_of_reset(broker: Broker, command: Command, group: str, topic: str, queue_id: int) -> Command | None:
     """The answer to a pull of a queue in which the group was moved; None if it was not. The pull's own commit does not count."""
     offset = broker.offsets.take_reset(group, topic, queue_id)
     if offset is None:
@@ -66,9 +66,7 @@ def answer_of_reset(
     return response(command, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", header)
 
 
-def _refusal(
-    broker: BrokerController, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig
-) -> Command | None:
+def _refusal(broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig) -> Command | None:
     name, group, store = header.topic, header.group, broker.store
     if group not in broker.groups:
         return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"consumer group {group} does not exist")
@@ -93,7 +91,7 @@ def _exact_offset(header: ResetOffsetRequestHeader) -> int | None:
 
 
 async def _move_here(
-    broker: BrokerController,
+    broker: Broker,
     connection: Connection,
     command: Command,
     header: ResetOffsetRequestHeader,
@@ -119,7 +117,7 @@ def _with_rows(rows: list[bytes]) -> bytes:
 
 
 async def _notify_members(
-    broker: BrokerController, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig
+    broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig
 ) -> Command:
     name, group = header.topic, header.group
     rows, listed = [], []
@@ -162,14 +160,11 @@ async def _notify_members(
     return response(command, body=body)
 
 
-def _offset_at(broker: BrokerController, topic: str, queue_id: int, timestamp_ms: int) -> int:
+def _offset_at(broker: Broker, topic: str, queue_id: int, timestamp_ms: int) -> int:
     if timestamp_ms < 0:
         return broker.store.max_offset(topic, queue_id)
     return broker.store.offset_by_time(topic, queue_id, timestamp_ms)
 
 
-def _queue(broker: BrokerController, topic: str, queue_id: int) -> MessageQueue:
+def _queue(broker: Broker, topic: str, queue_id: int) -> MessageQueue:
     return MessageQueue(topic, broker.config.broker_name, queue_id)
-
-
-HANDLERS = {requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET: reset_offset}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import encode_in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.observe.group_positions import has_first_message
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.connection import Connection
@@ -43,12 +44,13 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _NO_CORRECTION: Final = 2**63 - 1  # Long.MAX_VALUE
 
 
-def query_consumer_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.offsets.QUERY_CONSUMER_OFFSET)
+def query_consumer_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(QueryConsumerOffsetRequestHeader)
     topic, queue_id = header.topic, header.queue_id
     offset = broker.offsets.query(header.consumer_group, topic, queue_id)
@@ -62,7 +64,8 @@ def query_consumer_offset(broker: BrokerController, connection: Connection, comm
     return response(command, header=QueryConsumerOffsetResponseHeader(offset=offset))
 
 
-def update_consumer_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.offsets.UPDATE_CONSUMER_OFFSET)
+def update_consumer_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     try:
         header = command.header(UpdateConsumerOffsetRequestHeader)
     except ProtocolError as error:
@@ -92,39 +95,42 @@ def update_consumer_offset(broker: BrokerController, connection: Connection, com
     return response(command)
 
 
-def _is_there(broker: BrokerController, group: str, topic: str, queue_id: int) -> bool:
+def _is_there(broker: Broker, group: str, topic: str, queue_id: int) -> bool:
     """Whether the queue existed before the topic got fewer queues: its messages may still be consumed."""
     return broker.store.max_offset(topic, queue_id) > 0 or broker.offsets.query(group, topic, queue_id) >= 0
 
 
-def search_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP)
+def search_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(SearchOffsetRequestHeader)
     upper = (header.boundary_type or "").upper() == "UPPER"
     offset = broker.store.offset_by_time(header.topic, header.queue_id, header.timestamp, upper=upper)
     return response(command, header=SearchOffsetResponseHeader(offset=offset))
 
 
-def max_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.offsets.GET_MAX_OFFSET)
+def max_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetMaxOffsetRequestHeader)
     offset = broker.store.max_offset(header.topic, header.queue_id)
     return response(command, header=GetMaxOffsetResponseHeader(offset=offset))
 
 
-def min_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.offsets.GET_MIN_OFFSET)
+def min_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetMinOffsetRequestHeader)
     offset = broker.store.min_offset(header.topic, header.queue_id)
     return response(command, header=GetMinOffsetResponseHeader(offset=offset))
 
 
-def earliest_store_time(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.offsets.GET_EARLIEST_MSG_STORETIME)
+def earliest_store_time(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetEarliestMsgStoretimeRequestHeader)
     timestamp = broker.store.earliest_store_time(header.topic, header.queue_id)
     return response(command, header=GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))
 
 
-def all_consumer_offsets(
-    broker: BrokerController, connection: Connection, command: Command, now_ms: int
-) -> Command | None:
+@serves(requests.offsets.GET_ALL_CONSUMER_OFFSET)
+def all_consumer_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The offsets of all groups, for a slave."""
 
     async def answer() -> Command:
@@ -134,7 +140,8 @@ def all_consumer_offsets(
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def delay_offsets(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.offsets.GET_ALL_DELAY_OFFSET)
+def delay_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     """The progress of each delay level, for a slave."""
     dirty = broker.schedule.is_dirty
     body = broker.schedule.content().encode()
@@ -142,7 +149,8 @@ def delay_offsets(broker: BrokerController, connection: Connection, command: Com
     return response(command, body=body)
 
 
-def correction_offsets(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+@serves(requests.offsets.QUERY_CORRECTION_OFFSET)
+def correction_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     """The lowest offset of a group in each queue, or "no correction" if the compared group is before that."""
     header = command.header(QueryCorrectionOffsetHeader)
     topic, store = header.topic, broker.store
@@ -157,9 +165,8 @@ def correction_offsets(broker: BrokerController, connection: Connection, command
     return response(command, body=QueryCorrectionOffsetBody(correction_offsets=lowest).encode())
 
 
-def clone_group_offset(
-    broker: BrokerController, connection: Connection, command: Command, now_ms: int
-) -> Command | None:
+@serves(requests.offsets.CLONE_GROUP_OFFSET)
+def clone_group_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(CloneGroupOffsetRequestHeader)
     source, topic = header.src_group, header.topic or ""
     online = broker.consumers.get(source)
@@ -171,17 +178,3 @@ def clone_group_offset(
         broker.offsets.clone(source, header.dest_group, name)
     broker.answer_when_saved(connection, command, response(command), offsets=True)
     return None
-
-
-HANDLERS = {
-    requests.offsets.QUERY_CONSUMER_OFFSET: query_consumer_offset,
-    requests.offsets.UPDATE_CONSUMER_OFFSET: update_consumer_offset,
-    requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP: search_offset,
-    requests.offsets.GET_MAX_OFFSET: max_offset,
-    requests.offsets.GET_MIN_OFFSET: min_offset,
-    requests.offsets.GET_EARLIEST_MSG_STORETIME: earliest_store_time,
-    requests.offsets.GET_ALL_CONSUMER_OFFSET: all_consumer_offsets,
-    requests.offsets.GET_ALL_DELAY_OFFSET: delay_offsets,
-    requests.offsets.QUERY_CORRECTION_OFFSET: correction_offsets,
-    requests.offsets.CLONE_GROUP_OFFSET: clone_group_offset,
-}

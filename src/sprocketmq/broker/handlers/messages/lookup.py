@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.lazy_imports import Library, once_loaded
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
@@ -29,12 +30,14 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _NOT_FOUND: Final = QueryMessageResponseHeader(index_last_update_timestamp=0, index_last_update_phyoffset=0)
 
 
-def query_message(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.messages.QUERY_MESSAGE)
+@once_loaded(Library.NUMPY)
+def query_message(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(QueryMessageRequestHeader)
     max_num = header.max_num
     if command.ext_fields.get(UNIQUE_KEY_QUERY, "").lower() == "true":
@@ -52,7 +55,7 @@ def query_message(broker: BrokerController, connection: Connection, command: Com
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def _found(broker: BrokerController, command: Command, header: QueryMessageRequestHeader, max_num: int) -> Command:
+def _found(broker: Broker, command: Command, header: QueryMessageRequestHeader, max_num: int) -> Command:
     hits = broker.store.find_by_key(
         header.topic,
         header.key,
@@ -78,7 +81,8 @@ def _found(broker: BrokerController, command: Command, header: QueryMessageReque
     return response(command, header=ext, body=b"".join(records))
 
 
-def view_message(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.messages.VIEW_MESSAGE_BY_ID)
+def view_message(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     offset = command.header(ViewMessageRequestHeader).offset
     record = broker.store.record_at(offset)
     if record is None:
@@ -88,9 +92,3 @@ def view_message(broker: BrokerController, connection: Connection, command: Comm
         answer = response(command)
         connection.send_with_body(answer.header_bytes(), [record], len(record), answer.serialize_type)
     return None
-
-
-HANDLERS = {
-    requests.messages.QUERY_MESSAGE: once_loaded(Library.NUMPY, query_message),
-    requests.messages.VIEW_MESSAGE_BY_ID: view_message,
-}

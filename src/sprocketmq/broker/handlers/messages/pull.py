@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sprocketmq.broker.delivery.filters import NO_FILTER, ArrivalProbe, PullFilter
 from sprocketmq.broker.handlers.group.offset_reset import answer_of_reset
 from sprocketmq.broker.handlers.messages.pull_checks import check_pull, wants_everything
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.lazy_imports import Library, is_loaded
 from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.net.connection import Connection
@@ -35,7 +36,7 @@ from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _MASTER: Final = b"0"
 # Apache holds a pull for any time that it requests. Here a pull is answered after ten minutes at the latest, and the client pulls again.
@@ -68,7 +69,7 @@ _FOUND_REMARK: Final = _REMARK[_FOUND]
 
 
 def handle_pull(
-    broker: BrokerController,
+    broker: Broker,
     connection: Connection,
     command: Command,
     now_ms: int,
@@ -135,7 +136,7 @@ def handle_pull(
 
 
 def _park(
-    broker: BrokerController,
+    broker: Broker,
     connection: Connection,
     command: Command,
     header: PullMessageRequestHeader,
@@ -164,7 +165,7 @@ def _binary_answer(code: int, suggested: bytes, *numbers_opaque_and_remark: Any)
     return answer.header_bytes()
 
 
-def _suggested(broker: BrokerController, header: PullMessageRequestHeader, result: ReadResult) -> bytes:
+def _suggested(broker: Broker, header: PullMessageRequestHeader, result: ReadResult) -> bytes:
     """The id of the broker from which a group reads old messages that are not in memory any more."""
     group = broker.groups.table.get(header.consumer_group)
     if group is None:
@@ -174,4 +175,5 @@ def _suggested(broker: BrokerController, header: PullMessageRequestHeader, resul
     return b"%d" % (group.which_broker_when_consume_slowly if far else group.broker_id)
 
 
-HANDLERS = {requests.messages.PULL_MESSAGE: handle_pull, requests.messages.LITE_PULL_MESSAGE: handle_pull}
+# Not as a decorator, which would hide the fifth parameter.
+serves(requests.messages.PULL_MESSAGE, requests.messages.LITE_PULL_MESSAGE)(handle_pull)

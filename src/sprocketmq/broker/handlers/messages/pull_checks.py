@@ -30,7 +30,7 @@ from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_SUBSCRIPTION
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _PULL: Final = int(RequestCode.PULL_MESSAGE)
 # Java: ForbiddenType
@@ -39,7 +39,7 @@ _COMPENSATED_FOR_MS: Final = 60_000  # how often the subscription in a pull is r
 
 
 def check_pull(
-    broker: BrokerController, connection: Connection, command: Command, header: PullMessageRequestHeader, now_ms: int
+    broker: Broker, connection: Connection, command: Command, header: PullMessageRequestHeader, now_ms: int
 ) -> Command | PullFilter:
     """The refusal, or the filter of the request. Runs once per pull, so everything that repeats is cached."""
     group_name, topic = header.consumer_group, header.topic
@@ -76,7 +76,7 @@ def check_pull(
     return wanted
 
 
-def wants_everything(broker: BrokerController, command: Command, header: PullMessageRequestHeader, now_ms: int) -> bool:
+def wants_everything(broker: Broker, command: Command, header: PullMessageRequestHeader, now_ms: int) -> bool:
     """A quick check whether :func:`check_pull` would return NO_FILTER and record nothing; False if that needs the full check."""
     group_name, topic_name = header.consumer_group, header.topic
     config, groups = broker.config, broker.groups
@@ -109,7 +109,7 @@ def wants_everything(broker: BrokerController, command: Command, header: PullMes
 
 
 def _wanted_by_heartbeat(
-    broker: BrokerController,
+    broker: Broker,
     command: Command,
     header: PullMessageRequestHeader,
     consumer: ConsumerGroup | None,
@@ -156,7 +156,7 @@ def _wanted_by_heartbeat(
 
 
 def _wanted_by_request(
-    broker: BrokerController, command: Command, header: PullMessageRequestHeader, now_ms: int
+    broker: Broker, command: Command, header: PullMessageRequestHeader, now_ms: int
 ) -> Command | PullFilter:
     """The filter in the request (lite pull, readers without a heartbeat); expressions are parsed once."""
     expression, kind = header.subscription, header.expression_type
@@ -184,7 +184,7 @@ def _wanted_by_request(
     return wanted
 
 
-def _wanted_tags(broker: BrokerController, header: PullMessageRequestHeader, now_ms: int) -> PullFilter:
+def _wanted_tags(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> PullFilter:
     expression = header.subscription or SUB_ALL
     known = broker.expressions.get(expression)
     if known is None:
@@ -196,7 +196,7 @@ def _wanted_tags(broker: BrokerController, header: PullMessageRequestHeader, now
     return known
 
 
-def _note(broker: BrokerController, header: PullMessageRequestHeader, now_ms: int) -> None:
+def _note(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> None:
     """Record the subscription, so that tools also see readers without heartbeats."""
     noted = broker.consumers.compensated_subscriptions.get((header.consumer_group, header.topic))
     expression = header.subscription or SUB_ALL

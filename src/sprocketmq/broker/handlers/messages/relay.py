@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.tables.consumers import Member
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RequestTimeout
@@ -37,7 +38,7 @@ from sprocketmq.wire.records.message_id import decode_offset_message_id
 from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _HEAD: Final = b'{"consumerTable":{'
 _TAIL: Final = b'},"messageQueueTable":{}}'
@@ -49,12 +50,14 @@ _MOST_CHARS_A_QUEUE: Final = 2_048
 _MOST_STATUS_BYTES: Final = MAX_FRAME_BYTES
 
 
-def running_info(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.consumers.GET_CONSUMER_RUNNING_INFO)
+def running_info(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(GetConsumerRunningInfoRequestHeader)
     return _call(broker, connection, command, header.consumer_group, header.client_id, command.ext_fields, b"")
 
 
-def consume_directly(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.consumers.CONSUME_MESSAGE_DIRECTLY)
+def consume_directly(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(ConsumeMessageDirectlyResultRequestHeader)
     group, message_id = header.consumer_group, header.msg_id or ""
     try:
@@ -74,7 +77,7 @@ def consume_directly(broker: BrokerController, connection: Connection, command: 
 
 
 def _call(
-    broker: BrokerController,
+    broker: Broker,
     connection: Connection,
     command: Command,
     group: str,
@@ -125,7 +128,8 @@ async def _relayed(command: Command, member: Member, answer: asyncio.Future[Comm
     )
 
 
-def consumer_status(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.offsets.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
+def consumer_status(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(GetConsumerStatusRequestHeader)
     group = broker.consumers.get(header.group)
     if group is None:
@@ -142,7 +146,7 @@ def consumer_status(broker: BrokerController, connection: Connection, command: C
 
 
 async def _statuses(
-    broker: BrokerController, command: Command, header: GetConsumerStatusRequestHeader, members: list[Member]
+    broker: Broker, command: Command, header: GetConsumerStatusRequestHeader, members: list[Member]
 ) -> Command:
     room = _ByteBudget()
     answers = await asyncio.gather(*(_status(header, member, room) for member in members))
@@ -204,10 +208,3 @@ def _offsets(body: bytes) -> Iterator[bytes]:
         if type(queue) is not MessageQueue or type(offset) is not int:
             raise ProtocolError("a table of queues and their offsets has something else in it")
         yield b"%b:%d" % (fastjson.dumps(queue), offset)
-
-
-HANDLERS = {
-    requests.consumers.GET_CONSUMER_RUNNING_INFO: running_info,
-    requests.consumers.CONSUME_MESSAGE_DIRECTLY: consume_directly,
-    requests.offsets.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: consumer_status,
-}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.handlers.messages.send import check_topic
 from sprocketmq.broker.handlers.messages.special_messages import timer_topic_problem
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store import StoredMessage
@@ -27,14 +28,15 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import TRANSACTION_NOT_TYPE, with_transaction_type
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
 _PUSH_TIMEOUT_MS: Final = 10_000  # Broker2Client.callClient
 
 
-def handle_reply(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.messages.SEND_REPLY_MESSAGE, requests.messages.SEND_REPLY_MESSAGE_V2)
+def handle_reply(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     if command.code == RequestCode.SEND_REPLY_MESSAGE:
         header = SendMessageRequestHeader.from_v1(command)
     else:
@@ -73,7 +75,7 @@ def handle_reply(broker: BrokerController, connection: Connection, command: Comm
 
 
 async def _push(
-    broker: BrokerController,
+    broker: Broker,
     connection: Connection,
     command: Command,
     header: SendMessageRequestHeader,
@@ -117,7 +119,7 @@ async def _push(
 
 
 def _answer(
-    broker: BrokerController,
+    broker: Broker,
     connection: Connection,
     command: Command,
     header: SendMessageRequestHeader,
@@ -152,6 +154,3 @@ def _answer(
     answer.ext_fields[props.MSG_REGION] = broker.stamps.region_id
     answer.ext_fields[props.TRACE_ON] = broker.stamps.trace_on
     return answer
-
-
-HANDLERS = {requests.messages.SEND_REPLY_MESSAGE: handle_reply, requests.messages.SEND_REPLY_MESSAGE_V2: handle_reply}

@@ -21,6 +21,7 @@ from sprocketmq.broker.handlers.messages.special_messages import (
     special_message,
     timer_topic_problem,
 )
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.tables.property_shapes import Shape, judged, waits_for_disk
 from sprocketmq.broker.tables.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN
 from sprocketmq.core.resource_names import topic_name_problem
@@ -37,7 +38,7 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import has_more_elements
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
     from sprocketmq.broker.tables.stamps import Stamps
     from sprocketmq.wire.records.batch_elements import BatchElements
 
@@ -46,7 +47,8 @@ _SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _READ_AND_WRITE: Final = PERM_READ | PERM_WRITE
 
 
-def handle_send(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.messages.SEND_MESSAGE, requests.messages.SEND_MESSAGE_V2, requests.messages.SEND_BATCH_MESSAGE)
+def handle_send(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The hot path: one pass from header to answer, without awaiting. One function up to the answer to a single message, because a
     call with so many arguments costs a percent of a send."""
     code, header = command.code, command.typed_header
@@ -124,9 +126,7 @@ def handle_send(broker: BrokerController, connection: Connection, command: Comma
     return broker.answer_when_durable(connection, command, answer, physical_offset + result.size, shape.waits)
 
 
-def check_topic(
-    broker: BrokerController, command: Command, header: SendMessageRequestHeader, now_ms: int
-) -> Command | None:
+def check_topic(broker: Broker, command: Command, header: SendMessageRequestHeader, now_ms: int) -> Command | None:
     """The checks that a send to a known, ordinary topic of a writable broker always passes; None if all pass."""
     topic = header.topic
     config = broker.topics.get(topic)
@@ -150,7 +150,7 @@ def check_topic(
 
 
 def _special_refusal(
-    broker: BrokerController,
+    broker: Broker,
     command: Command,
     header: SendMessageRequestHeader,
     message: StoredMessage,
@@ -185,7 +185,7 @@ def _judge(stamps: Stamps, text: str, now_ms: int) -> tuple[str, bytes, Shape]:
 
 
 def _send_batch(
-    broker: BrokerController,
+    broker: Broker,
     connection: Connection,
     command: Command,
     header: SendMessageRequestHeader,
@@ -232,7 +232,7 @@ def _send_batch(
     return broker.answer_when_durable(connection, command, answer, end, waits_for_disk(of_batch))
 
 
-def _problem_in_batch(broker: BrokerController, topic: str, elements: BatchElements) -> str | None:
+def _problem_in_batch(broker: Broker, topic: str, elements: BatchElements) -> str | None:
     """Why the batch is refused because of its first message that cannot be stored."""
     # A look at the whole: whether any of them may be such a one. What delays a message has these letters in its name. One letter is found
     # ten times as fast as three, and no name that clients add to each message has it.
@@ -255,19 +255,12 @@ def _problem_in_batch(broker: BrokerController, topic: str, elements: BatchEleme
     return None
 
 
-def _illegal(broker: BrokerController, command: Command, remark: str) -> Command:
+def _illegal(broker: Broker, command: Command, remark: str) -> Command:
     return _with_region(broker, response(command, ResponseCode.MESSAGE_ILLEGAL, remark))
 
 
-def _with_region(broker: BrokerController, refusal: Command) -> Command:
+def _with_region(broker: Broker, refusal: Command) -> Command:
     """``refusal`` with region and trace, which Apache adds to every answer to a send."""
     refusal.ext_fields.setdefault(props.MSG_REGION, broker.stamps.region_id)
     refusal.ext_fields.setdefault(props.TRACE_ON, broker.stamps.trace_on)
     return refusal
-
-
-HANDLERS = {
-    requests.messages.SEND_MESSAGE: handle_send,
-    requests.messages.SEND_MESSAGE_V2: handle_send,
-    requests.messages.SEND_BATCH_MESSAGE: handle_send,
-}

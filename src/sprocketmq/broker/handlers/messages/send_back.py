@@ -17,6 +17,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.handlers.messages.special_messages import wait_if_asked
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.redirection import copy_of_record
 from sprocketmq.broker.tables.topics import PERM_WRITE
@@ -34,12 +35,13 @@ from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 _UNIT_SUB: Final = 2  # TopicSysFlag: a unit's retry topic
 
 
-def handle_send_back(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.messages.CONSUMER_SEND_MSG_BACK)
+def handle_send_back(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Store the retry copy, or the dead letter, of one stored message."""
     header = command.header(ConsumerSendMsgBackRequestHeader)
     group = broker.groups.find(header.group, now_ms)
@@ -84,7 +86,7 @@ def handle_send_back(broker: BrokerController, connection: Connection, command: 
     return response(command)
 
 
-def _copy(broker: BrokerController, record: RecordView, physical_offset: int) -> StoredMessage:
+def _copy(broker: Broker, record: RecordView, physical_offset: int) -> StoredMessage:
     raw = record.raw_properties
     if props.get_property(raw, props.RETRY_TOPIC) is None:
         raw = props.set_property(raw, props.RETRY_TOPIC, record.topic)
@@ -92,6 +94,3 @@ def _copy(broker: BrokerController, record: RecordView, physical_offset: int) ->
         raw = props.set_property(raw, props.ORIGIN_MESSAGE_ID, offset_message_id(record.store_host, physical_offset))
     raw = props.set_property(raw, props.WAIT, "false")
     return copy_of_record(record, "", raw, broker.stamps.host)
-
-
-HANDLERS = {requests.messages.CONSUMER_SEND_MSG_BACK: handle_send_back}

@@ -25,11 +25,11 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED_TYPE
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 
 def special_message(
-    broker: BrokerController, command: Command, message: StoredMessage, shape: Shape, now_ms: int
+    broker: Broker, command: Command, message: StoredMessage, shape: Shape, now_ms: int
 ) -> Command | None:
     """Change ``message`` (topic, queue, properties) into the one to store instead. Returns the refusal, or None to store it.
     ``shape`` is that of the properties as they were sent; those of a message to a retry topic may have changed since."""
@@ -57,7 +57,7 @@ def special_message(
     return None if refusal is None else response(command, refusal.code, refusal.remark)
 
 
-def timer_topic_problem(broker: BrokerController, topic: str, raw: bytes) -> str | None:
+def timer_topic_problem(broker: Broker, topic: str, raw: bytes) -> str | None:
     """Why a message may not be stored in rmq_sys_wheel_timer as it is: its destination is forbidden or missing. None if it may."""
 
     def queues_of(real: str) -> int:
@@ -69,7 +69,7 @@ def timer_topic_problem(broker: BrokerController, topic: str, raw: bytes) -> str
     return broker.timers.direct_send_problem(raw, queues_of) if topic == TIMER_TOPIC else None
 
 
-def wait_if_asked(broker: BrokerController, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
+def wait_if_asked(broker: Broker, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
     """Redirect a message with a delay or a delivery time; for all but half messages. Java: HookUtils.handleScheduleMessage."""
     if message.topic != TIMER_TOPIC:  # messages in that topic wait already
         level = delay_level(message.properties)
@@ -81,7 +81,7 @@ def wait_if_asked(broker: BrokerController, message: StoredMessage, now_ms: int)
     return None
 
 
-def attach_recall_handle(broker: BrokerController, message: StoredMessage, answer: Command) -> None:
+def attach_recall_handle(broker: Broker, message: StoredMessage, answer: Command) -> None:
     """Add the recall handle to the answer to the send of a timer message. Java: attachRecallHandle."""
     if message.topic != TIMER_TOPIC:
         return
@@ -94,7 +94,7 @@ def attach_recall_handle(broker: BrokerController, message: StoredMessage, answe
         answer.ext_fields["recallHandle"] = handle.encode()
 
 
-def _half_message(broker: BrokerController, command: Command, message: StoredMessage) -> Command | None:
+def _half_message(broker: Broker, command: Command, message: StoredMessage) -> Command | None:
     if broker.config.reject_transaction_message:
         remark = f"broker {broker.config.broker_name} takes no transactional messages (rejectTransactionMessage)"
         return response(command, ResponseCode.NO_PERMISSION, remark)
@@ -121,7 +121,7 @@ def _has_timer(raw: bytes) -> bool:
 
 
 def retry_topic_rules(
-    broker: BrokerController, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
+    broker: Broker, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
 ) -> Command | None:
     """A send to ``%RETRY%group``: by a consumer whose send-back failed, or by an orderly consumer that gives up a message. An
     orderly group holds queue locks, and its retry limit means dead letter at once. Java: handleRetryAndDLQ."""

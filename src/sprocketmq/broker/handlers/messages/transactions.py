@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.handlers.table import serves
 from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.core.transactions.transaction_check import Outcome
 from sprocketmq.errors import ConfigurationError
@@ -29,14 +30,15 @@ from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_NOT_TYPE, TRANSACTION_ROLLBACK_TYPE
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.broker import Broker
 
 log = logging.getLogger("sprocketmq.broker")
 
 _OUTCOMES: Final = {TRANSACTION_COMMIT_TYPE: Outcome.COMMIT, TRANSACTION_ROLLBACK_TYPE: Outcome.ROLLBACK}
 
 
-def end_transaction(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.messages.END_TRANSACTION)
+def end_transaction(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(EndTransactionRequestHeader)
     outcome = _OUTCOMES.get(header.commit_or_rollback)
     if outcome is None and header.commit_or_rollback != TRANSACTION_NOT_TYPE:
@@ -80,7 +82,8 @@ def _refused(
     return response(command, code, remark)
 
 
-def resume_check(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
+@serves(requests.messages.RESUME_CHECK_HALF_MESSAGE)
+def resume_check(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(ResumeCheckHalfMessageRequestHeader)
     try:
         _, offset = decode_offset_message_id(header.msg_id)
@@ -93,9 +96,3 @@ def resume_check(broker: BrokerController, connection: Connection, command: Comm
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
     broker.transactions.resume(record, now_ms)
     return broker.answer_when_durable(connection, command, response(command), broker.store.max_physical_offset, True)
-
-
-HANDLERS = {
-    requests.messages.END_TRANSACTION: end_transaction,
-    requests.messages.RESUME_CHECK_HALF_MESSAGE: resume_check,
-}

@@ -10,10 +10,10 @@ from sprocketmq.net.process.clock import Clock
 
 log = logging.getLogger("sprocketmq.broker")
 
-_BELIEVED_JUMP_MS: Final = 3_600_000
+_LARGEST_JUMP_MS: Final = 3_600_000
 
 
-class BelievedTime:
+class ExpiryClock:
     """The clock's time. A jump forward by more than an hour is ignored, because by mistake it would expire everything at once."""
 
     def __init__(self, clock: Clock) -> None:
@@ -22,7 +22,7 @@ class BelievedTime:
 
     def now_ms(self) -> int:
         now_ms, steady_ms = self._clock.now_ms(), self._clock.steady_ms()
-        if now_ms <= steady_ms + _BELIEVED_JUMP_MS:
+        if now_ms <= steady_ms + _LARGEST_JUMP_MS:
             self._jump_is_logged = False
             return now_ms
         if not self._jump_is_logged:
