@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from sprocketmq.errors import RocketMQError, StoreCorrupt
-from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
+from sprocketmq.store.files.mapped_file import disk_errors, make_directories, sync_directory
 
 _serial = itertools.count()
 _noting = threading.Lock()
@@ -194,10 +194,8 @@ def _note_table(path: str) -> None:
 def save_config(path: str | os.PathLike[str], raw: bytes, *, private: bool = False) -> None:
     """:func:`replace_file` for the files of a store. Raises StoreNotWritable: the disk reported an error; a complete file is
     there."""
-    try:
+    with disk_errors(os.fspath(path)):
         replace_file(path, raw, private=private)
-    except OSError as error:
-        raise not_writable(os.fspath(path), error) from error
 
 
 def replace_file(path: str | os.PathLike[str], raw: bytes, *, private: bool = False, shared: bool = False) -> None:

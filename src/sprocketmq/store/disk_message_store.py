@@ -25,7 +25,7 @@ from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.files.checkpoint import IndexProgress
 from sprocketmq.store.files.disk_space import write_all
 from sprocketmq.store.files.lock_file import LockFile
-from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
+from sprocketmq.store.files.mapped_file import disk_errors, make_directories, not_writable, opened, sync_directory
 from sprocketmq.store.message_store import NO_TOPICS, MessageStore
 from sprocketmq.store.recovery.losses import Losses, Stop, find_losses, refusal_of
 from sprocketmq.store.recovery.recovery import Recovery
@@ -39,14 +39,9 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 class DiskMessageStore(MessageStore):
+    """The store in the directory ``path`` (``storePathRootDir``), which is made if it does not exist."""
+
     path: str
-
-    """The store in a directory.
-
-    Args:
-        path: the store directory (``storePathRootDir``); made if it does not exist.
-        config: sizes and intervals; default: Apache's.
-    """
 
     def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:
         super().__init__(config or StoreConfig(), os.path.abspath(os.fspath(path)))
@@ -156,19 +151,13 @@ class DiskMessageStore(MessageStore):
             return False
 
     def _write_abort(self, *, with_mark: bool) -> None:
-        try:
+        with disk_errors(self._abort_path):
             if not os.path.exists(self._abort_path) and os.path.exists(self._spare_abort_path):
                 os.replace(self._spare_abort_path, self._abort_path)
-            fd = os.open(
-                self._abort_path, os.O_WRONLY | os.O_CREAT, 0o644
-            )  # not truncated first: a full disk might have no space to write it again
-            try:
-                self._write_pid(fd, with_mark=with_mark)
-            finally:
-                os.close(fd)
+        with opened(self._abort_path) as fd:  # not truncated: a full disk might have no space to write it again
+            self._write_pid(fd, with_mark=with_mark)
+        with disk_errors(self._abort_path):
             sync_directory(self.path)
-        except OSError as error:
-            raise not_writable(self._abort_path, error) from error
 
     @staticmethod
     def _write_pid(fd: int, *, with_mark: bool) -> None:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.disk_space import write_all
-from sprocketmq.store.files.mapped_file import not_writable
+from sprocketmq.store.files.mapped_file import opened
 from sprocketmq.wire.layout import Layout
 
 _SIZE_BYTES = 4096
@@ -83,7 +83,6 @@ _STAMP = _Section(2208, b"SPRKTTM1", ("physic_msg_timestamp", "q"), ("logics_msg
 _CHECKSUM = _Section(2240, b"SPRKTSL1", ("crc", "I"))
 INDEX_AHEAD_MS = 60_000
 _LARGEST_INT64 = (1 << 63) - 1
-_OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _SAFETY_MS = 3_000  # StoreCheckpoint.getMinTimestamp
 _log = logging.getLogger("sprocketmq.store")
 
@@ -159,16 +158,10 @@ class Checkpoint:
         reported an error)."""
         if self.path is None:
             return
-        try:
-            fd = os.open(self.path, _OPEN, 0o644)
-            try:
-                with self._writing:
-                    write_all(fd, self._packed(), 0)
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise not_writable(self.path, error) from error
+        with opened(self.path) as fd:
+            with self._writing:
+                write_all(fd, self._packed(), 0)
+            os.fsync(fd)
         self.is_ours = True
 
     def _packed(self) -> bytearray:
@@ -204,14 +197,7 @@ class Checkpoint:
         because law 3 is about kills. Raises StoreNotWritable (the disk reported an error)."""
         if store_timestamp_ms <= self.index_msg_timestamp or self.path is None:
             return
-        try:
-            fd = os.open(self.path, _OPEN, 0o644)
-            try:
-                with self._writing:
-                    ahead_ms = min(store_timestamp_ms + INDEX_AHEAD_MS, _LARGEST_INT64)
-                    write_all(fd, _INDEX_TIME.pack(ahead_ms), _INDEX_TIME_AT)
-                    self.index_msg_timestamp = ahead_ms
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise not_writable(self.path, error) from error
+        with opened(self.path) as fd, self._writing:
+            ahead_ms = min(store_timestamp_ms + INDEX_AHEAD_MS, _LARGEST_INT64)
+            write_all(fd, _INDEX_TIME.pack(ahead_ms), _INDEX_TIME_AT)
+            self.index_msg_timestamp = ahead_ms

@@ -29,7 +29,7 @@ import time
 from collections.abc import Sequence
 
 from sprocketmq.errors import StoreLocked
-from sprocketmq.store.files.mapped_file import not_writable
+from sprocketmq.store.files.mapped_file import disk_errors, not_writable
 
 log = logging.getLogger("sprocketmq.store")
 
@@ -57,10 +57,8 @@ class LockFile:
         with _held_lock:
             if self._path in _held:
                 raise self._locked()
-            try:
+            with disk_errors(self._path):
                 fd = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-            except OSError as error:
-                raise not_writable(self._path, error) from error
             try:
                 _lock_soon(fd)
                 if hasattr(os, "pwrite"):

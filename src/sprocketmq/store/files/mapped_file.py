@@ -20,6 +20,7 @@ import errno
 import mmap
 import os
 import sys
+from collections.abc import Iterator
 
 from sprocketmq.errors import StoreError, StoreNotWritable
 from sprocketmq.store.files.disk_space import (
@@ -58,17 +59,30 @@ def not_writable(path: str, error: OSError) -> StoreNotWritable:
     return StoreNotWritable(f"the store cannot write {path}: {what}")
 
 
-def create_sparse(path: str, size_bytes: int) -> None:
-    """Create a file, or extend one, to its full length without taking disk space for it. Raises StoreNotWritable (no space or no
-    permission)."""
+@contextlib.contextmanager
+def disk_errors(path: str) -> Iterator[None]:
+    """Turns each OSError into the StoreNotWritable that names ``path``."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644)
-        try:
-            os.ftruncate(fd, size_bytes)
-        finally:
-            os.close(fd)
+        yield
     except OSError as error:
         raise not_writable(path, error) from error
+
+
+@contextlib.contextmanager
+def opened(path: str, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
+    """The descriptor of a file, created if ``flags`` say so. Raises StoreNotWritable for each OSError, also for those of the caller."""
+    with disk_errors(path):
+        fd = os.open(path, flags | _BINARY, 0o644)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def create_sparse(path: str, size_bytes: int) -> None:
+    """Create a file, or extend one, to its full length without taking disk space for it. Raises StoreNotWritable."""
+    with opened(path) as fd:
+        os.ftruncate(fd, size_bytes)
 
 
 def sync_path(path: str) -> None:
@@ -136,43 +150,53 @@ def sync_file_system(path: str) -> bool:
 
 
 class StoreFile:
-    """The base of both kinds: ``start`` (offset of the first byte in the whole queue of files), ``size_bytes``, ``room``.
+    """A file in memory: the base of ``MappedFile``.
 
-    ``room`` is the position up to which space is reserved; a writer calls ``ensure_space`` before it goes beyond.
+    Attributes:
+        start: offset of the first byte in the whole queue of files.
+        room: the position up to which space is reserved; a writer calls ``ensure_space`` before it goes beyond.
     """
 
-    __slots__ = ("path", "room", "size_bytes", "start")
+    __slots__ = ("_readable", "_view", "path", "room", "size_bytes", "start")
 
     def __init__(self, path: str, start: int, size_bytes: int) -> None:
-        self.path, self.start, self.size_bytes, self.room = path, start, size_bytes, 0
+        self.path, self.start, self.size_bytes, self.room = path, start, size_bytes, size_bytes
+        self._view: memoryview | None = None
+        self._readable: memoryview | None = None
 
     @property
     def view(self) -> memoryview:
         """The whole file, writable; mapped at first use."""
-        raise NotImplementedError
+        if self._view is None:
+            self._view = memoryview(self._mapping())
+        return self._view
 
     @property
     def readable(self) -> memoryview:
         """The whole file, read-only; slices for readers are taken from it."""
-        raise NotImplementedError
+        if self._readable is None:
+            self._readable = self.view.toreadonly()
+        return self._readable
 
     @property
     def mapped(self) -> bool:
-        raise NotImplementedError
-
-    def read(self, at: int, length: int) -> bytes:
-        """A copy of ``length`` bytes, without mapping a file that is not mapped."""
-        raise NotImplementedError
+        return True
 
     @property
     def data(self) -> memoryview:
         """``readable`` up to the hole at the end of the file."""
         return self.readable
 
+    def _mapping(self) -> mmap.mmap | bytearray:
+        return bytearray(self.size_bytes) if self.size_bytes <= _BYTEARRAY_MAX_BYTES else mmap.mmap(-1, self.size_bytes)
+
+    def read(self, at: int, length: int) -> bytes:
+        """A copy of ``length`` bytes, without mapping a file that is not mapped."""
+        return bytes(self.view[at : at + length])
+
     def ensure_space(self, at: int, end: int) -> None:
         """Reserve the space between the positions ``at`` and ``end``. Everything at and behind ``at`` may be overwritten with
         zeros. Raises StoreNotWritable (the disk is full)."""
-        raise NotImplementedError
 
     def overwrite(self, at: int, content: bytes) -> None:
         """Overwrite existing bytes, before ``room`` or in an old file that may be sparse. Raises StoreNotWritable (the disk is
@@ -181,63 +205,19 @@ class StoreFile:
 
     def zero_from(self, at: int) -> None:
         """Set all bytes from position ``at`` on to zero. Only while recovering: no views may be in use."""
-        raise NotImplementedError
+        self.view[at:] = bytes(self.size_bytes - at)
 
     def sync(self) -> None:
         """Write the data to the disk; called on the flush thread."""
-        raise NotImplementedError
 
     def release_pages(self, begin: int, end: int) -> None:
         """Before a sync, on the flush thread: nobody writes between these positions any more."""
 
     def unmap(self) -> None:
-        raise NotImplementedError
+        """Drop the mapping; views that were returned stay valid."""
 
     def delete(self) -> bool:
         """Remove the file; False if the system refuses for now (Windows, while a view is in use)."""
-        raise NotImplementedError
-
-
-class MemoryFile(StoreFile):
-    """The variant without a disk."""
-
-    __slots__ = ("_readable", "_view")
-
-    def __init__(self, path: str, start: int, size_bytes: int) -> None:
-        super().__init__(path, start, size_bytes)
-        small = size_bytes <= _BYTEARRAY_MAX_BYTES
-        self._view = memoryview(bytearray(size_bytes) if small else mmap.mmap(-1, size_bytes))
-        self._readable = self._view.toreadonly()
-        self.room = size_bytes
-
-    @property
-    def view(self) -> memoryview:
-        return self._view
-
-    @property
-    def readable(self) -> memoryview:
-        return self._readable
-
-    @property
-    def mapped(self) -> bool:
-        return True
-
-    def read(self, at: int, length: int) -> bytes:
-        return bytes(self._view[at : at + length])
-
-    def ensure_space(self, at: int, end: int) -> None:
-        pass
-
-    def zero_from(self, at: int) -> None:
-        self._view[at:] = bytes(self.size_bytes - at)
-
-    def sync(self) -> None:
-        pass
-
-    def unmap(self) -> None:
-        pass
-
-    def delete(self) -> bool:
         return True
 
 
@@ -247,31 +227,18 @@ class MappedFile(StoreFile):
     With ``read_only`` (store check) nothing is created, extended or written.
     """
 
-    __slots__ = ("_data_end", "_map", "_readable", "_view", "read_only")
+    __slots__ = ("_data_end", "_map", "read_only")
 
     def __init__(self, path: str, start: int, size_bytes: int, *, read_only: bool = False) -> None:
         super().__init__(path, start, size_bytes)
+        self.room = 0
         self._map: mmap.mmap | None = None
-        self._view: memoryview | None = None
-        self._readable: memoryview | None = None
         self._data_end: int | None = None
         self.read_only = read_only
 
     def create(self) -> None:
         """Create the file with its full length, sparse."""
         create_sparse(self.path, self.size_bytes)
-
-    @property
-    def view(self) -> memoryview:
-        if self._view is None:
-            self._view = memoryview(self._mapping())
-        return self._view
-
-    @property
-    def readable(self) -> memoryview:
-        if self._readable is None:
-            self._readable = self.view.toreadonly()
-        return self._readable
 
     @property
     def data(self) -> memoryview:
@@ -288,17 +255,11 @@ class MappedFile(StoreFile):
         return self._view is not None
 
     def _open_map(self) -> mmap.mmap:
-        try:
-            fd = os.open(self.path, (os.O_RDONLY if self.read_only else os.O_RDWR) | _BINARY)
-            try:
-                if self.read_only and os.fstat(fd).st_size < self.size_bytes:
-                    self._map = self._copy_in_full_size(fd)
-                else:
-                    self._map = map_file(fd, self.size_bytes, read_only=self.read_only)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise not_writable(self.path, error) from error
+        with opened(self.path, os.O_RDONLY if self.read_only else os.O_RDWR) as fd:
+            if self.read_only and os.fstat(fd).st_size < self.size_bytes:
+                self._map = self._copy_in_full_size(fd)
+            else:
+                self._map = map_file(fd, self.size_bytes, read_only=self.read_only)
         return self._map
 
     def _copy_in_full_size(self, fd: int) -> mmap.mmap:
@@ -336,13 +297,11 @@ class MappedFile(StoreFile):
         # Grow in doubling steps, so that ten thousand nearly empty queues do not take ten thousand large pieces of the disk.
         room = max(end, min(begin * 2, begin + _SPACE_STEP_BYTES), _FIRST_STEP_BYTES)
         now, room = (min(place + -place % PAGE_BYTES, self.size_bytes) for place in (end, room))
-        try:
+        with disk_errors(self.path):
             written = write_zeros(self.path, begin, now, MOST_PIECE_BYTES)
             # The spare part page by page: a flush finds a queue with a few new entries, and there may be thousands of such queues.
             if written == now < room:
                 written = write_zeros(self.path, now, room, PAGE_BYTES)
-        except OSError as error:
-            raise not_writable(self.path, error) from error
         self.take_room(begin, written)
         if self.room < end:
             raise not_writable(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
@@ -350,17 +309,13 @@ class MappedFile(StoreFile):
     def take_room(self, begin: int, end: int) -> None:
         """Move ``room`` from ``begin`` to ``end``, after zeros were written between them. Raises StoreNotWritable: the pages have
         no space nevertheless (``disk_space`` explains this)."""
-        try:
+        with disk_errors(self.path):
             allow_writes_at_ends(self._mapping(), self.path, begin, end)
-        except OSError as error:
-            raise not_writable(self.path, error) from error
         self.room = end
 
     def overwrite(self, at: int, content: bytes) -> None:
-        try:
+        with disk_errors(self.path):
             allow_writes(self._mapping(), self.path, at, at + len(content))
-        except OSError as error:
-            raise not_writable(self.path, error) from error
         super().overwrite(at, content)
 
     def _mapping(self) -> mmap.mmap:
@@ -369,11 +324,9 @@ class MappedFile(StoreFile):
     def zero_from(self, at: int) -> None:
         # Truncating the file and extending it again gives zeros that take no space, however long the tail is.
         self.unmap()
-        try:
+        with disk_errors(self.path):
             os.truncate(self.path, at)
             os.truncate(self.path, self.size_bytes)
-        except OSError as error:
-            raise not_writable(self.path, error) from error
 
     def sync(self) -> None:
         mapping = self._map

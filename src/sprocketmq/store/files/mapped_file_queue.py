@@ -12,7 +12,7 @@ import os
 import stat
 
 from sprocketmq.errors import StoreCorrupt
-from sprocketmq.store.files.mapped_file import MappedFile, MemoryFile, StoreFile, not_writable
+from sprocketmq.store.files.mapped_file import MappedFile, StoreFile, disk_errors
 
 
 class MappedFileQueue:
@@ -82,7 +82,7 @@ class MappedFileQueue:
                 self.faults[start] = f"{path} has {length} bytes where {size} are expected"
             # A short file is read as a copy of what is left.
             part = MappedFile(path, start, size, read_only=True)
-            self.files.append(part if length is not None and 0 <= length < size else MemoryFile(path, start, size))
+            self.files.append(part if length is not None and 0 <= length < size else StoreFile(path, start, size))
 
     def load_whole(self) -> None:
         """``load``, and ``repair`` of a last file that is short. Raises StoreCorrupt (another file is missing or damaged, or as for
@@ -138,13 +138,11 @@ class MappedFileQueue:
         name = f"{start:020d}"
         file: StoreFile
         if self.directory is None:
-            file = MemoryFile(name, start, self.file_size_bytes)
+            file = StoreFile(name, start, self.file_size_bytes)
         else:
             if not self.files:
-                try:
+                with disk_errors(self.directory):
                     os.makedirs(self.directory, exist_ok=True)
-                except OSError as error:
-                    raise not_writable(self.directory, error) from error
             mapped = MappedFile(os.path.join(self.directory, name), start, self.file_size_bytes)
             mapped.create()
             file = mapped
@@ -162,6 +160,11 @@ class MappedFileQueue:
             position = max(0, offset - last.start)
             if position < self.file_size_bytes:
                 last.zero_from(position)
+
+    def delete_before(self, offset: int) -> None:
+        """Delete the files that end before ``offset``, but never the last one, until the system refuses."""
+        while len(self.files) > 1 and self.files[1].start <= offset and self.delete_first():
+            pass
 
     def delete_first(self) -> bool:
         """Delete the oldest file; False if the system refuses for now."""

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Final
 
 from sprocketmq.store.files.disk_space import allow_writes, write_all
-from sprocketmq.store.files.mapped_file import not_writable
+from sprocketmq.store.files.mapped_file import disk_errors, opened
 
 _MAGIC: Final = b"SPRKLIV4"
 _HEAD: Final = struct.Struct("=8s16sq")
@@ -110,24 +110,19 @@ class MappedProgress:
             self._numbers[index] = self._numbers[_MAX_NUMBERS + index] = number
 
     def _open(self, path: str) -> mmap.mmap:
-        try:
+        with disk_errors(path):
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-            try:
-                size = os.fstat(fd).st_size
-                if size < _FILE_BYTES:
-                    write_all(fd, bytes(_FILE_BYTES - size), size)
-                mapping = mmap.mmap(fd, _FILE_BYTES)
-            finally:
-                os.close(fd)
+        with opened(path) as fd:
+            size = os.fstat(fd).st_size
+            if size < _FILE_BYTES:
+                write_all(fd, bytes(_FILE_BYTES - size), size)
+            mapping = mmap.mmap(fd, _FILE_BYTES)
             try:
                 allow_writes(mapping, path, 0, _FILE_BYTES)
             except OSError:
                 mapping.close()
                 raise
-            return mapping
-        except OSError as error:
-            raise not_writable(path, error) from error
+        return mapping
 
     def close(self) -> None:
         if self._map is not None:

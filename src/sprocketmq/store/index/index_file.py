@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.disk_space import PAGE_BYTES, allow_writes, allow_writes_at_ends, write_zeros
-from sprocketmq.store.files.mapped_file import create_sparse, not_writable, sync_path
+from sprocketmq.store.files.mapped_file import create_sparse, disk_errors, opened, sync_path
 from sprocketmq.wire.layout import Layout
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ _ENTRY_STEP_BYTES = 256 * 1024
 _LARGEST_INT32 = 0x7FFFFFFF
 _NUMBER_BITS = 31  # of a place among the entries; a slot's number takes as many at most
 _NUMBER_MASK = _LARGEST_INT32
-_BINARY = getattr(os, "O_BINARY", 0)
 # A chain longer than this (one key used again and again) is not followed: searching all entries at once is faster.
 _LONG_CHAIN = 2_000
 _AT_ONCE = 1 << 20
@@ -147,12 +146,8 @@ class IndexFile:
     def delete(self) -> None:
         self.unmap()
         if self.path is not None:
-            try:
+            with disk_errors(self.path), contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path)
-            except FileNotFoundError:
-                return
-            except OSError as error:
-                raise not_writable(self.path, error) from error
 
     def _mapping(self) -> mmap.mmap:
         if self._map is None:
@@ -163,16 +158,8 @@ class IndexFile:
         return self._map
 
     def _map_file(self, path: str) -> mmap.mmap:
-        try:
-            fd = os.open(path, (os.O_RDONLY if self.read_only else os.O_RDWR) | _BINARY)
-            try:
-                mapping = mmap.mmap(
-                    fd, self.size_bytes, access=mmap.ACCESS_READ if self.read_only else mmap.ACCESS_WRITE
-                )
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise not_writable(path, error) from error
+        with opened(path, os.O_RDONLY if self.read_only else os.O_RDWR) as fd:
+            mapping = mmap.mmap(fd, self.size_bytes, access=mmap.ACCESS_READ if self.read_only else mmap.ACCESS_WRITE)
         if hasattr(mmap, "MADV_RANDOM"):  # reading one slot must not read its neighbours from the disk
             mapping.madvise(mmap.MADV_RANDOM)
         return mapping
@@ -255,7 +242,7 @@ class IndexFile:
         if not missing and entries_end_at <= self._allocated_entry_bytes:
             return
         mapping = self._mapping()
-        try:
+        with disk_errors(self.path):
             for page in missing:
                 allow_writes(mapping, self.path, page * PAGE_BYTES, (page + 1) * PAGE_BYTES)
                 self._allocated_pages[page] = 1
@@ -267,8 +254,6 @@ class IndexFile:
                 self._allocated_entry_bytes = end
                 if end < entries_end_at:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
-            raise not_writable(self.path, error) from error
 
     def repair(self, log_end: int, durable_count: int | None = None) -> None:
         """After a crash: keep the sound entries that point before ``log_end``, and compute the slots from them. ``log_end``:

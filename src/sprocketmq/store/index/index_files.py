@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.checkpoint import IndexProgress
-from sprocketmq.store.files.mapped_file import not_writable, sync_directory
+from sprocketmq.store.files.mapped_file import disk_errors, sync_directory
 from sprocketmq.store.index.index_file import IndexFile
 from sprocketmq.store.store_config import StoreConfig
 from sprocketmq.store.stored_message import IndexHits
@@ -145,10 +145,8 @@ class IndexFiles:
             while self.files and name <= self.files[-1].name:
                 now_ms += 1
                 name = max(_file_name(now_ms), f"{int(self.files[-1].name) + 1:017d}")
-            try:
+            with disk_errors(self.directory):
                 os.makedirs(self.directory, exist_ok=True)
-            except OSError as error:
-                raise not_writable(self.directory, error) from error
             path = os.path.join(self.directory, name)
         file = IndexFile(path, self.slot_count, self.entry_limit)
         file.create()

@@ -250,17 +250,6 @@ class CommitLog:
         return None
 
     def has_data_after_end(self) -> bool:
-        """Whether another file follows, or something else than zeros directly follows the end. Then the tail has to be cleared."""
-        if not self.files.files:
-            return False
-        file = self.files.file_at(self.max_offset)
-        if file is None:
-            return False
-        if file is not self.files.files[-1]:
-            return True
-        return any(file.data[self.at : self.at + 64])
-
-    def has_records_after_end(self) -> bool:
         """Whether something else than zeros directly follows the end, or is at the beginning of a later file. A later file without
         a record exists if the disk was full after its creation (``_roll``). The log continues there."""
         file = self.files.file_at(self.max_offset)

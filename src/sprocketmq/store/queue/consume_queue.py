@@ -237,6 +237,11 @@ class ConsumeQueue:
         physical_offset, size_bytes, tags_code = UNIT.unpack(self.unit_bytes(offset, 1))
         return physical_offset, size_bytes, tags_code
 
+    @property
+    def first_offset(self) -> int:
+        """The first offset that the files have, also if it has expired."""
+        return self.files.start // UNIT_SIZE_BYTES
+
     def first_from(self, physical_offset: int, low: int | None = None) -> int:
         """First offset whose record lies at or behind ``physical_offset``; max_offset if there is none. The search uses the middle
         one of three neighbours, so one entry with a flipped bit does not mislead it."""
@@ -278,14 +283,12 @@ class ConsumeQueue:
                 self.max_offset = file.start // UNIT_SIZE_BYTES + count
                 break
         self.flushed_offset = self.written_from = self.max_offset
-        self.min_offset = self.files.start // UNIT_SIZE_BYTES
+        self.min_offset = self.first_offset
 
     def clean(self, min_physical_offset: int) -> None:
         """Retention: delete files that point before ``min_physical_offset``. The last file stays, so offsets continue from there."""
-        self.min_offset = self.first_from(min_physical_offset, self.files.start // UNIT_SIZE_BYTES)
-        while len(self.files.files) > 1 and self.files.files[1].start <= self.min_offset * UNIT_SIZE_BYTES:
-            if not self.files.delete_first():
-                break
+        self.min_offset = self.first_from(min_physical_offset, self.first_offset)
+        self.files.delete_before(self.min_offset * UNIT_SIZE_BYTES)
 
     def sync(self) -> None:
         """Flush thread: write the units so far to the disk (for names of new files see ``MappedFileQueue.take_new_directories``)."""

@@ -63,13 +63,6 @@ class _Extension:
         self.end += _UNIT.size
         return _LOWEST + at + file.start
 
-    def clean(self, min_address: int) -> None:
-        """Delete files that end before the unit at ``min_address``."""
-        files = self.files
-        while len(files.files) > 1 and files.files[1].start <= min_address - _LOWEST:
-            if not files.delete_first():
-                break
-
 
 def _end_of_units(file: StoreFile) -> int:
     at, data = 0, file.data
@@ -106,7 +99,7 @@ class ConsumeQueueExtTable:
     def clean(self, topic: str, queue_id: int, min_address: int) -> None:
         """Retention: delete files before ``min_address``, the address in the first kept unit of the queue."""
         if is_extension_address(min_address) and self.exists(topic, queue_id):
-            self._open(topic, queue_id).clean(min_address)
+            self._open(topic, queue_id).files.delete_before(min_address - _LOWEST)
 
     def exists(self, topic: str, queue_id: int) -> bool:
         if (topic, queue_id) in self._extensions:

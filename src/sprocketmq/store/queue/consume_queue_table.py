@@ -17,7 +17,6 @@ from sprocketmq.store.files.mapped_file import sync_directory, sync_file_system
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.files.paths import is_folder_name, path_below, remove_below
 from sprocketmq.store.queue.consume_queue import ConsumeQueue, MappedBudget
-from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 from sprocketmq.store.store_config import StoreConfig
 
 _log = logging.getLogger("sprocketmq.store")
@@ -136,7 +135,7 @@ class ConsumeQueueTable:
         """The same of the entries that point before a place of the log."""
         ends = []
         for queue in self.queues.values():
-            end, first = queue.max_offset, queue.files.start // UNIT_SIZE_BYTES
+            end, first = queue.max_offset, queue.first_offset
             if end > first and queue.unit(end - 1)[0] >= log_end:
                 end = queue.first_from(log_end, first)
             if end:
@@ -150,9 +149,6 @@ class ConsumeQueueTable:
     def dirty(self) -> list[ConsumeQueue]:
         """Queues with entries that are not on the disk."""
         return [queue for queue in list(self.queues.values()) if queue.max_offset != queue.flushed_offset]
-
-    def dirty_count(self) -> int:
-        return sum(queue.max_offset != queue.flushed_offset for queue in list(self.queues.values()))
 
     def sync(self, queues: list[ConsumeQueue] | None = None) -> None:
         """Flush thread: write the units so far of ``queues`` (default: all) to the disk."""

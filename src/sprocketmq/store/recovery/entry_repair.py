@@ -61,6 +61,14 @@ def confirmed_end(log: CommitLog, queue: ConsumeQueue, log_end: int | None) -> i
     return end
 
 
+def record_end(queue: ConsumeQueue, end: int) -> int:
+    """Where the record of the last entry before the offset ``end`` ends; 0 if there is none, or a filler."""
+    if end <= queue.min_offset:
+        return 0
+    physical_offset, size_bytes, _ = queue.unit(end - 1)
+    return 0 if size_bytes == FILLER_SIZE else physical_offset + size_bytes
+
+
 def _is_at(record: RecordView, queue: ConsumeQueue, offset: int) -> bool:
     return (
         record.queue_offset == offset

@@ -31,7 +31,7 @@ from sprocketmq.store.log.log_walk import EVERYWHERE, LogWalk
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT_SIZE_BYTES, has_unit
-from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms
+from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms, record_end
 from sprocketmq.wire.records.record_layout import RECORD
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def lost_messages(queues: ConsumeQueueTable, begin: int, end: int) -> dict[Key, 
     found = {}
     for key, queue in sorted(queues.queues.items()):
         if queue.files.files:
-            low = queue.files.start // UNIT_SIZE_BYTES
-            first, last = queue.first_from(begin, low), queue.first_from(end, low)
+            first, last = (queue.first_from(at, queue.first_offset) for at in (begin, end))
             if first < last:
                 found[key] = first, last
     return found
@@ -195,14 +194,8 @@ class _Search:
             and log.view_at(durable, check_crc=False, limit=EVERYWHERE)
         ):
             return self._scanned(durable)
-        newest = log.min_offset
-        for queue in self._queues.queues.values():
-            kept = confirmed_end(log, queue, None)
-            if kept > queue.min_offset:
-                place, size_bytes, _ = queue.unit(kept - 1)
-                if size_bytes != FILLER_SIZE:
-                    newest = max(newest, place + size_bytes)
-        return self._scanned(newest)
+        ends = (record_end(queue, confirmed_end(log, queue, None)) for queue in self._queues.queues.values())
+        return self._scanned(max((log.min_offset, *ends)))
 
     def _scanned(self, at: int) -> int:
         walk = LogWalk(self._log, at)
@@ -242,7 +235,7 @@ class _Search:
         newest, count = 0, 0
         for queue in self._queues.queues.values():
             offset = queue.max_offset - 1
-            if offset < queue.files.start // UNIT_SIZE_BYTES:
+            if offset < queue.first_offset:
                 continue
             place, size_bytes, _ = self._last_unit(queue)
             if size_bytes != FILLER_SIZE and place >= at:
@@ -348,7 +341,7 @@ class _Search:
         for queue in self._queues.queues.values():
             if not queue.files.files or queue.files.faults:
                 continue
-            offset = queue.first_from(file.start, queue.files.start // UNIT_SIZE_BYTES)
+            offset = queue.first_from(file.start, queue.first_offset)
             if offset < queue.max_offset:
                 place, size_bytes, _ = queue.unit(offset)
                 if size_bytes != FILLER_SIZE and place < file.start + file.size_bytes:
@@ -371,7 +364,7 @@ class _Search:
 
     def _queue_fault(self, queue: ConsumeQueue, exact: bool) -> str | None:
         files, log_begin = queue.files, self._log.min_offset
-        first, last = files.start // UNIT_SIZE_BYTES, queue.max_offset - 1
+        first, last = queue.first_offset, queue.max_offset - 1
         if last >= first and 0 <= self._last_unit(queue)[0] < log_begin and self._last_unit(queue)[1] != FILLER_SIZE:
             return None
         if files.faults:

@@ -30,7 +30,7 @@ from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_ext import is_extension_address
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, has_unit, units_of
-from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms, find_record, repair_entry
+from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms, find_record, record_end, repair_entry
 from sprocketmq.store.recovery.losses import Losses, Stop, lost_entries, lost_messages, said
 from sprocketmq.wire.records.properties import TAGS
 from sprocketmq.wire.records.record import RecordView
@@ -135,7 +135,7 @@ class Recovery:
                 if lost.end <= self._log.min_offset and self._log.files.files:
                     continue  # lost at the front: its entries count as expired
                 queue.files.repair()
-                before = queue.unit(first - 1)[0] if first * UNIT_SIZE_BYTES > queue.files.start else 0
+                before = queue.unit(first - 1)[0] if first > queue.first_offset else 0
                 for offset in range(first, end):
                     queue.put_at(offset, before, FILLER_SIZE, 0)
                 if not self._log.files.files:
@@ -248,10 +248,7 @@ class Recovery:
             kept = confirmed_end(self._log, queue, log_end)
         if kept < queue.max_offset:
             queue.truncate_to(kept)
-        if kept == queue.min_offset:
-            return 0
-        physical_offset, size_bytes, _ = queue.unit(kept - 1)
-        return 0 if size_bytes == FILLER_SIZE else physical_offset + size_bytes
+        return record_end(queue, kept)
 
     def _is_damaged(self, queue: ConsumeQueue, offset: int, log_end: int | None) -> bool:
         """Whether the entry differs in one bit from what its record says."""
@@ -349,7 +346,7 @@ class Recovery:
         offsets = batch.queue_offset[indexes]
         first, count = int(offsets[0]), len(indexes)
         if not (offsets == np.arange(first, first + count)).all() or not (
-            queue.files.start // UNIT_SIZE_BYTES <= first <= queue.max_offset
+            queue.first_offset <= first <= queue.max_offset
         ):
             return indexes
         wanted = units_of(batch.physical_offset[indexes], batch.size[indexes], tags[indexes])
@@ -451,11 +448,7 @@ class Recovery:
     def _restore_first_entry(self, queue: ConsumeQueue) -> None:
         """Restore the entry before the first kept one, if it only looked expired because of a flipped bit."""
         before = queue.min_offset - 1
-        if (
-            before * UNIT_SIZE_BYTES >= queue.files.start
-            and queue.files.files
-            and self._is_damaged(queue, before, None)
-        ):
+        if before >= queue.first_offset and queue.files.files and self._is_damaged(queue, before, None):
             repair_entry(self._log, queue, before, self._levels)
             queue.min_offset = before
 

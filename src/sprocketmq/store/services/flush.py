@@ -168,7 +168,7 @@ class Flusher:
                 self._sync_log()
                 now_s = time.monotonic()
                 if now_s >= queues_due_s:
-                    if self._round is None and self._queues.dirty_count() > _MANY_QUEUES:
+                    if self._round is None and len(self._queues.dirty()) > _MANY_QUEUES:
                         if now_s >= many_due_s:
                             self._sync_queues()
                             many_due_s = time.monotonic() + _MANY_INTERVAL_S

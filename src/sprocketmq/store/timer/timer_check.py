@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from sprocketmq.store.files.disk_space import write_all
-from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
+from sprocketmq.store.files.mapped_file import disk_errors, make_directories, opened, sync_directory
 from sprocketmq.wire.layout import Layout
 
 _FILE_BYTES: Final = 4096
@@ -82,19 +82,15 @@ def save_timer_check(path: str | None, check: TimerCheck, *, is_named: bool = Fa
     does not show that, because live progress creates it, too. Raises StoreNotWritable (the disk reported an error)."""
     if path is None:
         return
-    try:
-        folder = os.path.dirname(path)
+    folder = os.path.dirname(path)
+    with disk_errors(path):
         make_directories(folder)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-        try:
-            write_all(fd, check.encode_with_ours(), 0)
-            if os.fstat(fd).st_size < _FILE_BYTES:
-                os.ftruncate(fd, _FILE_BYTES)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        if not is_named:
+    with opened(path) as fd:
+        write_all(fd, check.encode_with_ours(), 0)
+        if os.fstat(fd).st_size < _FILE_BYTES:
+            os.ftruncate(fd, _FILE_BYTES)
+        os.fsync(fd)
+    if not is_named:
+        with disk_errors(path):
             sync_directory(folder)
             sync_directory(os.path.dirname(folder))
-    except OSError as error:
-        raise not_writable(path, error) from error

@@ -16,7 +16,7 @@ import msgspec
 
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.disk_space import PAGE_BYTES, allow_writes, data_ranges
-from sprocketmq.store.files.mapped_file import not_writable, sync_directory, sync_path
+from sprocketmq.store.files.mapped_file import disk_errors, opened, sync_directory, sync_path
 from sprocketmq.wire.layout import Layout
 
 WHEEL_SLOTS: Final = 2 * 7 * 24 * 3600
@@ -32,7 +32,6 @@ _SLOT: Final = Layout(
 ).struct
 WHEEL_BYTES: Final = WHEEL_SLOTS * _SLOT.size
 _READ_BYTES: Final = 1 << 20
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows
 
 
 class Slot(msgspec.Struct, gc=False):
@@ -103,7 +102,9 @@ class TimerWheel:
             at = slot.time_ms // self.precision_ms % WHEEL_SLOTS * _SLOT.size
             view = self._map or self._open(self.path)
             if at // PAGE_BYTES not in self._pages:
-                self._take_place(self.path, view, at)
+                with disk_errors(self.path):
+                    allow_writes(view, self.path, at, at + _SLOT.size)
+                self._pages.add(at // PAGE_BYTES)
             _SLOT.pack_into(view, at, slot.time_ms // self.precision_ms, slot.first, slot.last, slot.number, slot.magic)
             self._may_differ = True
         self.slots[slot.time_ms] = slot
@@ -149,25 +150,13 @@ class TimerWheel:
             self._pages.clear()
 
     def _open(self, path: str) -> mmap.mmap:
-        try:
+        with disk_errors(path):
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            self._is_new |= not os.path.exists(path)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o644)
-            try:
-                if os.fstat(fd).st_size != WHEEL_BYTES:
-                    os.ftruncate(fd, WHEEL_BYTES)
-                self._map = mmap.mmap(fd, WHEEL_BYTES)
-                if hasattr(mmap, "MADV_RANDOM"):  # slots are scattered, so read-ahead would only read holes
-                    self._map.madvise(mmap.MADV_RANDOM)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise not_writable(path, error) from error
+        self._is_new |= not os.path.exists(path)
+        with opened(path) as fd:
+            if os.fstat(fd).st_size != WHEEL_BYTES:
+                os.ftruncate(fd, WHEEL_BYTES)
+            self._map = mmap.mmap(fd, WHEEL_BYTES)
+            if hasattr(mmap, "MADV_RANDOM"):  # slots are scattered, so read-ahead would only read holes
+                self._map.madvise(mmap.MADV_RANDOM)
         return self._map
-
-    def _take_place(self, path: str, view: mmap.mmap, at: int) -> None:
-        try:
-            allow_writes(view, path, at, at + _SLOT.size)
-        except OSError as error:
-            raise not_writable(path, error) from error
-        self._pages.add(at // PAGE_BYTES)

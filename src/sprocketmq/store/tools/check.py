@@ -143,7 +143,7 @@ def check_store(
         log.end_at(walk.at)
     elif walk.at < end:
         yield Problem(f"commitlog at {walk.at}", f"no valid record begins here, but the log goes on to {end}")
-    if log.has_records_after_end():
+    if log.has_data_after_end():
         yield Problem(f"commitlog at {log.max_offset}", "the log ends here, but bytes that are not zero follow")
     for _, queue in sorted(store.consume_queues.queues.items()):
         summary.queue_count += 1

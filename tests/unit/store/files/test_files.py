@@ -285,7 +285,7 @@ def test_very_many_written_queues_are_flushed_together(tmp_path: Path, monkeypat
     store.flush()
     if sys.platform == "linux":
         assert len(synced) == 1  # the log; one syncfs did the rest
-    assert store.consume_queues.dirty_count() == 0
+    assert store.consume_queues.dirty() == []
     checkpoint = Checkpoint(os.path.join(store.path, "checkpoint"))
     checkpoint.load()
     assert checkpoint.durable_offset == store.units("T", 299, 0)[0].physical_offset
