@@ -21,11 +21,9 @@ many topics, messages, connections and waiting pulls.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import secrets
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -34,15 +32,14 @@ from typing import Any, Final, NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
 import scale as scale_rows  # noqa: E402
 from interop.peers import ALL_VERSIONS, APACHE_5, ApacheCluster, JavaPeers, SprocketServer, unwind_on_sigterm  # noqa: E402
-from load_program import LOAD, random_form  # noqa: E402
-from ratios import at_least  # noqa: E402
+from load_program import build_programs, random_form, run_load_program  # noqa: E402
+from report import at_least, figures_table, new_console, write_figures  # noqa: E402
 
 QUEUES: Final = 8
 SETTLE_TIMEOUT_S: Final = 15.0
@@ -184,23 +181,12 @@ class Idle:
 
 
 def run_load(server: Server, load: Load, scale: float, idle: Idle) -> Run:
-    """Run one load against one server.
-
-    Raises:
-        SystemExit: load.c failed; the text is its error.
-    """
-    host, port = server.broker_addr.rsplit(":", 1)
-    command = [str(LOAD), "--host", host, "--port", port, "--topic", load.topic, "--queues", str(QUEUES), *load.args]
-    command += ["--messages", str(max(1000, int(load.messages * scale))), "--seconds", str(ONE_RUN_LIMIT_S)]
+    """Run one load against one server."""
     idle.settled_cpu_seconds(server.broker_pid)
     before = cpu_seconds(server.broker_pid)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=ONE_RUN_LIMIT_S + 60, check=False)
-    if done.returncode:
-        raise SystemExit(
-            f"{name_of(server)}, {load.name}: {done.stderr.strip() or f'load ended with {done.returncode}'}"
-        )
+    messages = max(1000, int(load.messages * scale))
+    seen = run_load_program(server.broker_addr, load.topic, QUEUES, messages, ONE_RUN_LIMIT_S, *load.args)
     after = idle.settled_cpu_seconds(server.broker_pid)
-    seen = json.loads(done.stdout)
     messages = seen["messages"]
     return Run(
         messages / seen["seconds"],
@@ -262,16 +248,14 @@ def measure(
 
 def print_table(results: dict[str, dict[str, Run]], goals: dict[str, Goal], console: Console) -> None:
     """One line per load and server; lines of other servers have the ratios of ours to them, those of Apache also the goals."""
-    table = Table(
-        "load", "broker", title="best of the rounds; ratios are ours against the other, above 1 is ours being better"
-    )
-    for heading in ("messages/s", "p50 us", "p99 us", "CPU us/message", "busy", "throughput", "p50", "p99", "CPU"):
-        table.add_column(heading, justify="right")
+    title = "best of the rounds; ratios are ours against the other, above 1 is ours being better"
+    figures = ("messages/s", "p50 us", "p99 us", "CPU us/message", "busy", "throughput", "p50", "p99", "CPU")
+    table = figures_table(title, ("load", "broker"), *figures)
     for load, by_server in results.items():
         ours = by_server.get("SprocketMQ")
         first = True
         for name, run in by_server.items():
-            figures = [
+            shown = [
                 f"{run.messages_per_s:,.0f}",
                 f"{run.p50_us:,.0f}",
                 f"{run.p99_us:,.0f}",
@@ -282,7 +266,7 @@ def print_table(results: dict[str, dict[str, Run]], goals: dict[str, Goal], cons
             if ours is not None and run is not ours:
                 goal = goals[load] if name.endswith(APACHE_5) else Goal()
                 ratios = [at_least(ratio, least) for ratio, least in zip(compare(ours, run), goal, strict=True)]
-            table.add_row(load if first else "", name, *figures, *ratios)
+            table.add_row(load if first else "", name, *shown, *ratios)
             first = False
         table.add_section()
     console.print(table)
@@ -374,11 +358,10 @@ def parsed_options() -> argparse.Namespace:
 
 def main() -> None:
     options = parsed_options()
-    console = Console(width=None if sys.stdout.isatty() else 180)
+    console = new_console(180)
     # Ours depends on its interpreter: one built without profile-guided optimisation takes half as long again.
     console.print(f"ours runs on {sys.executable}: Python {platform.python_version()}, {platform.python_compiler()}")
-    if subprocess.run(["make", "-s", "-C", str(ROOT / "bench")], check=False).returncode:
-        raise SystemExit("bench: the load generator could not be built, see above")
+    build_programs()
     names = [*options.peers.split(","), "ours"]
     rounds, scale = (1, 0.2) if options.quick else (options.rounds, 1.0)
     console.print(f"what is drawn at random has seed {options.seed}", highlight=False)
@@ -400,12 +383,8 @@ def main() -> None:
         form = random_form(options.seed) if options.at_random else ()
         stored, restarted = options.stored, options.restart_messages
         scale_rows.run(console, peers[:1], stored, restarted, quick=options.quick, form=form)
-    if options.json is not None:
-        options.json.write_text(json.dumps(results_as_json(results), indent=1) + "\n", "utf-8")
-
-
-def results_as_json(results: dict[str, dict[str, Run]]) -> dict[str, dict[str, dict[str, float]]]:
-    return {load: {name: run._asdict() for name, run in by_server.items()} for load, by_server in results.items()}
+    figures = {load: {name: run._asdict() for name, run in by_server.items()} for load, by_server in results.items()}
+    write_figures(options.json, figures)
 
 
 if __name__ == "__main__":

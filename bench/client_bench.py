@@ -49,8 +49,8 @@ from interop.peers import (  # noqa: E402
     SprocketServer,
     unwind_on_sigterm,
 )
-from load_program import LOAD, random_form  # noqa: E402
-from ratios import at_least, at_most  # noqa: E402
+from load_program import build_programs, random_form, run_load_program  # noqa: E402
+from report import at_least, at_most, figures_table, new_console, write_figures  # noqa: E402
 
 ONE_RUN_LIMIT_S: Final = 90
 BLOCKING_GOAL, THREADS_GOAL, SIGNED_GOAL, START_GOAL_S, MANY_TOPICS = 0.8, 3.0, 1.3, 2.0, 999
@@ -229,9 +229,9 @@ def measure(
 
 def print_table(results: dict[str, dict[str, Run]], broker: str, console: Console) -> None:
     """One line per load and client; lines of peers have the ratios of ours to them, with the goals."""
-    table = Table("load", "client", title=f"against {broker}: best of the rounds; ratios above 1 are ours being better")
-    for heading in ("messages/s", "p50 us", "p99 us", "CPU us/message", "throughput", "p50", "CPU"):
-        table.add_column(heading, justify="right")
+    title = f"against {broker}: best of the rounds; ratios above 1 are ours being better"
+    figures = ("messages/s", "p50 us", "p99 us", "CPU us/message", "throughput", "p50", "CPU")
+    table = figures_table(title, ("load", "client"), *figures)
     goals = {load.name: load for load in LOADS}
     for name, by_client in results.items():
         ours = by_client.get(OURS)
@@ -405,25 +405,8 @@ def idle_mb(who: Client, server: Server) -> float:
 
 def fill(server: Server, topic: str, queues: int, messages: int, drawn: Drawn) -> None:
     """Send messages of 1 KB."""
-    host, port = server.broker_addr.rsplit(":", 1)
-    command = [
-        str(LOAD),
-        "--host",
-        host,
-        "--port",
-        port,
-        "--topic",
-        topic,
-        "--queues",
-        str(queues),
-        "--mode",
-        "batch",
-    ]
-    command += ["--batch", "100", "--body", "1024", "--inflight", "8", "--messages", str(messages), "--seconds", "300"]
-    command += drawn.of_load_c
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"bench: {topic} could not be filled: {done.stderr.strip()}")
+    batches = ("--mode", "batch", "--batch", "100", "--body", "1024", "--inflight", "8", *drawn.of_load_c)
+    run_load_program(server.broker_addr, topic, queues, messages, 300, *batches)
 
 
 def chosen_server(name: str, console: Console) -> Server | None:
@@ -483,10 +466,9 @@ def parsed_options() -> argparse.Namespace:
 
 def main() -> None:
     options = parsed_options()
-    console = Console(width=None if sys.stdout.isatty() else 180)
+    console = new_console(180)
     console.print(f"ours runs on {sys.executable}: Python {platform.python_version()}, {platform.python_compiler()}")
-    if subprocess.run(["make", "-s", "-C", str(ROOT / "bench")], check=False).returncode:
-        raise SystemExit("bench: the load generator could not be built, see above")
+    build_programs()
     unwind_on_sigterm()
     rounds, scale = (1, 0.1) if options.quick else (options.rounds, 1.0)
     wanted = [text for text in options.clients.split(",") if text]
@@ -521,8 +503,7 @@ def main() -> None:
         if not options.no_own:
             by_name = {who.name: who for who in clients}
             figures["ours alone"] = own_rows(by_name[OURS], by_name.get(JAVA), rounds, scale, drawn, console)
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    write_figures(options.json, figures)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
@@ -35,7 +34,8 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 from broker_bench import Server, chosen_servers, cpu_seconds, name_of  # noqa: E402
 from interop.peers import ALL_VERSIONS, APACHE_5, unwind_on_sigterm  # noqa: E402
 from interop.remoting import decode_header, request_frame, split_frame  # noqa: E402
-from load_program import LOAD  # noqa: E402
+from load_program import build_programs, load_command  # noqa: E402
+from report import figures_table, mark, new_console  # noqa: E402
 from sprocketmq.wire.records.properties import get_property  # noqa: E402
 from sprocketmq.wire.records.record import record_parts  # noqa: E402
 
@@ -126,23 +126,9 @@ class Run:
         self.asking = Asking(server.broker_addr)
 
     def load(self, topic: str, messages: int, rate: int, property_text: str = "") -> subprocess.Popen[str]:
-        host, port = self.server.broker_addr.rsplit(":", 1)
-        command = [
-            str(LOAD),
-            "--mode",
-            "send",
-            "--host",
-            host,
-            "--port",
-            port,
-            "--topic",
-            topic,
-            "--queues",
-            str(QUEUES),
-        ]
-        command += ["--messages", str(messages), "--rate", str(rate), "--inflight", "64", "--seconds", "600"]
-        if property_text:
-            command += ["--property", property_text]
+        more = ["--mode", "send", "--rate", str(rate), "--inflight", "64"]
+        more += ["--property", property_text] if property_text else []
+        command = load_command(self.server.broker_addr, topic, QUEUES, messages, 600, *more)
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def once(self, topic_suffix: str, level: int, messages: int, timer_ms: int, timers: int, rate: int) -> Outcome:
@@ -235,24 +221,13 @@ def lateness(pairs: list[tuple[int, int]], delay_ms: int, messages: int, waited_
 
 
 def print_table(outcomes: dict[str, Outcome], console: Console) -> None:
-    table = Table(title="store time of the copy minus the moment it was due")
-    table.add_column("messages")
-    table.add_column("broker")
-    for heading in (
-        "count",
-        "missing",
-        "most waiting",
-        "earliest ms",
-        "p50 ms",
-        "p99 ms",
-        "latest ms",
-        f"goal p99 {GOAL_MS} ms",
-    ):
-        table.add_column(heading, justify="right")
+    figures = ("count", "missing", "most waiting", "earliest ms", "p50 ms", "p99 ms", "latest ms")
+    title = "store time of the copy minus the moment it was due"
+    table = figures_table(title, ("messages", "broker"), *figures, f"goal p99 {GOAL_MS} ms")
     for kind in ("level", "timer"):
         for number, (name, outcome) in enumerate(outcomes.items()):
             of: Lateness = getattr(outcome, kind)
-            kept = of.p99 <= GOAL_MS and not of.missing and of.earliest >= 0
+            is_reached = of.p99 <= GOAL_MS and not of.missing and of.earliest >= 0
             table.add_row(
                 {"level": "delay level", "timer": "timer"}[kind] if number == 0 else "",
                 name,
@@ -260,7 +235,7 @@ def print_table(outcomes: dict[str, Outcome], console: Console) -> None:
                 f"{of.missing:,}",
                 f"{of.most_waiting:,}",
                 *(f"{figure:.0f}" for figure in of[3:]),
-                "[green]ok[/green]" if kept else "[red]missed[/red]",
+                mark(is_reached),
             )
         table.add_section()
     console.print(table)
@@ -289,9 +264,8 @@ def parsed_options() -> argparse.Namespace:
 
 def main() -> None:
     options = parsed_options()
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    if subprocess.run(["make", "-s", "-C", str(ROOT / "bench"), "build/load"], check=False).returncode:
-        raise SystemExit("bench: the load generator could not be built, see above")
+    console = new_console(160)
+    build_programs()
     unwind_on_sigterm()
     names = [*options.peers.split(","), *([] if options.no_ours else ["ours"])]
     timers = options.timers if options.timers is not None else options.messages // 5

@@ -33,7 +33,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -45,7 +44,9 @@ from hostile_floods import KINDS  # noqa: E402
 from interop.child import poll_until, unwind_on_sigterm  # noqa: E402
 from interop.hostile_requests import CREATES, spoilt_frames  # noqa: E402
 from interop.sprocket_server import SprocketServer  # noqa: E402
+from load_program import build_programs  # noqa: E402
 from own_lateness import OwnLateness  # noqa: E402
+from report import figures_table, mark, new_console  # noqa: E402
 from sprocketmq.errors import ClosedError, RocketMQError  # noqa: E402
 from sprocketmq.wire.frames.command import decode_command  # noqa: E402
 from sprocketmq.wire.frames.frame import FrameDecoder  # noqa: E402
@@ -213,24 +214,13 @@ def thirds(samples: list[tuple[int, int]]) -> tuple[float, float]:
 
 
 def flood_table(floods: list[FloodSeen]) -> Table:
-    table = Table(title="floods of well-formed requests")
-    columns = (
-        "flood",
-        "requests",
-        "answers",
-        "closed",
-        "most memory",
-        "longest gap, sends / consumed",
-        "the machine's own",
-        f"goal {GAP_GOAL_S} s",
-    )
-    for column in columns:
-        table.add_column(column, justify="left" if column == "flood" else "right")
+    figures = ("requests", "answers", "closed", "most memory", "longest gap, sends / consumed", "the machine's own")
+    table = figures_table("floods of well-formed requests", ("flood",), *figures, f"goal {GAP_GOAL_S} s")
     for flood in floods:
         counts = [f"{flood.counts[name]:,}" for name in ("requests", "answers", "closed")]
+        verdict = mark(max(flood.sent_gap_s, flood.seen_gap_s) <= GAP_GOAL_S)
         gaps = f"{flood.sent_gap_s:.2f} s / {flood.seen_gap_s:.2f} s"
-        kept = "kept" if max(flood.sent_gap_s, flood.seen_gap_s) <= GAP_GOAL_S else "missed"
-        table.add_row(flood.kind, *counts, f"{flood.most_bytes >> 20} MiB", gaps, f"{flood.own_gap_s:.2f} s", kept)
+        table.add_row(flood.kind, *counts, f"{flood.most_bytes >> 20} MiB", gaps, f"{flood.own_gap_s:.2f} s", verdict)
     return table
 
 
@@ -250,9 +240,8 @@ def parsed_options() -> argparse.Namespace:
 def main() -> None:
     options = parsed_options()
     unwind_on_sigterm()
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    if subprocess.run(["make", "-s", "-C", str(ROOT / "bench")], check=False).returncode:
-        raise SystemExit("bench: the hostile clients could not be built, see above")
+    console = new_console(120)
+    build_programs()
     seed = random.randrange(1 << 31) if options.seed is None else options.seed
     console.print(f"seed {seed}")
     samples: list[tuple[int, int]] = []
@@ -290,21 +279,10 @@ def main() -> None:
             options.keep_log.write_text(log, "utf-8")
         alive = server.stop_process() == 0
     first, last = thirds(samples)
-    table = Table(title=f"{counts['frames']:,} hostile frames in {counts['seconds']:.0f} s")
-    table.add_column("what")
-    table.add_column("figure", justify="right")
-    for name in (
-        "bursts",
-        "connects",
-        "closed_by_server",
-        "changed",
-        "noise",
-        "lies",
-        "resets",
-        "refused",
-        "honest_answers",
-        "mute",
-    ):
+    title = f"{counts['frames']:,} hostile frames in {counts['seconds']:.0f} s"
+    table = figures_table(title, ("what",), "figure")
+    kinds = "bursts connects closed_by_server changed noise lies resets refused honest_answers mute"
+    for name in kinds.split():
         table.add_row(name.replace("_", " "), f"{counts[name]:,}")
     table.add_row(
         "honest messages sent, consumed, failed", f"{len(honest.sent):,}, {len(honest.seen):,}, {honest.failed}"

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
@@ -27,6 +26,7 @@ sys.path[:0] = [str(ROOT / "tests")]
 from interop.apache_cluster import free_ports  # noqa: E402
 from interop.child import unwind_on_sigterm  # noqa: E402
 from interop.kill_storm import KillStorm  # noqa: E402
+from report import figures_table, new_console  # noqa: E402
 
 
 def parsed_options() -> argparse.Namespace:
@@ -41,11 +41,8 @@ def parsed_options() -> argparse.Namespace:
 
 def report(storm: KillStorm, seconds: float, console: Console) -> None:
     ledger = storm.ledger
-    table = Table(
-        title=f"{storm.kills.total()} kills in {seconds:.0f} s, {seconds / max(1, storm.kills.total()):.2f} s each"
-    )
-    table.add_column("what")
-    table.add_column("number", justify="right")
+    title = f"{storm.kills.total()} kills in {seconds:.0f} s, {seconds / max(1, storm.kills.total()):.2f} s each"
+    table = figures_table(title, ("what",), "number")
     for moment, number in sorted(storm.kills.items()):
         table.add_row(f"killed {moment}", f"{number:,}")
     table.add_row("stopped before the kill came (not counted)", f"{storm.too_late:,}")
@@ -64,7 +61,7 @@ def report(storm: KillStorm, seconds: float, console: Console) -> None:
 def main() -> None:
     options = parsed_options()
     unwind_on_sigterm()
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = new_console(120)
     seed = random.randrange(1 << 32) if options.seed is None else options.seed
     folder = Path(tempfile.mkdtemp(prefix="kill-storm-"))
     console.print(f"seed {seed}, store {folder}")

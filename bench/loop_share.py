@@ -35,14 +35,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import httpx
-from rich.console import Console
-from rich.table import Table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
 from interop.hostile_requests import templates  # noqa: E402
 from interop.large_tables import Sizes, fill, large_requests, periodic_tasks  # noqa: E402
+from report import figures_table, new_console  # noqa: E402
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig  # noqa: E402
 from sprocketmq.client.admin import AsyncAdmin  # noqa: E402
 from sprocketmq.client.produce.async_producer import AsyncProducer  # noqa: E402
@@ -381,9 +380,8 @@ def beside_a_console(beside: str, groups: int, *, console: bool, is_lied_to: boo
 
 def measure_console(groups: int, allowed_ms: float) -> bool:
     """Print what honest sends waited for; whether all waited for less than allowed."""
-    table = Table(title=f"{groups:,} groups of {_QUEUES} queues, {_FOR_S:.0f} s each")
-    for column in ("beside", "sends", "median, ms", "99 %, ms", "longest, ms", f"time above {allowed_ms:.0f} ms"):
-        table.add_column(column, justify="left" if column == "beside" else "right")
+    figures = ("sends", "median, ms", "99 %, ms", "longest, ms", f"time above {allowed_ms:.0f} ms")
+    table = figures_table(f"{groups:,} groups of {_QUEUES} queues, {_FOR_S:.0f} s each", ("beside",), *figures)
     found = [
         beside_a_console("no console", groups, console=False),
         beside_a_console("a console", groups, console=True),
@@ -391,7 +389,7 @@ def measure_console(groups: int, allowed_ms: float) -> bool:
     ]
     for one in found:
         table.add_row(*one.row(allowed_ms))
-    Console(width=None if sys.stdout.isatty() else 130).print(table)
+    new_console(130).print(table)
     return all(max(one.waits_ms) <= allowed_ms for one in found)
 
 
@@ -414,16 +412,13 @@ def main() -> None:
             holds = measure(measured, sizes, options.only)
         finally:
             measured.close()
-    table = Table(
-        title=f"{sizes.topics:,} topics, {sizes.groups:,} groups, {sizes.offsets:,} offsets, {sizes.members:,} members"
-    )
-    for column in ("what", "held the loop, ms", "to the end, ms", "answer"):
-        table.add_column(column, justify="left" if column == "what" else "right")
+    title = f"{sizes.topics:,} topics, {sizes.groups:,} groups, {sizes.offsets:,} offsets, {sizes.members:,} members"
+    table = figures_table(title, ("what",), "held the loop, ms", "to the end, ms", "answer")
     holds.sort(key=lambda hold: -hold.hold_ms)
     for hold in holds:
         if hold.hold_ms >= options.allowed_ms / 10:
             table.add_row(hold.what, f"{hold.hold_ms:.1f}", f"{hold.whole_ms:.1f}", str(hold.code))
-    Console(width=None if sys.stdout.isatty() else 130).print(table)
+    new_console(130).print(table)
     late = [hold for hold in holds if hold.hold_ms > options.allowed_ms]
     print(f"{len(holds)} requests and tasks, {len(late)} held the loop for longer than {options.allowed_ms:.0f} ms")
     raise SystemExit(1 if late else 0)

@@ -15,7 +15,6 @@ import resource
 import shutil
 import socket
 import struct
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -28,8 +27,8 @@ from rich.table import Table
 
 from interop.peers import ApacheCluster, SprocketServer
 from interop.remoting import ask, request_frame
-from load_program import LOAD, Form
-from ratios import at_most
+from load_program import Form, run_load_program
+from report import at_most
 
 __all__ = ["run"]
 
@@ -66,7 +65,7 @@ def run(
     for name, theirs, own, goal in _against_apache(peers, restart_messages, form):
         ratio = own / theirs if theirs else 0.0
         table.add_row(
-            name, f"{theirs:,.2f}" if theirs else "-", f"{own:,.2f}", *_judged(ratio, goal, known=bool(theirs))
+            name, f"{theirs:,.2f}" if theirs else "-", f"{own:,.2f}", *_verdict(ratio, goal, known=bool(theirs))
         )
     console.print(table)
     messages = 20_000 if quick else 100_000
@@ -74,12 +73,12 @@ def run(
         "CPU us per message", "with little", "with much", "ratio", "goal", title="our broker with large tables"
     )
     for name, little, much in _growing(stored // 10 if quick else stored, messages, form):
-        table.add_row(name, f"{little:.2f}", f"{much:.2f}", *_judged(much / little, _SCALE_GOAL, known=True))
+        table.add_row(name, f"{little:.2f}", f"{much:.2f}", *_verdict(much / little, _SCALE_GOAL, known=True))
     console.print(table)
     console.print(_large_store(stored // 10 if quick else stored, messages, form))
 
 
-def _judged(ratio: float, goal: float, *, known: bool) -> tuple[str, str]:
+def _verdict(ratio: float, goal: float, *, known: bool) -> tuple[str, str]:
     if not known:
         return "-", f"<= {goal}"
     return f"{ratio:.2f}x", at_most(ratio, goal).partition(" of ")[2]
@@ -178,7 +177,7 @@ def _large_store(stored: int, messages: int, form: Form) -> Table:
         with _idle_connections(large, _MANY_CONNECTIONS):
             for mode in (_SEND, _PULL):
                 little, much = _costs((small, large), mode, messages, form)
-                ratio, goal = _judged(much / little, _SCALE_GOAL, known=True)
+                ratio, goal = _verdict(much / little, _SCALE_GOAL, known=True)
                 table.add_row(f"{mode[1]}, CPU us per message", f"{little:.2f}", f"{much:.2f}", ratio, goal)
             for kind, fields in (("anonymous", ("RssAnon",)), ("page cache, mapped", ("RssFile", "RssShmem"))):
                 sizes = [sum(_memory_mb(server.broker_pid, field) for field in fields) for server in (small, large)]
@@ -225,18 +224,7 @@ def _until_idle(pid: int) -> None:
 
 
 def _load(server: Server, topic: str, mode: tuple[str, ...], messages: int) -> None:
-    host, port = server.broker_addr.rsplit(":", 1)
-    command = [str(LOAD), "--host", host, "--port", port, "--topic", topic, "--queues", str(QUEUES), *mode]
-    done = subprocess.run(
-        [*command, "--messages", str(messages), "--seconds", "600"],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"load against {server.broker_addr}: {done.stderr.strip() or done.returncode}")
-    json.loads(done.stdout)
+    run_load_program(server.broker_addr, topic, QUEUES, messages, 600, *mode)
 
 
 @contextlib.contextmanager

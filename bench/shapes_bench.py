@@ -13,7 +13,6 @@ of rows; either may reach the goal, unless the ratio of rows is below the minimu
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
 import sys
@@ -25,7 +24,6 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from rich.console import Console
-from rich.table import Table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 _PATHS: Final = [str(ROOT / "tests"), str(ROOT / "bench")]
@@ -33,7 +31,7 @@ sys.path[:0] = _PATHS
 
 from interop.child import unwind_on_sigterm  # noqa: E402
 from producer_shapes import Shape, pull_bodies, shapes  # noqa: E402
-from ratios import at_least  # noqa: E402
+from report import at_least, figures_table, new_console, write_figures  # noqa: E402
 from shape_reads import ReadSpeed, ShapeReads  # noqa: E402
 from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds  # noqa: E402
 from sprocketmq.spark.columns.decode import BatchDecoder  # noqa: E402
@@ -108,7 +106,7 @@ def main() -> None:
     rounds = 1 if options.quick else options.rounds
     uniform, *_ = made = shapes()
     chosen = [shape for shape in made if any(text in shape.name for text in options.only.split("|"))]
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = new_console(140)
     figures: dict[str, object] = {"seed": seed}
     if not options.no_decode:
         decoded = decoding(uniform, chosen, seed, rounds, 0.1 if options.quick else 0.25, console)
@@ -120,8 +118,7 @@ def main() -> None:
             read = reading(reads, chosen, console)
         print_reading(read, seed, rows, console)
         figures["reading"] = {name: speed._asdict() for name, speed in read.items()}
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    write_figures(options.json, figures)
 
 
 def decoding(
@@ -160,9 +157,8 @@ def verdict(of_rows: float, of_bytes: float) -> str:
 
 
 def print_decoding(found: dict[str, Speed], seed: int, console: Console) -> None:
-    table = Table("messages", title=f"pull bodies to Arrow on one core, seed {seed}, medians")
-    for heading in ("rows/s", "rows, of uniform", "bytes, of uniform", "goal"):
-        table.add_column(heading, justify="right")
+    title = f"pull bodies to Arrow on one core, seed {seed}, medians"
+    table = figures_table(title, ("messages",), "rows/s", "rows, of uniform", "bytes, of uniform", "goal")
     for name, speed in found.items():
         ratios = f"{speed.of_rows:.2f}", f"{speed.of_bytes:.2f}", verdict(speed.of_rows, speed.of_bytes)
         table.add_row(name, f"{speed.rows_per_s:,.0f}", *ratios)
@@ -170,16 +166,16 @@ def print_decoding(found: dict[str, Speed], seed: int, console: Console) -> None
 
 
 def print_reading(found: dict[str, ReadSpeed], seed: int, rows: int, console: Console) -> None:
-    table = Table("messages", title=f"broker -> Spark -> nothing, two tasks, {rows:,} messages, seed {seed}, medians")
-    for heading in (
+    title = f"broker -> Spark -> nothing, two tasks, {rows:,} messages, seed {seed}, medians"
+    figures = (
         "rows/s",
         "rows, of uniform",
         "bytes, of uniform",
         "goal",
         "CPU, of uniform",
         "ceiling's CPU, of uniform",
-    ):
-        table.add_column(heading, justify="right")
+    )
+    table = figures_table(title, ("messages",), *figures)
     for name, speed in found.items():
         ratios = f"{speed.of_rows:.2f}", f"{speed.of_bytes:.2f}", verdict(speed.of_rows, speed.of_bytes)
         table.add_row(name, f"{speed.rows_per_s:,.0f}", *ratios, f"{speed.of_cpu:.2f}", f"{speed.of_ceiling:.2f}")

@@ -32,9 +32,10 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 _PATHS: Final = [str(ROOT / "tests"), str(ROOT / "bench")]
 sys.path[:0] = _PATHS
 
+
 from interop.child import unwind_on_sigterm  # noqa: E402
 from interop.sprocket_server import SprocketServer  # noqa: E402
-from ratios import at_least, at_most  # noqa: E402
+from report import at_least, at_most, figures_table, mark, new_console, write_figures  # noqa: E402
 from spark_peers import KafkaBroker, PeersUnavailable, kafka_connector_jars  # noqa: E402
 from spark_ways import CEILING, DEFAULT, LARGE, OURS, SMALL, TUNED, Run, Topic, Ways, bench_session  # noqa: E402
 
@@ -121,9 +122,8 @@ def _first_line(error: Exception) -> str:
 
 
 def rates(ways: Ways, chosen: list[Rate], rounds: int, console: Console) -> dict[str, dict[str, Run]]:
-    table = Table("work", "way", title="medians; ratios above 1 are ours being better")
-    for heading in ("rows/s", "ratio of rows/s", "CPU us a row: broker", "Spark"):
-        table.add_column(heading, justify="right")
+    title = "medians; ratios above 1 are ours being better"
+    table = figures_table(title, ("work", "way"), "rows/s", "ratio of rows/s", "CPU us a row: broker", "Spark")
     results: dict[str, dict[str, Run]] = {}
     for rate in chosen:
         with console.status(rate.name):
@@ -169,8 +169,7 @@ def small_batches(ways: Ways, rounds: int) -> Finding:
     if not ways.kafka:
         return Finding(medians, "no peer")
     more_ms = medians[f"ms, {OURS}"] - medians[f"ms, {DEFAULT}"]
-    kept = "[green]ok[/green]" if more_ms <= FEW_ROWS_LIMIT_MS else "[red]missed[/red]"
-    return Finding(medians, f"{more_ms:+.0f} ms of at most +{FEW_ROWS_LIMIT_MS} {kept}")
+    return Finding(medians, f"{more_ms:+.0f} ms of at most +{FEW_ROWS_LIMIT_MS} {mark(more_ms <= FEW_ROWS_LIMIT_MS)}")
 
 
 def many_queues(ways: Ways, rounds: int) -> Finding:
@@ -279,7 +278,7 @@ def parsed_options() -> argparse.Namespace:
 def main() -> None:
     options = parsed_options()
     unwind_on_sigterm()
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = new_console(140)
     rounds, scale = (1, 0.1) if options.quick else (options.rounds, 1.0)
     scale = options.scale or scale
 
@@ -307,8 +306,7 @@ def main() -> None:
             spark.stop()
             shutil.rmtree(ways.scratch, ignore_errors=True)
             shutil.rmtree(scratch, ignore_errors=True)
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+    write_figures(options.json, figures)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,7 @@ The median round counts.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +23,8 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from rich.console import Console
-from rich.table import Table
 
+from report import figures_table, new_console, write_figures
 from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 from sprocketmq.spark.columns.decode import BatchDecoder
 from sprocketmq.spark.columns.pull_body import PullBody
@@ -138,9 +136,8 @@ def measure(case: Case, rounds: int, each_s: float) -> Speed:
 
 
 def print_table(results: dict[str, Speed], console: Console) -> None:
-    table = Table("messages", title="pull bodies to Arrow on one core, median round")
-    for heading in ("rows/s", "MB/s", "Arrow alone", "of Arrow", "one by one", "against it"):
-        table.add_column(heading, justify="right")
+    figures = ("rows/s", "MB/s", "Arrow alone", "of Arrow", "one by one", "against it")
+    table = figures_table("pull bodies to Arrow on one core, median round", ("messages",), *figures)
     for name, speed in results.items():
         table.add_row(
             name,
@@ -162,16 +159,13 @@ def main() -> None:
     options = parser.parse_args()
     pa.set_cpu_count(1)
     rounds, each_s = (1, 0.3) if options.quick else (options.rounds, 1.0)
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = new_console(120)
     results: dict[str, Speed] = {}
     for case in CASES:
         with console.status(case.name):
             results[case.name] = measure(case, rounds, each_s)
     print_table(results, console)
-    if options.json is not None:
-        options.json.write_text(
-            json.dumps({name: speed._asdict() for name, speed in results.items()}, indent=1) + "\n", "utf-8"
-        )
+    write_figures(options.json, {name: speed._asdict() for name, speed in results.items()})
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
 
 from interop.child import Child, poll_until, unwind_on_sigterm  # noqa: E402
+from report import figures_table, new_console, write_figures  # noqa: E402
 from system.spark.soak_samples import Series, anonymous_bytes, memory_by_role  # noqa: E402
 from system.spark.soak_traffic import SoakTraffic  # noqa: E402
 
@@ -89,10 +90,10 @@ class SoakRun:
                 pass
             poll_until(lambda: self._hear(240)["event"] == "batch", "the first batch", 240)
             self._began_s = time.monotonic()
-            traffic.each_tick = lambda: self._look(console)
+            traffic.each_tick = lambda: self._sample(console)
 
             def settled() -> bool:
-                self._look(console)
+                self._sample(console)
                 return traffic.settled()
 
             traffic.send_for(self.seconds)
@@ -122,7 +123,7 @@ class SoakRun:
         self.last.update(said)
         return said
 
-    def _look(self, console: Console) -> None:
+    def _sample(self, console: Console) -> None:
         """Sample memory, lag and counts each 10 s."""
         assert self._driver is not None
         with contextlib.suppress(TimeoutError):
@@ -186,9 +187,8 @@ class SoakRun:
 
     def table(self) -> Table:
         ledger, took_s = self.traffic.ledger, time.monotonic() - self._began_s
-        table = Table(title=f"{ledger.sent:,} rows at {self.traffic.rate} a second, {took_s / 60:.1f} minutes")
-        table.add_column("what")
-        table.add_column("number", justify="right")
+        title = f"{ledger.sent:,} rows at {self.traffic.rate} a second, {took_s / 60:.1f} minutes"
+        table = figures_table(title, ("what",), "number")
         lags = [value for _, value in self.behind]
         early_ms, late_ms = self.planning()
         rows = [
@@ -225,7 +225,7 @@ def _lower_quartile(values: list[float]) -> float:
 
 
 def parsed_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="A long stream whose rows fail at random, judged to the row.")
+    parser = argparse.ArgumentParser(description="A long stream whose rows fail at random, checked to the row.")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--rate", type=int, default=400, help="rows a second; default 400")
     parser.add_argument("--trigger", default="2 seconds")
@@ -239,7 +239,7 @@ def parsed_options() -> argparse.Namespace:
 def main() -> None:
     options = parsed_options()
     unwind_on_sigterm()
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = new_console(120)
     seed = random.randrange(1 << 32) if options.seed is None else options.seed
     folder = Path(tempfile.mkdtemp(prefix="spark-soak-"))
     console.print(f"seed {seed}, everything in {folder}")
@@ -247,14 +247,12 @@ def main() -> None:
         try:
             soak.run(console)
         finally:
-            if options.json is not None:
-                options.json.write_text(
-                    json.dumps({"memory": soak.memory, "behind": soak.behind, "batches": soak.batches})
-                )
+            figures = {"memory": soak.memory, "behind": soak.behind, "batches": soak.batches}
+            write_figures(options.json, figures)
         console.print(soak.table())
         broken = soak.broken()
     if broken:
-        raise SystemExit(f"it is not as it has to be (seed {seed}, everything kept in {folder}):\n" + "\n".join(broken))
+        raise SystemExit(f"it is not as it has to be (seed {seed}, everything is in {folder}):\n" + "\n".join(broken))
     shutil.rmtree(folder, ignore_errors=True)
 
 

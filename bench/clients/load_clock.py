@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import sys
 import threading
 import time
+from collections.abc import Callable
 
-__all__ = ["LoadClock", "parsed_load"]
+__all__ = ["LoadClock", "parsed_load", "run_peer", "say"]
 
 
 def parsed_load() -> argparse.Namespace:
@@ -99,6 +101,50 @@ class LoadClock:
             p99_us=took[int(len(took) * 0.99)] * 1e6,
             cpu_us=(self._ended_cpu_s - self._started_cpu_s) * 1e6 / max(done, 1),
         )
+
+    def time_each(self, count: int, send: Callable[[], object]) -> None:
+        """Call ``send`` so many times, one after the other."""
+        for _ in range(count):
+            started_s = time.perf_counter()
+            send()
+            self.latencies_s.append(time.perf_counter() - started_s)
+            if self.is_over:
+                return
+
+    def time_in_threads(self, threads: int, count: int, send: Callable[[], object]) -> None:
+        running = [threading.Thread(target=self.time_each, args=(count // threads, send)) for _ in range(threads)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+
+    def measure(self, run: Callable[[int], None]) -> None:
+        """``run(count)`` sends so many: the warm-up, then what is reported."""
+        run(self.warm_up)
+        self.begin()
+        run(self.messages)
+        self.report(len(self.latencies_s))
+
+
+def run_peer(
+    send: Callable[[argparse.Namespace, LoadClock, int], None],
+    consume: Callable[[argparse.Namespace, LoadClock | None], None],
+) -> None:
+    """The main program of a peer. ``send`` gets the number of messages in flight, ``consume`` returns after its consumer has started."""
+    load = parsed_load()
+    clock = None if load.load == "idle" else LoadClock(load.messages, load.warm_up, load.seconds)
+    if clock is not None and load.load.startswith("send"):
+        send(load, clock, 1 if load.load == "send-one" else 64)
+    else:
+        consume(load, clock)
+        if clock is None:
+            say("ready")
+            sys.stdin.read()
+        else:
+            clock.wait()
+            clock.report()
+    # A peer does not always end by itself: its threads call into Python while it is shutting down.
+    os._exit(0)
 
 
 def say(event: str, **figures: float) -> None:

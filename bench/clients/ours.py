@@ -17,7 +17,6 @@ import contextlib
 import cProfile
 import ssl
 import sys
-import threading
 import time
 from argparse import Namespace
 from collections import deque
@@ -65,44 +64,14 @@ def message_maker(load: Namespace) -> Callable[[], Message]:
     return lambda: Message(load.topic, **next(wanted))
 
 
-def run_sync(load: Namespace, clock: LoadClock) -> None:
+def run_sync(load: Namespace, clock: LoadClock, threads: int) -> None:
     message = message_maker(load)
     with Producer(load.group, namesrv_addr=load.namesrv, send_msg_timeout_ms=TIMEOUT_MS) as producer:
-        for _ in range(clock.warm_up):
-            producer.send(message())
-        clock.begin()
-        done = 0
-        while done < clock.messages and not clock.is_over:
-            started_s = time.perf_counter()
-            producer.send(message())
-            clock.latencies_s.append(time.perf_counter() - started_s)
-            done += 1
-        clock.report(done)
-
-
-def run_threads(load: Namespace, clock: LoadClock, threads: int) -> None:
-    message = message_maker(load)
-
-    def work(count: int) -> None:
-        for _ in range(count):
-            started_s = time.perf_counter()
-            producer.send(message())
-            clock.latencies_s.append(time.perf_counter() - started_s)
-            if clock.is_over:
-                return
-
-    def in_threads(messages: int) -> None:
-        workers = [threading.Thread(target=work, args=(messages // threads,)) for _ in range(threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-
-    with Producer(load.group, namesrv_addr=load.namesrv, send_msg_timeout_ms=TIMEOUT_MS) as producer:
-        in_threads(clock.warm_up)
-        clock.begin()
-        in_threads(clock.messages)
-        clock.report(len(clock.latencies_s))
+        send = lambda: producer.send(message())  # noqa: E731
+        if threads == 1:
+            clock.measure(lambda count: clock.time_each(count, send))
+        else:
+            clock.measure(lambda count: clock.time_in_threads(threads, count, send))
 
 
 async def run_async(load: Namespace, clock: LoadClock, in_flight: int, **options: Any) -> None:
@@ -283,9 +252,9 @@ def main() -> None:
         return
     clock = LoadClock(load.messages, load.warm_up, load.seconds)
     if load.load == "send-one":
-        run_sync(load, clock)
+        run_sync(load, clock, 1)
     elif load.load in ("send-64-threads", "send-8-threads"):
-        run_threads(load, clock, int(load.load.split("-")[1]))
+        run_sync(load, clock, int(load.load.split("-")[1]))
     elif load.load == "send-batched-blocking":
         run_batched_blocking(load, clock)
     elif load.load in ("push-blocking", "push-classic", "orderly"):

@@ -6,15 +6,13 @@ send-one, send-64 (its futures), push, idle
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from argparse import Namespace
 from concurrent.futures import Future
 from itertools import cycle
 
-from load_clock import LoadClock, parsed_load, say
+from load_clock import LoadClock, run_peer
 from message_forms import MessageForm, read_forms
 from rocketmq import (
     ClientConfiguration,
@@ -49,14 +47,6 @@ def send(load: Namespace, clock: LoadClock, in_flight: int) -> None:
     producer, forms = Producer(configuration(load), (load.topic,)), cycle(read_forms(load))
     producer.startup()
 
-    def one_at_a_time(count: int) -> None:
-        for _ in range(count):
-            started_s = time.perf_counter()
-            producer.send(message(load, next(forms)))
-            clock.latencies_s.append(time.perf_counter() - started_s)
-            if clock.is_over:
-                return
-
     def many(count: int) -> None:
         free = threading.Semaphore(in_flight)
         for _ in range(count):
@@ -74,11 +64,10 @@ def send(load: Namespace, clock: LoadClock, in_flight: int) -> None:
         for _ in range(in_flight):
             free.acquire(timeout=5)
 
-    run = one_at_a_time if in_flight == 1 else many
-    run(clock.warm_up)
-    clock.begin()
-    run(clock.messages)
-    clock.report(len(clock.latencies_s))
+    if in_flight == 1:
+        clock.measure(lambda count: clock.time_each(count, lambda: producer.send(message(load, next(forms)))))
+    else:
+        clock.measure(many)
     producer.shutdown()
 
 
@@ -95,26 +84,7 @@ class Counting(MessageListener):  # type: ignore[misc] # the peer has no types
 def consume(load: Namespace, clock: LoadClock | None) -> None:
     consumer = PushConsumer(configuration(load), load.group, Counting(clock), {load.topic: FilterExpression()})
     consumer.startup()
-    if clock is None:
-        say("ready")
-        sys.stdin.read()
-    else:
-        clock.wait()
-        clock.report()
-
-
-def main() -> None:
-    load = parsed_load()
-    if load.load == "idle":
-        consume(load, None)
-    else:
-        clock = LoadClock(load.messages, load.warm_up, load.seconds)
-        if load.load.startswith("send"):
-            send(load, clock, 1 if load.load == "send-one" else 64)
-        else:
-            consume(load, clock)
-    os._exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    run_peer(send, consume)
