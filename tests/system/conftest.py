@@ -14,8 +14,6 @@ QUICK: Final = {
     HERE / path
     for path in (
         "broker/test_access.py",
-        "cli/test_dead_letters.py",
-        "cli/test_lag_topics_check.py",
         "cli/test_serve.py",
         "client/test_import_cost.py",
         "net/test_connection.py",

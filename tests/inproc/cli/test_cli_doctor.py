@@ -90,14 +90,6 @@ def nothing(message: rmq.MessageExt) -> None:
     pass
 
 
-def test_the_doctor_reports_that_no_member_is_online(patient: Patient) -> None:
-    patient.send(3)
-    patient.ok("group reset GROUP --topic TOPIC --to earliest --yes")
-    found = patient.becomes("no member online", "--watch-for 10m")  # nothing to watch
-    assert found["sentence"] == f"no member of group {patient.group} is online"
-    assert found["evidence"][0].startswith("waiting: 3 messages, the oldest for ")
-
-
 def test_a_group_is_switched_off_or_may_not_read(patient: Patient) -> None:
     patient.member(nothing)
     patient.becomes("nothing waits")
@@ -220,51 +212,12 @@ def test_the_doctor_names_the_message_that_an_orderly_queue_waits_for(patient: P
                              "message_id": first.message_id}  # fmt: skip
 
 
-def test_a_topic_that_does_not_exist_is_named_with_the_one_that_was_meant(patient: Patient) -> None:
-    member = patient.member(nothing)
-    member.subscribe(patient.topic.replace("orders", "ordres"))
-    found = patient.becomes("a topic does not exist")
-    assert found["evidence"] == [f"a topic {patient.topic} exists"]
-
-
-def test_a_paused_member_is_no_stuck_one(patient: Patient) -> None:
-    member = patient.member(nothing)
-    patient.becomes("nothing waits")
-    member.pause()
-    patient.send(4)
-    assert member.client_id in patient.becomes("paused")["sentence"]
-
-
 def test_flow_control_names_its_limit(patient: Patient) -> None:
     patient.send(200)
     patient.member(patient.held_up, pull_threshold_for_queue=10)
     found = patient.becomes("flow control")
     assert "messages (pullThresholdForQueue)" in found["sentence"]
     assert " of 10 " in found["sentence"]
-
-
-def test_only_retries_wait(patient: Patient) -> None:
-    def later(message: rmq.MessageExt) -> None:
-        if message.body == b"0":
-            raise rmq.RetryLater(delay_level=5)
-
-    patient.send(6)
-    patient.member(later)
-    found = patient.becomes("only retries wait")
-    assert found["evidence"][0] == "due: 0, waiting for their time: 1"
-    assert found["evidence"][1].startswith("the next one is due in ")
-
-
-def test_the_doctor_reports_moving_and_then_nothing_waits(patient: Patient) -> None:
-    turn = threading.Semaphore(0)
-    patient.send(60)
-    patient.member(lambda message: turn.acquire(timeout=DEADLINE_S), consume_thread_count=1)
-    for _ in range(20):
-        turn.release()
-    found = patient.becomes("moving", "--watch-for 200ms")
-    assert "messages a second" in found["evidence"][0]
-    turn.release(60)
-    assert "has consumed all messages of" in patient.becomes("nothing waits")["sentence"]
 
 
 def test_a_pull_consumer_that_does_not_poll(patient: Patient) -> None:
@@ -274,13 +227,6 @@ def test_a_pull_consumer_that_does_not_poll(patient: Patient) -> None:
     with consumer:
         found = patient.becomes("listener stuck", "--watch-for 0s --stuck-after 100ms")
         assert re.match(r"the application of \S+ has taken no message of ", found["sentence"])
-
-
-def test_an_unknown_group_is_reported_in_one_sentence(patient: Patient) -> None:
-    ended = CommandLine(patient.server.namesrv_addr).run("group doctor nobody")
-    assert (ended.code, ended.out) == (1, "")
-    assert ended.err.count("\n") == 1
-    assert "no broker knows the consumer group 'nobody'" in ended.err
 
 
 def test_for_people_it_is_a_verdict_its_evidence_and_an_advice(patient: Patient) -> None:

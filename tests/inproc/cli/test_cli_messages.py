@@ -97,6 +97,9 @@ def test_a_line_that_the_broker_refuses_is_named(line: CommandLine) -> None:
         ("message find sent --key a --id b", "one of --key and --id"),
         ("message find sent --offset 1", "--offset needs --queue"),
         ("dead-letters list --topic x", "conditions are given without a group"),
+        ("dead-letters list g --since yesterday", "the time is 'yesterday'"),
+        ("dead-letters replay g", "no dead letters are chosen"),
+        ("dead-letters replay g AB --all", "message ids and conditions are both given"),
     ],
 )
 def test_a_mistake_of_usage_sends_and_reads_nothing(words: str, said: str, line: CommandLine) -> None:
@@ -231,6 +234,10 @@ def test_dead_letters_of_all_groups_are_counted_shown_with_a_reason_and_forgotte
     assert "body        1 byte\n" in shown
     dry = line.ok("dead-letters replay gives-up --since 1h --dry-run --json")
     assert {row["to"] for row in dry.json_lines} == {"died"}
+    assert line.run("dead-letters show gives-up AB").code == 2
+    assert line.ok(f"dead-letters replay gives-up {letter} --to-topic again").out.endswith(" remain\n")
+    (again,) = line.ok("dead-letters replay gives-up --tags T0 --json").json_lines
+    assert (again["to"], len(server.messages("again"))) == ("died/broker-a/0", 1)
     assert line.run("dead-letters purge gives-up").code == 2
     assert line.ok("dead-letters purge gives-up --yes").out == "deleted 3 dead letters of group gives-up\n"
     assert line.ok("dead-letters list gives-up --json").out == ""

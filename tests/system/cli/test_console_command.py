@@ -56,14 +56,9 @@ def test_serve_has_the_console_of_its_broker(cli: Cli, tmp_path: Path) -> None:
 def test_mistakes_are_one_sentence(cli: Cli, tmp_path: Path) -> None:
     servers = cli.serve()
     taken = servers.addresses["namesrv"].rpartition(":")[2]
-    (tmp_path / "token").write_text("short")
     for options, wanted in (
         (["--port", taken], f"cannot listen on 127.0.0.1:{taken}"),
-        (["--mask", "("], "no regular expression"),
         (["--token-file", f"{tmp_path}/none"], "--token-file"),
-        (["--token-file", f"{tmp_path}/token"], "16 or more"),
-        (["--audit-file", f"{tmp_path}/no/audit"], "audit file"),
-        (["--interval", "1ms"], "interval"),
     ):
         ended = cli.run("console", "-n", "127.0.0.1:1", "--port", "0", *options)
         assert (ended.code, ended.out) == (2, ""), ended
@@ -82,20 +77,11 @@ def test_the_console_of_a_broker_is_a_process_of_its_own_that_ends_with_it(cli: 
             browser.get(link)
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ("--mask=(", "no regular expression"),
-        ("--token-file=/nowhere/token", "--token-file is '/nowhere/token'"),
-        ("--audit-file=/nowhere/audit", "the audit file is '/nowhere/audit'"),
-    ],
-)
-def test_servers_open_no_store_if_their_console_cannot_start(cli: Cli, tmp_path: Path, option: str, said: str) -> None:
+def test_servers_open_no_store_if_their_console_cannot_start(cli: Cli, tmp_path: Path) -> None:
     store = tmp_path / "store"
     ports = ("--namesrv-port", "0", "--broker-port", "0", "--console", "0")
-    ended = cli.run("serve", *ports, "--store", str(store), option)
+    ended = cli.run("serve", *ports, "--store", str(store), "--mask=(")
     assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
     assert len(ended.err.splitlines()) == 1, ended.err
     assert not (store / "commitlog").exists()
 

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -252,36 +251,6 @@ def test_letters_are_sent_again(
     signed_in.get_by_role("button", name="Send again").click()
     expect(outcome.locator("li").filter(has_text="sent to payments/broker-a/0")).to_have_count(LETTERS)
     assert len(server.messages("payments")) == before + LETTERS
-
-
-def test_a_letter_is_edited(
-    signed_in: Page, console: RunningConsole, server: EmbeddedRocketMQ, trouble: dict[str, rmq.SendResult]
-):
-    signed_in.goto(f"{console.base}/dead-letters?group=invoicing")
-    signed_in.locator("tbody th a").last.click()
-    text = signed_in.get_by_label("You can change it")
-    expect(text).to_have_value(re.compile("^payment"))
-    text.fill("payment, edited")
-    signed_in.get_by_role("button", name="Dry run").click()
-    expect(signed_in.locator("#replayed")).to_contain_text("with the edited body")
-    signed_in.get_by_role("button", name="Send again").click()
-    expect(signed_in.locator("#replayed")).not_to_contain_text("A dry run")
-    expect(signed_in.locator("#replayed")).to_contain_text("sent to payments")
-    assert server.messages("payments")[-1].body == b"payment, edited"
-
-
-def test_a_body_of_4_mb_is_shown_cut_and_downloaded_whole(
-    signed_in: Page, console: RunningConsole, trouble: dict[str, rmq.SendResult], tmp_path: Path
-):
-    signed_in.goto(f"{console.base}/message?{place(trouble['large'])}")
-    expect(signed_in.get_by_text("Only the beginning is shown")).to_be_visible()
-    assert len(signed_in.content()) < 300_000
-    with signed_in.expect_download() as download:
-        signed_in.get_by_role("link", name="Download").click()
-    download.value.save_as(tmp_path / "body.bin")
-    assert (tmp_path / "body.bin").stat().st_size == ((4 << 16) - 8) * 16
-    signed_in.get_by_role("link", name="Hex").click()
-    expect(signed_in.locator("pre").first).to_contain_text("30 31 32 33")
 
 
 def test_signing_out_and_in(signed_in: Page, console: RunningConsole, errors: list[str]):

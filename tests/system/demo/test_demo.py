@@ -127,9 +127,3 @@ def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(f"sprocketmq: --out {tmp_path} holds files that are not the demo's")
     assert (tmp_path / "thesis.txt").read_text() == "the only copy"
-
-
-def test_too_many_rows_are_refused(tmp_path: Path) -> None:
-    done = run_demo(tmp_path / "out", "--no-spark", "--rows", "400000")
-    assert done.returncode == 2
-    assert "1 to 336776 are allowed" in done.stderr

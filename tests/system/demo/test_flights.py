@@ -4,7 +4,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sprocketmq.cli.demo.flights import ALL_ROWS, FlightBody, Flights, load_flights, queue_of
+from sprocketmq.cli.demo.flights import ALL_ROWS, FlightBody, Flights, load_flights
 from sprocketmq.errors import ConfigurationError
 
 
@@ -36,12 +36,6 @@ def test_a_flight_without_tail_number_is_sharded_by_carrier_and_flight(flights: 
     row = int(flights.table.index[flights.table["tailnum"].isna()][0])
     assert flights.sharding_keys[row] == f"{flights.table.at[row, 'carrier']}{flights.table.at[row, 'flight']}"
     assert flights.sharding_keys[0] == "N14228"
-
-
-def test_a_key_stays_on_its_queue_and_keys_spread_over_all() -> None:
-    keys = [f"N{number}" for number in range(1_000)]
-    assert [queue_of(key, 8) for key in keys] == [queue_of(key, 8) for key in keys]
-    assert {queue_of(key, 8) for key in keys} == set(range(8))
 
 
 def test_the_means_count_every_flight_that_left_once(flights: Flights) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.cli.frame.contexts import Context, Contexts, contexts_path
+from sprocketmq.cli.frame.contexts import Context, Contexts
 from sprocketmq.cli.frame.target import DEFAULT_NAMESRV, Target, resolve
 from sprocketmq.errors import ConfigurationError
 
@@ -125,8 +125,3 @@ def test_a_context_that_is_unknown_names_the_nearest_one(tmp_path: Path) -> None
         known.get("something-else")
     with pytest.raises(ConfigurationError, match="none yet"):
         Contexts(tmp_path).get("prod")
-
-
-def test_where_contexts_are_kept() -> None:
-    assert contexts_path({"SPROCKETMQ_CONTEXTS": "/x/y.json"}) == Path("/x/y.json")
-    assert contexts_path({}).name == "contexts.json"

@@ -17,22 +17,8 @@ from sprocketmq.cli.main import _ELSEWHERE
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, StoreError
 
 READING = ("list", "show", "get", "find", "trace", "track", "members", "stack", "doctor", "lag", "tail", "bench")
-OF_THIS_MACHINE = (
-    "serve",
-    "console",
-    "namesrv",
-    "run",
-    "demo",
-    "handover",
-    "settle",
-    "merge-ledger",
-    "spark-checkpoint",
-    "store",
-    "replay",
-    "completion",
-    "version",
-    "context",
-)
+OF_THIS_MACHINE = {"serve", "console", "namesrv", "run", "demo", "handover", "store", "replay", "completion", "version"}
+OF_THIS_MACHINE |= {"settle", "merge-ledger", "spark-checkpoint", "context"}
 
 
 def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -48,7 +34,7 @@ def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[
 
 
 ALL = dict(commands(main.app))
-OF_A_CLUSTER = {words: command for words, command in ALL.items() if not any(word in OF_THIS_MACHINE for word in words)}
+OF_A_CLUSTER = {words: command for words, command in ALL.items() if not OF_THIS_MACHINE & set(words)}
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -62,30 +48,6 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 def option_names(command: click.Command) -> set[str]:
     return {name for parameter in command.params for name in parameter.opts}
-
-
-@pytest.mark.parametrize("words", OF_A_CLUSTER, ids=" ".join)
-def test_each_command_of_a_cluster_takes_an_address_an_account_and_json(words: tuple[str, ...]) -> None:
-    wanted = {
-        "--namesrv-addr",
-        "-n",
-        "--context",
-        "--access-key",
-        "--secret-key",
-        "--secret-key-file",
-        "--tls",
-        "--tls-ca",
-        "--timeout",
-    }
-    assert wanted | {"--json", "--output", "-o"} <= option_names(OF_A_CLUSTER[words])
-
-
-@pytest.mark.parametrize(
-    "name", ["handover", "settle", "merge-ledger", "spark-checkpoint rewind", "spark-checkpoint finish"]
-)
-def test_commands_with_their_own_time_limit_take_an_account_too(name: str) -> None:
-    names = option_names(ALL[tuple(name.split())])
-    assert {"--context", "--secret-key-file", "--tls", "--tls-ca"} <= names
 
 
 @pytest.mark.parametrize("words", OF_A_CLUSTER, ids=" ".join)
@@ -107,12 +69,6 @@ def test_the_first_line_of_each_help_page_fits_the_list_of_commands(words: tuple
     short = ALL[words].get_short_help_str(58)
     assert short.endswith((".", ")")), f"{short!r}: the first sentence of the docstring has more than 58 characters"
     assert not short.endswith("..."), f"{short!r}: the first sentence of the docstring has more than 58 characters"
-
-
-def test_every_help_page_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in ALL:
-        assert run(monkeypatch, *words, "--help") == 0
-        assert "Usage: sprocketmq " + " ".join(words) in capsys.readouterr().out
 
 
 def test_what_is_said_of_other_tools_commands_exists() -> None:
@@ -145,16 +101,19 @@ def test_a_wrong_name_is_a_mistake_of_usage_with_the_nearest_one(
 ) -> None:
     monkeypatch.setenv("SPROCKETMQ_CONTEXTS", f"{tmp_path}/contexts.json")
     assert run(monkeypatch, *words) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert said in told.err
+    out, err = capsys.readouterr()
+    assert (out, said in err) == ("", True)
 
 
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
         (ConfigurationError("no"), 2, "sprocketmq: no"),
-        (StoreError("no"), 2, "sprocketmq: no"),
+        (
+            StoreError("a\nlag of g: 0\x1b[2J\u202e"),
+            2,
+            "sprocketmq: a\\nlag",
+        ),  # within its line, and steering no terminal
         (RemoteError(1, "no", "h:1"), 1, "sprocketmq: code 1 from h:1: no"),
         (RemoteError(3, "no", "h:1"), 1, "h:1 does not support this request, which needs RocketMQ 5"),
         (NetworkError("no"), 1, "sprocketmq: no"),
@@ -173,10 +132,9 @@ def test_an_error_has_its_exit_code_and_one_sentence(
     monkeypatch.setattr(main, "app", failing)
     monkeypatch.setattr(main.os, "dup2", lambda source, target: None)
     assert run(monkeypatch) == code
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert said in told.err
-    assert len(told.err.splitlines()) == (1 if said else 0)
+    out, err = capfd.readouterr()
+    assert (out, said in err, len(err.splitlines())) == ("", True, 1 if said else 0)
+    assert err.rstrip("\n").isprintable()
 
 
 def test_no_error_if_the_reader_of_stdout_has_closed_it() -> None:
@@ -204,12 +162,6 @@ def test_a_shell_completes_nouns_verbs_options_and_contexts(monkeypatch: pytest.
     assert completed("broker", "config", "") == ["get", "set"]
     assert completed("lag", "--fail") == ["--fail-over"]
     assert completed("lag", "g", "--context", "p") == ["prod"]
-
-
-def test_completion_gives_nothing_if_the_cluster_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")
-    assert completed("tail", "o") == []
-    assert completed("lag", "g") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

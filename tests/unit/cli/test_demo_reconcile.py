@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import io
-
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from sprocketmq.cli.demo.flights import Flights
 from sprocketmq.cli.demo.reconcile import Check, Reconciliation
@@ -54,13 +51,3 @@ def test_the_right_means_reconcile(findings: Reconciliation) -> None:
 )
 def test_wrong_means_do_not_match(findings: Reconciliation, delays: dict[str, list[object]]) -> None:
     assert not all(check.holds for check in findings.means(pd.DataFrame(delays)))
-
-
-def test_the_table_shows_both_sides_and_the_verdict(findings: Reconciliation) -> None:
-    findings.add("publish", Check("messages", 4_000, 4_000), Check("lag", 7, 0), Check("throughput", "9 messages/s"))
-    out = io.StringIO()
-    Console(file=out, width=120).print(findings.table())
-    lines = out.getvalue().splitlines()
-    assert any("4,000" in line and "✓" in line for line in lines)
-    assert any("lag" in line and "7" in line and "✗" in line for line in lines)
-    assert findings.as_dict()["reconciles"] is False

@@ -29,13 +29,6 @@ def test_an_exception_stays_on_one_line() -> None:
     assert "disk gone" in json.loads(text)["exception"]
 
 
-def test_text_lines_below_the_level_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logging("warning")
-    logging.getLogger("sprocketmq").info("not shown")
-    logging.getLogger("sprocketmq").error("shown")
-    assert capsys.readouterr().err.rstrip().endswith("ERROR sprocketmq shown")
-
-
 @pytest.mark.parametrize(("level", "log_format"), [("loud", "text"), ("info", "xml")])
 def test_an_unknown_level_or_format_is_named_with_what_is_allowed(level: str, log_format: str) -> None:
     with pytest.raises(ConfigurationError, match=r"is '(loud|xml)', one of .* is allowed"):

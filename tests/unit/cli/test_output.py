@@ -37,8 +37,8 @@ ROWS = [
 @pytest.fixture
 def said(capsys: pytest.CaptureFixture[str]) -> Said:
     def read() -> tuple[str, str]:
-        told = capsys.readouterr()
-        return told.out, told.err
+        out, err = capsys.readouterr()
+        return out, err
 
     return read
 
@@ -79,9 +79,13 @@ def test_one_thing_with_its_tables(said: Said) -> None:
     assert json.loads(said()[0]) == record
 
 
-def test_notes_go_to_stderr_in_one_line(said: Said) -> None:
+def test_what_a_broker_says_stays_within_its_line(said: Said) -> None:
     note("a\nb")
     assert said() == ("", "a\\nb\n")
+    Output("table").rows(COLUMNS[:2], [{"name": "a\nlag of g: 0\x1b[2J\u202e", "lag": 7}, {"name": "b", "lag": 8}])
+    lines = said()[0].splitlines()
+    assert len(lines) == 3
+    assert all(line.isprintable() for line in lines)
 
 
 # -- changes -----------------------------------------------------------------------------------------------------------------------
@@ -202,5 +206,8 @@ def test_a_body_is_shown_as_text_as_json_or_in_hex() -> None:
     assert body_text(b"\xffab") == f"00000000  {'ff 61 62':<47}  .ab"
     assert body_text(b"\xffab", "text") == "\\xffab"
     assert body_text(b"\xff" * 3_000).endswith("1,000 bytes more")
-    with pytest.raises(ConfigurationError, match="is no JSON"):
+    for form in ("auto", "text", "hex"):
+        for body in (b"\xff\x1b[2J", "\x9b2J\u202e".encode(), b"[" * 200_000, json.dumps("\x1b\u202e").encode()):
+            assert not set(body_text(body, form)) & set("\x1b\x9b\u202e")
+    with pytest.raises(ConfigurationError):
         body_text(b"no", "json")

@@ -39,9 +39,11 @@ def ready(parts: list[Part]) -> str:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_parts_start_in_order_and_stop_in_reverse(number: int, capsys: pytest.CaptureFixture[str]) -> None:
     events: list[str] = []
+    before = signal.getsignal(number)
     serve_until_stopped(
         [lambda: Recorded("namesrv", events), lambda: Recorded("broker", events, then_signal=number)], ready
     )
+    assert signal.getsignal(number) == before
     assert events == ["start namesrv", "start broker", "stop broker", "stop namesrv"]
     assert capsys.readouterr().out == f"ready namesrv broker pid={os.getpid()}\n"
 
@@ -102,9 +104,3 @@ def test_an_error_of_a_part_while_it_serves_is_raised_after_the_stop(monkeypatch
     with pytest.raises(ConfigurationError, match="its end is not known"):
         serve_until_stopped([broker], ready)
     assert events == ["start broker", "stop broker"]
-
-
-def test_signal_handlers_are_restored() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    serve_until_stopped([lambda: Recorded("namesrv", [], then_signal=signal.SIGTERM)], ready)
-    assert signal.getsignal(signal.SIGINT) == before

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sprocketmq.cli import store_inspect
 from sprocketmq.cli.main import main
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
 
@@ -144,6 +145,15 @@ def test_a_question_without_an_answer_is_one_sentence(run: Run, path: Path, opti
     assert (code, out) == (2, "")
     assert sentence in err
     assert len(err.splitlines()) == 1
+
+
+def test_a_record_has_one_printable_line_for_each_of_its_fields() -> None:
+    bad = "a\nlag of g: 0\x1b[2J\u202e"
+    lines = store_inspect._block(
+        {"store_timestamp_ms": 1, "topic": bad, "properties": {bad: bad, "TAGS": bad}}
+    ).splitlines()
+    assert len(lines) == 4
+    assert all(line.isprintable() for line in lines)
 
 
 def test_a_directory_that_is_no_store_is_one_sentence(run: Run, tmp_path: Path) -> None:

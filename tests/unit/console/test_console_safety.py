@@ -18,7 +18,7 @@ from sprocketmq.console.safety.audit import Audit
 from sprocketmq.console.safety.hosts import Hosts
 from sprocketmq.console.safety.mask import MASKED, Mask
 from sprocketmq.console.safety.sessions import MOST_SESSIONS, Sessions
-from sprocketmq.console.settings import ConsoleSettings, compiled_masks
+from sprocketmq.console.settings import compiled_masks
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -241,9 +241,3 @@ def test_secrets_in_settings_of_brokers_are_hidden_by_name_and_by_what_is_in_the
         "tls.server.keyPassword": "s3",
     }
     assert shown_settings(shown | hidden) == shown | dict.fromkeys(hidden, "hidden")
-
-
-def test_settings_that_cannot_be_are_refused():
-    for wrong in ({"interval_ms": 10}, {"limit_ms": 0}):
-        with pytest.raises(ConfigurationError):
-            ConsoleSettings({}, **wrong)
