@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import socket
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
@@ -20,7 +17,7 @@ import sprocketmq as rmq
 from interop.child import poll_until
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["LiveTraffic", "cut_connections", "pause"]
+__all__ = ["LiveTraffic", "pause"]
 
 KEYS = tuple(f"N{number}" for number in range(12))
 PATIENCE_S = 120.0
@@ -178,25 +175,6 @@ class LiveTraffic:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._life.close()
-
-
-def cut_connections(address: str) -> int:
-    """Shut down each connection of this process to ``address``, wherever in a frame it is; returns how many there were."""
-    cut = 0
-    for connection in _connections():
-        with connection, contextlib.suppress(OSError):
-            host, port = connection.getpeername()[:2]
-            if f"{host}:{port}" == address:
-                connection.shutdown(socket.SHUT_RDWR)
-                cut += 1
-    return cut
-
-
-def _connections() -> Iterator[socket.socket]:
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
-                yield socket.fromfd(int(name), socket.AF_INET, socket.SOCK_STREAM)
 
 
 def pause(seconds: float) -> None:

@@ -102,30 +102,6 @@ def test_a_failed_message_is_retried_up_to_its_dead_letter(proxy: ApacheProxy) -
             assert [letter.message_id for letter in dead.read()] == [sent.message_id]
 
 
-def test_two_members_share_a_group_and_one_of_them_gets_the_retry(proxy: ApacheProxy) -> None:
-    topic, group = _topic(proxy), _name("two")
-    seen: list[tuple[str, int]] = []
-
-    def fail_once(message: rmq.MessageExt) -> None:
-        seen.append((message.body.decode(), message.reconsume_times))
-        if message.reconsume_times == 0:
-            raise rmq.RetryLater(delay_ms=1_000)
-
-    with ExitStack() as running:
-        members = [running.enter_context(_consumer(proxy, group, topic, fail_once)) for _ in range(2)]
-        producer = running.enter_context(_producer(proxy))
-        with rmq.Admin(namesrv_addr=proxy.namesrv_addr) as admin:
-            poll_until(
-                lambda: sorted(admin.consumer_ids(group)) == sorted(one.client_id for one in members),
-                "both are members",
-            )
-        for number in range(20):
-            producer.send(rmq.Message(topic, b"%d" % number))
-        wanted = {(str(number), times) for number in range(20) for times in (0, 1)}
-        poll_until(lambda: set(seen) >= wanted, "each message came again")  # twice, if both read its queue for a moment
-    assert set(seen) == wanted
-
-
 def test_a_java_member_shares_the_group_with_ours(proxy: ApacheProxy) -> None:
     """A proxy tells no member of another; each looks every 20 s, and until then two may read a queue."""
     topic, group = _topic(proxy), _name("mixed")
@@ -172,23 +148,6 @@ def test_orderly_consumers_keep_the_order_of_each_key(proxy: ApacheProxy) -> Non
             producer.send(rmq.Message(topic, f"{key}:{number}".encode()), sharding_key=key)
         poll_until(lambda: sum(map(len, seen.values())) >= 24, "all messages were consumed")
     assert seen == {key: list(range(8)) for key in "abc"}
-
-
-def test_broadcasting_gives_each_member_everything(proxy: ApacheProxy, tmp_path: Any) -> None:
-    topic, group = _topic(proxy), _name("all")
-    seen: list[list[rmq.MessageExt]] = [[], []]
-    with ExitStack() as running:
-        for number, messages in enumerate(seen):
-            options = {
-                "message_model": rmq.MessageModel.BROADCASTING,
-                "local_offset_store_dir": str(tmp_path / str(number)),
-            }
-            running.enter_context(_consumer(proxy, group, topic, messages, **options))
-        producer = running.enter_context(_producer(proxy))
-        for number in range(10):
-            producer.send(rmq.Message(topic, b"%d" % number))
-        poll_until(lambda: all(len(messages) == 10 for messages in seen), "each member has all")
-    assert _bodies(seen[0]) == _bodies(seen[1]) == [str(number) for number in range(10)]
 
 
 @pytest.mark.parametrize("version", [APACHE_5, APACHE_55])

@@ -39,14 +39,3 @@ def test_what_a_broker_lacks_is_one_sentence(apache: ApacheCluster) -> None:
             assert ended.code == 0, ended
         assert len(ended.err.splitlines()) <= 1
     line.ok(f"topic delete {topic} --yes")
-
-
-def test_the_doctor_reports_a_group_without_members(apache: ApacheCluster) -> None:
-    line = CommandLine(apache.namesrv_addr)
-    group = f"alone-{time.time_ns()}"
-    line.ok(f"group create {group}")
-    found = line.run(f"group doctor {group} --watch-for 0s --json")
-    assert found.code == 1
-    assert found.json["verdict"] == "no member online"
-    line.ok(f"group delete {group} --yes")
-    assert line.run(f"group doctor {group} --watch-for 0s").code == 1

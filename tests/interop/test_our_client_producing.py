@@ -146,39 +146,6 @@ def test_java_answers_our_request_and_we_answer_javas(apache: ApacheCluster, top
     assert [line["body"] for line in answers] == ["from Python: number 0", "from Python: number 1"]
 
 
-def test_batches_that_ours_made_by_itself_are_read_message_by_message(
-    apache: ApacheCluster, topic: str, reader: Reader
-) -> None:
-    rounds: list[list[rmq.SendResult]] = []
-    with rmq.Producer("batching", namesrv_addr=apache.namesrv_addr, auto_batch=True, batch_max_bytes=2_000) as producer:
-
-        def send_a_round() -> bool:
-            """False when the broker, on a machine that does much else, was too busy for one of the batches."""
-            futures = [
-                producer.send_async(rmq.Message(topic, b"%03d" % number, tags="T"), sharding_key=f"N{number % 5}")
-                for number in range(200)
-            ]
-            failures = [future.exception(60) for future in futures]
-            assert all(failure is None or isinstance(failure, rmq.RemoteError) for failure in failures), failures
-            if any(failures):
-                return False
-            rounds.append([future.result() for future in futures])
-            return True
-
-        poll_until(send_a_round, "a round of sends passes", 60)
-    results = rounds[0]
-    ids = {result.message_id for result in results}
-    assert len({(result.message_queue, result.queue_offset) for result in results}) == len(ids) == 200
-    poll_until(lambda: ids <= {message.message_id for message in list(reader.seen)}, "all are consumed", 60)
-    seen = sorted(reader.seen, key=lambda message: message.queue_offset)
-    placed = {message.message_id: (message.queue_id, message.queue_offset) for message in seen}
-    assert all(placed[one.message_id] == (one.message_queue.queue_id, one.queue_offset) for one in results)
-    for key in range(5):
-        of_key = [message for message in seen if message.properties.get("__SHARDINGKEY") == f"N{key}"]
-        bodies = [message.body for message in of_key if message.message_id in ids]
-        assert bodies == [b"%03d" % number for number in range(key, 200, 5)]
-
-
 def test_the_second_port_takes_sends_and_compressed_bodies_arrive(
     apache: ApacheCluster, topic: str, reader: Reader
 ) -> None:

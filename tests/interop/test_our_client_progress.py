@@ -148,22 +148,6 @@ def test_the_groups_retry_policy_is_followed_where_there_is_one(
     assert grown == ({1: 0, 3: 1} if apache.version == APACHE_4 else {1: 1, 3: 0})
 
 
-def test_a_listener_chooses_the_level_of_its_retry(apache: ApacheCluster, admin: rmq.Admin, topic: str) -> None:
-    waiting = {level: rmq.MessageQueue(SCHEDULE, "broker-a", level - 1) for level in (2, 3)}
-    before = {level: _end(admin, queue) for level, queue in waiting.items()}
-    seen: list[int] = []
-
-    def listener(message: rmq.MessageExt) -> None:
-        seen.append(message.reconsume_times)
-        if message.reconsume_times == 0:
-            raise rmq.RetryLater("not yet", delay_ms=3_000)
-
-    with _consumer(apache, topic, listener):
-        _send(apache, topic, b"x")
-        poll_until(lambda: seen == [0, 1], "it is delivered again")
-    assert {level: _end(admin, queue) - before[level] for level, queue in waiting.items()} == {2: 1, 3: 0}
-
-
 def _end(admin: rmq.Admin, queue: rmq.MessageQueue) -> int:
     stats = admin.topic_stats(SCHEDULE)
     return stats[queue].max_offset if queue in stats else 0

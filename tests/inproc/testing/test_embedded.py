@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError, SystemBusy
+from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ, RequestCode, ResponseCode
 
@@ -27,21 +27,6 @@ class Seen:
     def add(self, message: rmq.MessageExt) -> None:
         with self._lock:
             self.deliveries.append((message.body, message.reconsume_times))
-
-
-def test_what_was_sent_is_stored_and_consumed(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("orders", queues=4)
-    seen = Seen()
-    with rocketmq.producer() as producer:
-        for number in range(8):
-            producer.send(rmq.Message("orders", b"order %d" % number, tags="new"))
-    assert {message.body for message in rocketmq.messages("orders")} == {b"order %d" % number for number in range(8)}
-    consumer = rocketmq.push_consumer("billing", consume_from_where=FIRST)
-    consumer.subscribe("orders", "new")
-    consumer.on_message(seen.add)
-    with consumer:
-        rocketmq.wait_until(lambda: len(seen.deliveries) == 8)
-    assert sum(rocketmq.consumer_offset("billing", "orders").values()) == 8
 
 
 def test_a_10_s_retry_takes_no_real_time(rocketmq: EmbeddedRocketMQ) -> None:
@@ -68,37 +53,6 @@ def test_a_10_s_retry_takes_no_real_time(rocketmq: EmbeddedRocketMQ) -> None:
     assert seen.deliveries == [(b"order", 0), (b"order", 1)]
 
 
-def test_a_message_that_always_fails_ends_in_the_dead_letter_topic(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("orders", queues=1)
-    seen = Seen()
-    consumer = rocketmq.push_consumer("billing", consume_from_where=FIRST, max_reconsume_times=2)
-    consumer.subscribe("orders")
-
-    @consumer.on_message
-    def fail(message: rmq.MessageExt) -> None:
-        seen.add(message)
-        raise ValueError("never")
-
-    with rocketmq.producer() as producer, consumer:
-        sent = producer.send(rmq.Message("orders", b"order"))
-        rocketmq.advance_until(lambda: rocketmq.messages("%DLQ%billing"))
-    (dead,) = rocketmq.messages("%DLQ%billing")
-    assert dead.message_id == sent.message_id
-    assert [times for _, times in seen.deliveries] == [0, 1, 2]
-
-
-def test_a_send_that_the_broker_refuses_is_sent_again(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("orders", queues=1)
-    with rocketmq.producer() as producer:
-        fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "try later", times=1)
-        producer.send(rmq.Message("orders", b"order"))
-        assert fault.hits == 1
-        rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "try later", times=None)
-        with pytest.raises(SystemBusy, match="try later"):
-            producer.send(rmq.Message("orders", b"order"))
-    assert len(rocketmq.messages("orders")) == 1
-
-
 def test_a_lost_answer_makes_a_duplicate(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("orders", queues=1)
     with rocketmq.producer(send_msg_max_timeout_per_request_ms=300) as producer:
@@ -109,27 +63,6 @@ def test_a_lost_answer_makes_a_duplicate(rocketmq: EmbeddedRocketMQ) -> None:
     )  # more than one when the machine is busy: the next try must be answered in 300 ms
     assert copies
     assert {copy.message_id for copy in copies} == {first.message_id}
-
-
-def test_a_delayed_request_is_answered_when_the_clock_got_there(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("orders", queues=1)
-    with rocketmq.producer() as producer:
-        fault = rocketmq.faults.delay(SENDS, 500)
-        sending = producer.send_async(rmq.Message("orders", b"order"), timeout_ms=10_000)
-        rocketmq.wait_until(lambda: fault.hits)
-        assert rocketmq.messages("orders") == []
-        assert not sending.done()
-        rocketmq.advance(500)
-        assert sending.result(10).queue_offset == 0
-
-
-def test_a_cut_connection_is_opened_again(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("orders", queues=1)
-    with rocketmq.producer() as producer:
-        fault = rocketmq.faults.close_connection(SENDS)
-        producer.send(rmq.Message("orders", b"order"))
-        assert fault.hits == 1
-    assert len(rocketmq.messages("orders")) == 1
 
 
 def test_faults_reach_the_name_server_too(rocketmq: EmbeddedRocketMQ) -> None:
@@ -206,10 +139,3 @@ def test_the_clock_does_not_run_ahead_of_a_loop_that_has_work(rocketmq: Embedded
         Engine.shared().call(lambda: threading.Event().wait(0.05))
         future = producer.send_async(rmq.Message("flights", b"x"))
         assert rocketmq.advance_until(future.done, patience_ms=0) == 0
-
-
-def test_a_wait_that_is_in_vain_says_so(rocketmq: EmbeddedRocketMQ) -> None:
-    with pytest.raises(AssertionError, match="after 20 ms of real time"):
-        rocketmq.wait_until(lambda: False, timeout_ms=20)
-    with pytest.raises(AssertionError, match="after 3000 ms of the manual clock"):
-        rocketmq.advance_until(lambda: False, limit_ms=3_000, patience_ms=1)
