@@ -191,7 +191,7 @@ class Clients:
         rebalance, rounds = RunningConsumer.rebalance, self._ledger.rounds
 
         async def counted(self: RunningConsumer) -> bool:
-            rounds[f"{self.group_name} {self.instance.client_id}"].append(time.monotonic())
+            rounds[f"{self.name} {self.instance.client_id}"].append(time.monotonic())
             return await rebalance(self)
 
         RunningConsumer.rebalance = counted  # type: ignore[method-assign]

@@ -184,7 +184,7 @@ class ClientMetrics:
             samples: list[_Sample] = []
             if running is not None:
                 samples += _steady(partial(_of_consumer, running))
-                trace, client_id = running.trace, running.member.client_id
+                trace, client_id = running.trace, running.client_id
             else:
                 trace, client_id = getattr(client, "_trace", None), client.client_id
             if trace is not None:
@@ -250,8 +250,7 @@ class _ConsumeTimes:
 
 
 def _of_consumer(running: RunningConsumer) -> Iterator[_Sample]:
-    group = running.member
-    own = {"consumer_group": group.name}
+    own = {"consumer_group": running.name}
     queues: Counter[str] = Counter()
     messages: Counter[str] = Counter()
     size: Counter[str] = Counter()
@@ -269,7 +268,7 @@ def _of_consumer(running: RunningConsumer) -> Iterator[_Sample]:
     ):
         for topic, value in found.items():
             yield name, {**own, "topic": topic}, value
-    statistics = group.statistics
+    statistics = running.statistics
     for topic in statistics.topics():
         labels = {**own, "topic": topic}
         yield "sprocketmq_consumer_pulled_messages_total", labels, statistics.since_start(topic, Measure.PULL_TPS)[1]
@@ -277,8 +276,8 @@ def _of_consumer(running: RunningConsumer) -> Iterator[_Sample]:
             number = statistics.since_start(topic, measure)[1]
             yield "sprocketmq_consumer_consumed_messages_total", {**labels, "result": result}, number
         yield "sprocketmq_consumer_timeouts_total", labels, statistics.timed_out_msgs(topic)
-        yield "sprocketmq_consumer_retried_messages_total", labels, group.send_back.retried[topic]
-        yield "sprocketmq_consumer_dead_letters_total", labels, group.send_back.dead_letters[topic]
+        yield "sprocketmq_consumer_retried_messages_total", labels, running.send_back.retried[topic]
+        yield "sprocketmq_consumer_dead_letters_total", labels, running.send_back.dead_letters[topic]
 
 
 def _steady(look: Callable[[], Iterable[T]]) -> list[T]:

@@ -131,7 +131,7 @@ def test_after_a_fault_in_a_send_back_the_message_is_tried_again(
 def test_a_pull_whose_answer_comes_after_its_time_is_out_is_pulled_again_once(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(RunningConsumer.__init__.__kwdefaults__, "pull_timeout_ms", 200)
+    monkeypatch.setattr(RunningConsumer, "pull_timeout_ms", 200)
     rocketmq.create_topic("flights", queues=1)
     send_all(producer, [str(n) for n in range(10)])
     late = rocketmq.faults.delay_answer(PULLS, 3_000, when=_of_flights)

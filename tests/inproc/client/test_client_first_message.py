@@ -109,7 +109,7 @@ def test_where_members_of_java_began_is_asked_of_them_when_the_broker_has_not_se
 
     async def as_in_java(self: Rebalancer, queue: rmq.MessageQueue) -> int | None:
         found = await start_offset(self, queue)
-        self._group.offset_store.progress.remove(queue)
+        self._consumer.offset_store.progress.remove(queue)
         return found
 
     monkeypatch.setattr(Rebalancer, "start_offset", as_in_java)

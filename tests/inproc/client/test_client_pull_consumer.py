@@ -166,7 +166,7 @@ def test_a_cancelled_poll_has_handed_out_nothing_however_close_its_messages_are(
             waiting = asyncio.ensure_future(asyncio.wait_for(consumer.poll(timeout_ms=60_000), 60))
             await asyncio.sleep(0)
             assert consumer._running is not None
-            service = consumer._service(consumer._running)
+            service = consumer._running.service
             arrived = service._arrived.set
 
             def cancel(left: int) -> None:

@@ -324,7 +324,7 @@ def test_an_unknown_stored_offset_is_waited_for_not_guessed(
     running = two._async._running
     assert running is not None
     nowhere = rmq.MessageQueue("flights", "broker-x", 0)  # no route names its broker: that says nothing about progress
-    assert Engine.shared().run(running.member.offset_store.read(nowhere)) == OFFSET_UNKNOWN
+    assert Engine.shared().run(running.offset_store.read(nowhere)) == OFFSET_UNKNOWN
     send_all(producer, ["2"])
     rocketmq.advance_until(lambda: len(second) == 1)
     assert second.bodies == ["2"]

@@ -123,10 +123,10 @@ def test_without_record_nothing_is_made_and_the_plain_machines_run(
     consumer = consumers(Recorder())
     running = consumer._async._running
     assert running is not None
-    assert running.member.tape is None
-    assert type(running.member.offset_store.progress) is ConsumeProgress
+    assert running.tape is None
+    assert type(running.offset_store.progress) is ConsumeProgress
     assert {type(one) for one in running.rebalancer.table.active().values()} == {ProcessQueue}
-    assert running.member.hooks.consume == []
+    assert running.hooks.consume == []
     assert list(tmp_path.iterdir()) == []
 
 

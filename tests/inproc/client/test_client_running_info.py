@@ -251,7 +251,7 @@ def test_a_pull_consumer_reports_running_info_too(rocketmq: EmbeddedRocketMQ, pr
         known(rocketmq, "readers")
         running = reader._async._running
         assert running is not None
-        info = running_info(rocketmq, running.member.client_id, "readers")
+        info = running_info(rocketmq, running.client_id, "readers")
         said = info.properties
         assert said["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
         expected = {
@@ -276,7 +276,7 @@ def test_consumer_status_is_the_progress_in_memory(
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     running = consumer._async._running
     assert running is not None
-    rocketmq.wait_until(lambda: running.member.offset_store.progress.read(queue) == 3)
+    rocketmq.wait_until(lambda: running.offset_store.progress.read(queue) == 3)
     known(rocketmq)
     header = headers.GetConsumerStatusRequestHeader(topic="flights", group="delays")
     answer = ask(rocketmq, request(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header))

@@ -181,6 +181,20 @@ def test_a_broken_offset_file_is_kept_aside_and_never_takes_the_backups_place(
     assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
 
 
+def _send_back(ask: Any, send: Any) -> SendBack:
+    """One whose requests and copies go to these two."""
+    instance = SimpleNamespace(
+        api=SimpleNamespace(consumer_send_message_back=ask, outages=Outages()),
+        routes=SimpleNamespace(broker_address=lambda name: "127.0.0.1:1"),
+        inner_sender=SimpleNamespace(send_again=send),
+    )
+    settings = PushSettings(group="delays", follow_group_retry_policy=False)
+    consumer: Any = SimpleNamespace(
+        name="delays", settings=settings, max_reconsume_times=16, tape=None, instance=instance
+    )
+    return SendBack(consumer)
+
+
 @pytest.mark.parametrize("status", list(SendStatus))
 def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(
     status: SendStatus, caplog: pytest.LogCaptureFixture
@@ -191,12 +205,10 @@ def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(
         refused.append(address)
         raise RemoteError(1, status.value)  # as brokers answer a send-back then
 
-    async def send(message: rmq.Message, sys_flag: int, sharding_key: None = None, queue: Any = None) -> Any:
+    async def send(message: rmq.Message, sys_flag: int, queue: Any) -> Any:
         return SimpleNamespace(status=status)
 
-    api: Any = SimpleNamespace(consumer_send_message_back=ask, outages=Outages())
-    routes: Any = SimpleNamespace(broker_address=lambda name: "127.0.0.1:1")
-    send_back = SendBack(api, routes, "delays", 16, send)
+    send_back = _send_back(ask, send)
     message = rmq.MessageExt("flights", b"body", broker_name="broker-a")
     message.properties["UNIQ_KEY"] = "id-1"
     is_ok = status is SendStatus.SEND_OK
@@ -214,13 +226,11 @@ def test_a_message_does_not_double_with_each_try_while_a_slave_is_away(status: S
     async def ask(address: str, header: Any, timeout_ms: int) -> None:
         raise RemoteError(1, status.value)  # as brokers answer that have stored the copy
 
-    async def send(copy: rmq.Message, *_: Any) -> Any:
+    async def send(copy: rmq.Message, *_: Any, **__: Any) -> Any:
         copies.append(copy)
         return SimpleNamespace(status=status)
 
-    api: Any = SimpleNamespace(consumer_send_message_back=ask, outages=Outages())
-    routes: Any = SimpleNamespace(broker_address=lambda name: "127.0.0.1:1")
-    send_back = SendBack(api, routes, "delays", 16, send)
+    send_back = _send_back(ask, send)
     message = rmq.MessageExt("flights", b"body", broker_name="broker-a")
     message.properties["UNIQ_KEY"] = "id-1"
     assert asyncio.run(send_back(message, 0))
@@ -490,13 +500,13 @@ def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_back_at
             asked.set()
             await asyncio.Event().wait()
 
-        group: Any = SimpleNamespace(name="delays", settings=PushSettings(group="delays"), clustering=False)
         api: Any = SimpleNamespace(pull_message=pull_message, behind_proxy=False)
         routes: Any = SimpleNamespace(pull_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
         consumer: Any = SimpleNamespace(
-            member=group,
+            name="delays",
+            settings=PushSettings(group="delays"),
+            clustering=False,
             instance=SimpleNamespace(api=api, routes=routes),
-            service=None,
             subscription=lambda topic: in_force[0],
             unconfirmed=(),
             suspend_ms=0,
@@ -526,11 +536,13 @@ def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled
             waits_ms.append(delay_ms)
             return SimpleNamespace(cancel=lambda: None)
 
-        group: Any = SimpleNamespace(
-            name="delays", settings=PushSettings(group="delays"), clock=SimpleNamespace(call_later=call_later)
-        )
         cursor = PullCursor(process_queue, most + 1, limits=FlowLimits(max_count=most))
-        consumer: Any = SimpleNamespace(member=group, instance=SimpleNamespace(api=None, routes=None), service=None)
+        consumer: Any = SimpleNamespace(
+            name="delays",
+            settings=PushSettings(group="delays"),
+            clock=SimpleNamespace(call_later=call_later),
+            instance=SimpleNamespace(api=None, routes=None),
+        )
         loop = PullLoop(consumer, cursor)
         (later,) = cursor.handle(PullDue(), 0)
         assert isinstance(later, PullLater)
@@ -540,7 +552,7 @@ def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled
         for _ in range(settled_until + 1):
             assert not waiting.done()
             process_queue.done(process_queue.take(1, 0))
-            loop.settled()
+            loop.messages_left()
             await asyncio.sleep(0)
         await waiting
 

@@ -39,17 +39,13 @@ def test_a_coroutine_that_a_listener_returns_is_not_waited_for_after_its_loop(mo
         begun.set()
         await asyncio.Event().wait()
 
-    group: Any = SimpleNamespace(hooks=SimpleNamespace(consume=[]), name="delays", clock=ManualClock())
+    consumer: Any = SimpleNamespace(hooks=SimpleNamespace(consume=[]), name="delays", clock=ManualClock())
+    service: Any = SimpleNamespace(
+        read_answer=lambda answer, context: ("failed", "is awaitable"), failed="failed", consequence="", last_try=None
+    )
 
-    async def made() -> ListenerCall[str]:
-        return ListenerCall(
-            group,
-            lambda messages, context: never(),
-            read=lambda answer, context: ("failed", "is awaitable"),
-            failed="failed",
-            consequence="",
-            max_reconsume_times=None,
-        )
+    async def made() -> ListenerCall:
+        return ListenerCall(service, consumer, lambda messages, context: never())
 
     call = asyncio.run_coroutine_threadsafe(made(), other.loop).result(20)
     message = SimpleNamespace(topic="flights", message_id="1", reconsume_times=0)

@@ -36,7 +36,7 @@ class Member:
     """A consumer that notes what it is asked to do, and when."""
 
     def __init__(self, group: str, clock: ManualClock) -> None:
-        self.group_name = group
+        self.name = group
         self.topics: set[str] = set()
         self._clock, self._begin_ms = clock, clock.now_ms()
         self.called: defaultdict[str, list[int]] = defaultdict(list)
@@ -52,7 +52,7 @@ class Member:
             raise self.failure("no")
 
     def consumer_data(self) -> bodies.ConsumerData:
-        return bodies.ConsumerData(group_name=self.group_name)
+        return bodies.ConsumerData(group_name=self.name)
 
     async def rebalance(self) -> bool:
         await self._do("rebalance")

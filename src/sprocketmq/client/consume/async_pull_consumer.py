@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.consume.poll_service import HandedOut, MessageQueueListener, PollService, TopicQueuesListener
-from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.client.consume.running_pull_consumer import RunningPullConsumer
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.remoting.concurrent_work import all_ended
@@ -92,7 +91,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._listeners: dict[str, MessageQueueListener] = {}
         self._topic_listeners: dict[str, TopicQueuesListener] = {}
         self._hooks = Hooks()
-        self._running: RunningConsumer | None = None
+        self._running: RunningPullConsumer | None = None
         self._next_write_ms = 0
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -129,8 +128,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         await self._end(commit=self._auto_commit)
 
     async def _end(self, *, commit: bool) -> None:
-        if self._running is not None and self._parts is not None:  # else another call ends it already
-            self._parts.commits_at_stop = commit
+        if self._running is not None:  # else another call ends it already
+            self._running.commits_at_stop = commit
         await super().shutdown()
 
     async def __aexit__(
@@ -148,17 +147,17 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             self._options,
             self._settings,
             self._subscriptions,
+            self._hooks,
             self._assigned,
             self._listeners,
             self._topic_listeners,
-            self._hooks,
         )
 
     def _use(self, parts: RunningPullConsumer | None) -> None:
-        self._running = None if parts is None else parts.consumer
-        if parts is not None and parts.consumer.rebalancer.fixed is not self._assigned:  # assigned while it started
-            parts.consumer.rebalancer.fixed = self._assigned
-            parts.consumer.subscription_changed()
+        self._running = parts
+        if parts is not None and parts.rebalancer.fixed is not self._assigned:  # assigned while it started
+            parts.rebalancer.fixed = self._assigned
+            parts.subscription_changed()
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
         """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first. Only before ``start``.
@@ -272,7 +271,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         running = self._started_here()
         wrapped = wrap(self._options.namespace, check_topic(topic))
         await running.instance.routes.refresh(wrapped)
-        queues = [self._outside(queue) for queue in self._known_queues(running, wrapped)]
+        queues = [self._outside(queue) for queue in running.topic_watch.known(wrapped)]
         if not queues:
             raise TopicNotExist(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -292,12 +291,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         topic = wrap(self._options.namespace, check_topic(topic))
         check_callback("listener", listener, "topic, queues", may_be_async=True)
         self._topic_listeners[topic] = listener
-        if self._running is not None and self._parts is not None:
-            await self._parts.topics.look_again(topic)
-
-    @staticmethod
-    def _known_queues(running: RunningConsumer, topic: str) -> list[MessageQueue]:
-        return sorted(running.instance.routes.table.subscribe_queues(topic))
+        if self._running is not None:
+            await self._running.topic_watch.note_queues(topic)
 
     # -- messages --------------------------------------------------------------------------------------------------------------
 
@@ -319,7 +314,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             timeout_ms = self._settings.poll_timeout_ms
         else:
             timeout_ms = check_duration("timeout_ms", timeout_ms)
-        service = self._service(running)
+        service = running.service
         if self._auto_commit:
             service.commit()
             self._write_if_due(running)
@@ -331,13 +326,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     def _put_back(self, taken: list[HandedOut]) -> None:
         """The caller of ``_poll`` was interrupted before it had them."""
         if self._running is not None:
-            self._service(self._running).put_back(taken)
+            self._running.service.put_back(taken)
 
-    def _write_if_due(self, running: RunningConsumer) -> None:
+    def _write_if_due(self, running: RunningPullConsumer) -> None:
         """Progress is written each ``persist_consumer_offset_interval_ms`` anyway."""
         interval_ms = self._settings.auto_commit_interval_ms
         if interval_ms < self._options.persist_consumer_offset_interval_ms:
-            now_ms = running.member.clock.now_ms()
+            now_ms = running.clock.now_ms()
             if now_ms >= self._next_write_ms:
                 self._next_write_ms = now_ms + interval_ms
                 running.instance.spawn(running.persist_offsets())
@@ -350,23 +345,23 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             running.paused = True
         else:
             inside = [self._inside(queue) for queue in _several("queues", queues)]
-            self._service(running).paused_queues.update(self._ours(running, inside))
+            running.service.paused_queues.update(self._ours(running, inside))
 
     def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
         """Continue to fetch from ``queues`` after ``pause``. ``queues``: the queues; default: all paused queues."""
         running = self._started()
         if queues is None:
             running.paused = False
-            self._service(running).paused_queues.clear()
+            running.service.paused_queues.clear()
         else:
-            self._service(running).paused_queues.difference_update(map(self._inside, _several("queues", queues)))
+            running.service.paused_queues.difference_update(map(self._inside, _several("queues", queues)))
         running.wake()
 
     @property
     def paused_queues(self) -> list[MessageQueue]:
         """The paused queues, sorted. A queue that was allocated to another member in between is not paused any more."""
         running = self._started()
-        paused = self._service(running).paused_queues
+        paused = running.service.paused_queues
         return sorted(self._outside(queue) for queue in running.rebalancer.owned() if running.paused or queue in paused)
 
     # -- places ----------------------------------------------------------------------------------------------------------------
@@ -401,10 +396,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._ours(running, [queue])
         self._seek(running, queue, await self.max_offset(queue))
 
-    def _seek(self, running: RunningConsumer, queue: MessageQueue, offset: int) -> None:
+    def _seek(self, running: RunningPullConsumer, queue: MessageQueue, offset: int) -> None:
         if not running.rebalancer.seek(queue, offset):
             raise ConfigurationError(f"{queue} moved to another member meanwhile, it cannot be sought here")
-        self._service(running).queues.position_changed(queue)
+        running.service.queues.position_changed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
         """The offset of the first message stored at or after ``timestamp_ms``. If there is none, the end of the queue; a 4.9 broker
@@ -423,7 +418,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         running, queue = self._started_here(), self._inside(queue)
         return await running.instance.api.max_offset(await self._address(running, queue), queue)
 
-    async def _address(self, running: RunningConsumer, queue: MessageQueue) -> str:
+    async def _address(self, running: RunningPullConsumer, queue: MessageQueue) -> str:
         routes = running.instance.routes
         if routes.broker_address(queue.broker_name) is None:
             await routes.refresh(queue.topic)
@@ -435,7 +430,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     @property
     def positions(self) -> Mapping[MessageQueue, int]:
         """For each queue that is read now, the offset behind the messages that ``poll`` has returned."""
-        positions = self._service(self._started()).queues.positions()
+        positions = self._started().service.queues.positions()
         return {self._outside(queue): offset for queue, offset in positions.items()}
 
     # -- progress --------------------------------------------------------------------------------------------------------------
@@ -457,11 +452,11 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         running = self._started_here()
         if not isinstance(persist, bool):
             raise ConfigurationError(f"persist is {persist!r}, True or False is allowed")
-        service = self._service(running)
+        service = running.service
         wanted = self._to_commit(service, offsets)
         done = service.commit(wanted)
         if persist:
-            progress = running.member.offset_store.progress
+            progress = running.offset_store.progress
             named = service.queues.positions() if offsets is None else done
             await self._persist(running, {queue: progress.read(queue) for queue in named if progress.read(queue) >= 0})
         return {self._outside(queue): offset for queue, offset in done.items()}
@@ -491,17 +486,17 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             queue: positions[queue] for queue in map(self._inside, _several("offsets", offsets)) if queue in positions
         }
 
-    async def _persist(self, running: RunningConsumer, offsets: Mapping[MessageQueue, int]) -> None:
+    async def _persist(self, running: RunningPullConsumer, offsets: Mapping[MessageQueue, int]) -> None:
         """Write progress and wait for the brokers; the periodic writing does not wait."""
-        queues = self._service(running).queues
+        queues = running.service.queues
         changed = {queue: offset for queue, offset in offsets.items() if not queues.is_persisted(queue, offset)}
 
         async def write(queue: MessageQueue, offset: int) -> None:
-            if running.member.clustering:
+            if running.clustering:
                 address = await self._address(running, queue)
                 await running.instance.api.update_consumer_offset(address, self._settings.group, queue, offset)
             else:
-                await running.member.offset_store.persist(queue)
+                await running.offset_store.persist(queue)
             queues.persisted(queue, offset)
 
         await all_ended(write(*item) for item in changed.items())
@@ -509,13 +504,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's progress in ``queue``: what this consumer committed last, or else what is stored; None if there is none."""
         running, queue = self._started_here(), self._inside(queue)
-        offset = running.member.offset_store.progress.read(queue)
+        offset = running.offset_store.progress.read(queue)
         if offset >= 0:
             return offset
-        if running.member.clustering:
+        if running.clustering:
             address = await self._address(running, queue)
             return await running.instance.api.query_consumer_offset(address, self._settings.group, queue)
-        offset = await running.member.offset_store.read(queue)
+        offset = await running.offset_store.read(queue)
         return offset if offset >= 0 else None
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
@@ -529,23 +524,18 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return unwrap_queue(self._options.namespace, queue)
 
     @staticmethod
-    def _ours(running: RunningConsumer, queues: Collection[MessageQueue]) -> Collection[MessageQueue]:
+    def _ours(running: RunningPullConsumer, queues: Collection[MessageQueue]) -> Collection[MessageQueue]:
         owned = running.rebalancer.owned()
         for queue in queues:
             if queue not in owned:
                 raise ConfigurationError(f"{queue} is not read by this consumer, it reads {sorted(owned)}")
         return queues
 
-    @staticmethod
-    def _service(running: RunningConsumer) -> PollService:
-        assert isinstance(running.service, PollService)
-        return running.service
-
-    def _started_here(self) -> RunningConsumer:
+    def _started_here(self) -> RunningPullConsumer:
         self._check_running_loop()
         return self._started()
 
-    def _started(self) -> RunningConsumer:
+    def _started(self) -> RunningPullConsumer:
         if self._running is None:
             raise ClosedError(
                 f"consumer {self.group!r} is not started or was shut down; call start(), or use it in a with block"

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from sprocketmq.client.consume.consumer_health import ConsumerHealth
-    from sprocketmq.client.consume.group_member import ConsumeService, GroupMember
     from sprocketmq.client.consume.message_iterator import AsyncMessageIterator
     from sprocketmq.client.consume.running_consumer import RunningConsumer
     from sprocketmq.client.keyword_options import PushConsumerOptions
@@ -310,26 +309,24 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             raise ConfigurationError(
                 f"consumer {self.group!r} subscribes to nothing; call subscribe(topic) before start()"
             )
-        from sprocketmq.client.consume.running_consumer import (
-            RunningConsumer,  # not at import: a program may only import the class
-        )
+        # Not at import: a program may only import the class.
+        from sprocketmq.client.consume.running_consumer import RunningConsumer
 
-        listener, orderly, stream = self._listener, self._orderly, self._stream
+        listener, orderly = self._listener, self._orderly
+        running = RunningConsumer(self._options, self._settings, self._subscriptions, self._hooks, orderly=orderly)
+        running.stuck_callbacks = self._stuck_callbacks
         batch_size = self._batch_size or self._settings.consume_message_batch_max_size
+        if orderly:
+            from sprocketmq.client.listen.orderly_service import OrderlyService
 
-        def make_service(group: GroupMember) -> ConsumeService:
-            if orderly:
-                from sprocketmq.client.listen.orderly_service import OrderlyService
+            running.service = OrderlyService(running, listener, batch_size, self._stream)
+            return running
+        from sprocketmq.client.listen.concurrent_service import ConcurrentService, OneAtATimeService
 
-                return OrderlyService(group, listener, batch_size, stream)
-            from sprocketmq.client.listen.concurrent_service import ConcurrentService
-
-            return ConcurrentService(group, listener, batch_size, stream)
-
-        running = RunningConsumer(
-            self._options, self._settings, self._subscriptions, make_service, orderly=orderly, hooks=self._hooks
-        )
-        running.member.stuck_callbacks = self._stuck_callbacks
+        if isinstance(listener, OneAtATime) and not (running.hooks.consume or self._options.enable_trace):
+            running.service = OneAtATimeService(running, listener, batch_size, self._stream)
+        else:
+            running.service = ConcurrentService(running, listener, batch_size, self._stream)
         return running
 
     async def shutdown(self) -> None:
@@ -368,7 +365,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     @property
     def client_id(self) -> str:
         """The client id, ``ip@instanceName``; empty before ``start``."""
-        return self._running.member.client_id if self._running is not None else ""
+        return self._running.client_id if self._running is not None else ""
 
     @property
     def assigned_queues(self) -> list[MessageQueue]:
@@ -378,7 +375,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     @property
     def statistics(self) -> ConsumerStatistics:
         """Rates and times of pulling and consuming for each topic."""
-        return self._started().member.statistics
+        return self._started().statistics
 
     @property
     def process_queues(self) -> dict[MessageQueue, QueueSnapshot]:
@@ -394,11 +391,11 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         Returns:
             The health: ``is_healthy``, and ``problems`` in sentences.
         """
-        from sprocketmq.client.consume.consumer_health import ConsumerHealth
+        from sprocketmq.client.consume.consumer_health import ConsumerHealth, health_of
 
         if self._running is None:
             return ConsumerHealth((f"consumer {self.group!r} is {self._life.state.value}",))
-        return self._running.health()
+        return health_of(self._running)
 
     def pause(self) -> None:
         """Stop pulling until ``resume``. Cached messages are still consumed."""
@@ -414,12 +411,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         """Change the consume timeout. It applies at once, also to running listener calls. In orderly consumption, a call that takes
         longer is only reported. ``limit_ms``: milliseconds; 0 means no timeout."""
         limit_ms = check_range("consume_timeout_ms", limit_ms, 0, 0x7FFFFFFF)
-        from sprocketmq.client.listen.concurrent_service import ConcurrentService
-        from sprocketmq.client.listen.orderly_service import OrderlyService
-
-        service = self._started_here().service
-        if isinstance(service, ConcurrentService | OrderlyService):
-            service.consume_timeout_ms = limit_ms
+        self._started_here().service.set_consume_timeout_ms(limit_ms)
 
     async def set_consume_thread_count(self, count: int) -> None:
         """Change how many listener calls may run at the same time. ``count``: 1 to 1000."""

@@ -8,12 +8,12 @@ the configuration of its clients, is a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from sprocketmq.client.consume.group_member import ConsumeService
-from sprocketmq.core.consume.process_queue import ProcessQueue
+if TYPE_CHECKING:
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
 
 
 class ConsumerHealth(msgspec.Struct, frozen=True):
@@ -34,29 +34,20 @@ class ConsumerHealth(msgspec.Struct, frozen=True):
         return not self.problems
 
 
-def health_of(
-    queues: list[ProcessQueue],
-    service: ConsumeService,
-    now_ms: int,
-    *,
-    paused: bool,
-    consume_timeout_ms: int,
-    warnings: Iterable[str] = (),
-) -> ConsumerHealth:
-    """What is wrong with a consumer that runs. ``queues``: those that it owns. ``paused``: pulling is paused on purpose.
-    ``consume_timeout_ms``: how long a listener call may run; 0 is for ever."""
-    problems = []
-    silent = [] if paused else [queue for queue in queues if queue.is_pull_expired(now_ms)]
+def health_of(consumer: RunningConsumer) -> ConsumerHealth:
+    problems, now_ms = [], consumer.clock.now_ms()
+    queues, consume_timeout_ms = consumer.rebalancer.table.active().values(), consumer.service.consume_timeout_ms
+    silent = [] if consumer.paused else [queue for queue in queues if queue.is_pull_expired(now_ms)]
     if silent:
         waited_s = (now_ms - min(queue.last_pull_ms for queue in silent)) // 1000
         problems.append(
             f"{len(silent)} of {len(queues)} queues were not pulled for up to {waited_s} s, {silent[0].queue} for one"
         )
     if consume_timeout_ms > 0:
-        began_ms = [at_ms for at_ms in service.running_since_ms() if now_ms - at_ms >= consume_timeout_ms]
+        began_ms = [at_ms for at_ms in consumer.service.running_since_ms() if now_ms - at_ms >= consume_timeout_ms]
         if began_ms:
             longest_s = (now_ms - min(began_ms)) // 1000
             problems.append(
                 f"{len(began_ms)} listener calls run longer than the consume timeout of {consume_timeout_ms} ms, for up to {longest_s} s"
             )
-    return ConsumerHealth(tuple(problems), tuple(warnings))
+    return ConsumerHealth(tuple(problems), tuple(consumer.warnings()))

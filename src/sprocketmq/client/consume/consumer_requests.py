@@ -47,7 +47,7 @@ class ConsumerRequests:
             await self._reset(await decoded(command.body, _offsets_of_reset))
             return response(command)
         if command.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
-            offsets = self._running.member.offset_store.progress.snapshot()
+            offsets = self._running.offset_store.progress.snapshot()
             topic = command.ext_fields.get("topic")
             table = {queue: offset for queue, offset in offsets.items() if not topic or queue.topic == topic}
             return response(command, body=bodies.GetConsumerStatusBody(message_queue_table=table).encode())
@@ -69,10 +69,10 @@ class ConsumerRequests:
     async def _consume_directly(self, command: Command) -> bodies.ConsumeMessageDirectlyResult:
         header = command.header(headers.ConsumeMessageDirectlyResultRequestHeader)
         message = decode_record(command.body, broker_name=header.broker_name or "")
-        if message.topic == retry_topic(self._running.member.name):
+        if message.topic == retry_topic(self._running.name):
             message.topic = message.properties.get(props.RETRY_TOPIC) or message.topic
-        message.topic = unwrap(self._running.member.namespace, message.topic)
-        use_deserializers(self._running.member.settings.value_deserializer, [message])
+        message.topic = unwrap(self._running.namespace, message.topic)
+        use_deserializers(self._running.settings.value_deserializer, [message])
         batch = await self._running.service.consume_directly([message])
         remark: str | None = None
         if isinstance(batch.failure, ListenerSignal):

@@ -9,16 +9,17 @@ import logging
 import os
 from collections.abc import Iterable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from sprocketmq.client.remoting.api import RemotingApi
-from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.core.consume.consume_progress import OFFSET_NOT_FOUND, OFFSET_UNKNOWN, ConsumeProgress
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
 from sprocketmq.threads import ClaimedWork
 from sprocketmq.user_paths import user_path
 from sprocketmq.wire.bodies import OffsetSerializeWrapper
 from sprocketmq.wire.records.message import MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -42,8 +43,8 @@ class OffsetStore(Protocol):
 class RemoteOffsetStore:
     """Progress at the master of each queue's broker (Java: RemoteBrokerOffsetStore)."""
 
-    def __init__(self, api: RemotingApi, routes: Routes, group: str) -> None:
-        self._api, self._routes, self._group = api, routes, group
+    def __init__(self, consumer: RunningConsumer) -> None:
+        self._api, self._routes, self._group = consumer.instance.api, consumer.instance.routes, consumer.name
         self.progress = ConsumeProgress()
 
     async def load(self) -> None:
@@ -112,7 +113,8 @@ class LocalFileOffsetStore:
 
         from sprocketmq.store.files.paths import path_below
 
-        base = Path(directory) if directory is not None else user_path("~/.rocketmq_offsets")
+        given = directory or os.environ.get("ROCKETMQ_CLIENT_LOCAL_OFFSET_STORE_DIR")
+        base = Path(given) if given is not None else user_path("~/.rocketmq_offsets")
         self.path = Path(path_below(base, client_id, group, "offsets.json"))
         self._backup = self.path.with_name("offsets.json.bak")
         self._written: dict[MessageQueue, int] = {}

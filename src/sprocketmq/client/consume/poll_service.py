@@ -13,10 +13,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sprocketmq.client.consume.group_member import GroupMember
 from sprocketmq.client.hooks import ConsumeMessageContext
+from sprocketmq.client.listen.consume_service import ConsumeService
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue
 from sprocketmq.core.callbacks import is_async
 from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
@@ -26,6 +26,9 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.process.clock import watch
 from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.client.consume.running_pull_consumer import RunningPullConsumer
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -47,33 +50,23 @@ async def call_listener(listener: Callable[..., Any], *args: object) -> None:
         log.exception("a listener for queues of topic %s failed", args[0])
 
 
-class PollService:
-    """Implements group.ConsumeService. Belongs to its loop."""
+class PollService(ConsumeService):
+    """The service of one pull consumer. ``listeners``: for changed queues, by topic; they may change while it runs."""
 
-    orderly = False
-
-    def __init__(
-        self,
-        group: GroupMember,
-        listeners: Mapping[str, MessageQueueListener],
-        queues_of: Callable[[str], list[MessageQueue]],
-    ) -> None:
-        self.queues = PolledQueues()
+    def __init__(self, consumer: RunningPullConsumer, listeners: Mapping[str, MessageQueueListener]) -> None:
+        self.queues = PolledQueues(consumer.own_settings.pull_threshold_for_all)
         self.paused_queues: set[MessageQueue] = set()
-        self._group, self._listeners, self._queues_of = group, listeners, queues_of
+        self._consumer, self._listeners = consumer, listeners
         self._arrived = asyncio.Event()
         self._announced: dict[str, set[MessageQueue]] = {}
         self._last_queues: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
         self._notifying: set[str] = set()  # topics
-        self._tasks = Tasks(log, f"group {group.name}: a call for changed queues")
+        self._tasks = Tasks(log, f"group {consumer.name}: a call for changed queues")
         self._waiting_for_room = False
         self._closed = False
-        self.cut_off: list[MessageExt] = []
-        watch(group.clock, self)
+        watch(consumer.clock, self)
 
     # -- ConsumeService ----------------------------------------------------------------------------------------------------------
-
-    runs_caller = False  # ``close`` waits for no listener: it cancels them
 
     connections = ()
 
@@ -85,18 +78,6 @@ class PollService:
     @property
     def calls(self) -> frozenset[object]:
         return frozenset(self._tasks)
-
-    def start(self) -> None:
-        """Nothing to start."""
-
-    def resize(self, workers: int) -> None:
-        """There are no workers."""
-
-    def record_ended(self) -> None:
-        """Nothing to do: polls and commits record by themselves."""
-
-    def running_since_ms(self) -> list[int]:
-        return []  # it calls no listener
 
     def submit(self, process_queue: ProcessQueue) -> None:
         if self.queues.arrived(process_queue):
@@ -123,35 +104,31 @@ class PollService:
     def skipped(self, process_queue: ProcessQueue, offset: int) -> None:
         """Nothing is cached and the filter left out everything before ``offset``."""
         if self.queues.skipped(process_queue, offset) and process_queue.queue is not None:
-            self._group.offset_store.progress.update(process_queue.queue, offset)
+            self._consumer.offset_store.progress.update(process_queue.queue, offset)
 
-    def paused(self, queue: MessageQueue) -> bool:
-        return queue in self.paused_queues
-
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether so many messages wait that pulling has to stop."""
         if self.queues.is_full:
             self._waiting_for_room = True
         return self.queues.is_full
 
-    def changed(self, topic: str) -> None:
-        """A rebalance changed this member's queues of ``topic``."""
+    def queues_changed(self, topic: str) -> None:
         self.paused_queues.difference_update(self.queues.remove_dropped())
         if topic not in self._listeners:
             return
         self._announced.setdefault(topic, set()).intersection_update(self._ours(topic))
         if topic not in self._notifying:
             self._notifying.add(topic)
-            self._tasks.keep(partial(self._notify, topic), self._group.clock)
+            self._tasks.keep(partial(self._notify, topic), self._consumer.clock)
 
     async def _notify(self, topic: str) -> None:
         """Call the listener, again if the queues have changed meanwhile."""
         while True:
-            everything, ours = self._queues_of(topic), self._ours(topic)
+            everything, ours = self._consumer.topic_watch.known(topic), self._ours(topic)
             has_changed = self._last_queues.get(topic) != (everything, ours)
             if has_changed:
                 self._last_queues[topic] = (everything, ours)
-                namespace = self._group.namespace
+                namespace = self._consumer.namespace
                 shown = [[unwrap_queue(namespace, queue) for queue in queues] for queues in (everything, ours)]
                 await call_listener(self._listeners[topic], unwrap(namespace, topic), *shown)
             self._announced[topic] = set(ours).intersection(self._ours(topic))
@@ -192,10 +169,10 @@ class PollService:
             arrival.cancel()
 
     def _take(self, max_messages: int) -> list[HandedOut]:
-        taken = self.queues.take(max_messages, self._group.clock.now_ms())
+        taken = self.queues.take(max_messages, self._consumer.clock.now_ms())
         for process_queue, part in taken:
-            self._group.settled(process_queue)
-            if self._group.hooks.consume:
+            self._consumer.messages_left(process_queue)
+            if self._consumer.hooks.consume:
                 self._call_hooks(process_queue, part)
         return taken
 
@@ -207,18 +184,18 @@ class PollService:
 
     def _call_hooks(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
         """Call the hooks. Messages that were handed out count as consumed, as in Java."""
-        group, queue = self._group, process_queue.queue
+        consumer, queue = self._consumer, process_queue.queue
         assert queue is not None
         seen = ConsumeMessageContext(
-            group.own_name,
-            unwrap_queue(group.namespace, queue),
+            consumer.own_name,
+            unwrap_queue(consumer.namespace, queue),
             messages,
-            group.clock.now_ms(),
-            group.client_id,
+            consumer.clock.now_ms(),
+            consumer.client_id,
         )
-        group.hooks.before_consume(seen)
+        consumer.hooks.before_consume(seen)
         seen.status = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
-        group.hooks.after_consume(seen)
+        consumer.hooks.after_consume(seen)
 
     def has_room_again(self) -> bool:
         """Whether pull loops wait because too many messages waited, and now there is room."""
@@ -229,10 +206,10 @@ class PollService:
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> dict[MessageQueue, int]:
         """Record ``offsets``, or all uncommitted positions, as progress in memory. Returns what is recorded."""
-        progress, done = self._group.offset_store.progress, {}
+        progress, done = self._consumer.offset_store.progress, {}
         for queue, offset in (self.queues.to_commit() if offsets is None else offsets).items():
             if self.queues.position(queue) is None:
-                log.info("group %s: %s moved away, offset %d is not committed", self._group.name, queue, offset)
+                log.info("group %s: %s moved away, offset %d is not committed", self._consumer.name, queue, offset)
             elif progress.update(queue, offset, increase_only=False):
                 self.queues.committed(queue, offset)
                 done[queue] = offset

@@ -101,14 +101,14 @@ class PullLoop:
         assert cursor.queue is not None
         self.cursor = cursor
         self.queue: MessageQueue = cursor.queue
-        self._consumer, self._group, self._service = consumer, consumer.member, consumer.service
+        self._consumer = consumer
         self._api, self._routes = consumer.instance.api, consumer.instance.routes
         self._broker_id = 0
         self._is_at_end = False  # the last pull found no more
-        self._tasks = Tasks(log, f"group {self._group.name}: the pull loop of {self.queue}")
+        self._tasks = Tasks(log, f"group {self._consumer.name}: the pull loop of {self.queue}")
         self._task: asyncio.Task[None] | None = None  # from its first step on
         self._pause: asyncio.Future[None] | None = None
-        self._wakes_on_settled = False
+        self._waits_for_room = False
         self._stuck_at: int | None = -1  # no offset has this value
         self._resume_count = _ANY_COUNT
         self._asked_under: SubscriptionData | None = None  # while the broker has our pull
@@ -117,7 +117,7 @@ class PullLoop:
         self._is_cut = False  # this pull: ``_end_outdated`` has cancelled it
         self._stopped = False
         self._complaint = ""
-        self._bodies = UnreadableBodies(self._group.settings.unreadable_body, self._group.name, self.queue)
+        self._bodies = UnreadableBodies(self._consumer.settings.unreadable_body, self._consumer.name, self.queue)
         self._failing_since_ms: int | None = None  # since when brokers answer pulls with what cannot be used
         self._logged_ms: int | None = None
         self.refusal = ""  # the broker's answer while the broker refuses pulls until somebody changes something
@@ -127,11 +127,11 @@ class PullLoop:
         return self.cursor.process_queue
 
     def start(self) -> None:
-        self._tasks.keep(self._run, self._group.clock)
+        self._tasks.keep(self._run, self._consumer.clock)
 
-    def settled(self) -> None:
-        """Messages left the process queue: check again if the loop waits for flow control."""
-        if self._wakes_on_settled:
+    def messages_left(self) -> None:
+        """Messages have left the process queue: check again if the loop waits for flow control."""
+        if self._waits_for_room:
             process_queue = self.process_queue
             if process_queue.count <= self._resume_count and process_queue.min_offset != self._stuck_at:
                 self.wake()
@@ -177,7 +177,7 @@ class PullLoop:
         try:
             while event is not None:
                 next_event: pull_cursor.PullEvent | None = None
-                for effect in self.cursor.handle(event, self._group.clock.now_ms()):
+                for effect in self.cursor.handle(event, self._consumer.clock.now_ms()):
                     next_event = await self._carry_out(effect) or next_event
                 event = next_event
         except asyncio.CancelledError:
@@ -197,7 +197,7 @@ class PullLoop:
         if isinstance(effect, pull_cursor.PullNow):
             return self._consumer.pull_state(self.queue)
         if isinstance(effect, pull_cursor.Dispatch):
-            self._service.submit(self.process_queue)
+            self._consumer.service.submit(self.process_queue)
         elif isinstance(effect, pull_cursor.PullLater):
             await self._wait(effect)
             return self._consumer.pull_state(self.queue)
@@ -207,7 +207,7 @@ class PullLoop:
             return pull_cursor.OffsetRead(await self._consumer.read_offset(self.queue))
         elif isinstance(effect, pull_cursor.DropQueue):
             sentence = "group %s: %s continues at offset %d, as its broker says: the group was reset, or its old offset is not there"
-            log.warning(sentence, self._group.name, self.queue, effect.offset)
+            log.warning(sentence, self._consumer.name, self.queue, effect.offset)
             self._consumer.offset_illegal(self.queue, effect.offset)
         return None
 
@@ -218,29 +218,29 @@ class PullLoop:
             log.log(
                 level,
                 "group %s: no pull of %s for %d ms: %s",
-                self._group.name,
+                self._consumer.name,
                 self.queue,
                 later.delay_ms,
                 later.reason,
             )
         self._pause = asyncio.get_running_loop().create_future()
-        self._wakes_on_settled = later.cause is not None
+        self._waits_for_room = later.cause is not None
         self._stuck_at = self.process_queue.min_offset if later.cause is FlowControlCause.SPAN else -1
         limits = self.cursor.limits
         is_over_count = later.cause is FlowControlCause.COUNT and self.process_queue.count > limits.max_count
         self._resume_count = flow_control.resume_count(limits) if is_over_count else _ANY_COUNT
-        timer = self._group.clock.call_later(later.delay_ms, self.wake)
+        timer = self._consumer.clock.call_later(later.delay_ms, self.wake)
         try:
             await self._pause
         finally:
             timer.cancel()
-            self._pause, self._wakes_on_settled = None, False
+            self._pause, self._waits_for_room = None, False
 
     async def _pull(self, offset: int) -> pull_cursor.PullEvent:
         subscription = self._consumer.subscription(self.queue.topic)
         if subscription is None:
             return pull_cursor.PullFailed("the topic is not subscribed any more")
-        clock = self._group.clock
+        clock = self._consumer.clock
         asked_ms, announcements = clock.now_ms(), self._announcements
         self._awaits_heartbeat = False
         try:
@@ -252,16 +252,16 @@ class PullLoop:
             unreadable: list[tuple[MessageExt, Exception]] = []
             next_offset = result.next_begin_offset
             if result.status is PullStatus.FOUND:
-                group = self._group
-                messages = decode_pull(result, self.queue, subscription, group.name, group.namespace, unreadable)
+                consumer = self._consumer
+                messages = decode_pull(result, self.queue, subscription, consumer.name, consumer.namespace, unreadable)
                 now_ms = clock.now_ms()
                 if unreadable:
                     messages, next_offset = self._bodies.settle(unreadable, messages, offset, next_offset, now_ms)
-                use_deserializers(group.settings.value_deserializer, messages)
-                if group.hooks.filter:
-                    seen = FilterMessageContext(group.own_name, group.client_id, self.queue, messages, now_ms)
-                    messages = group.hooks.filter_messages(seen)
-                group.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
+                use_deserializers(consumer.settings.value_deserializer, messages)
+                if consumer.hooks.filter:
+                    seen = FilterMessageContext(consumer.own_name, consumer.client_id, self.queue, messages, now_ms)
+                    messages = consumer.hooks.filter_messages(seen)
+                consumer.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
                 self.process_queue.broker_backlog = result.max_offset - next_offset
             self._is_at_end = next_offset >= result.max_offset
         except RemoteError as error:
@@ -278,10 +278,10 @@ class PullLoop:
             return pull_cursor.PullFailed(str(error))
         except (NetworkError, RequestTimeout) as error:
             self._complaint = str(error)  # not logged for each queue: Outages does for all
-            log.debug("group %s: a pull of %s failed: %s", self._group.name, self.queue, error)
+            log.debug("group %s: a pull of %s failed: %s", self._consumer.name, self.queue, error)
             return pull_cursor.PullFailed(str(error))
         except Exception as error:  # a bug, ours or a hook's: go on in 1 s (a new loop: in 120 s)
-            log.exception("group %s: a pull of %s failed", self._group.name, self.queue)
+            log.exception("group %s: a pull of %s failed", self._consumer.name, self.queue)
             return pull_cursor.PullFailed(described(error))
         self._complaint = self.refusal = ""
         self._failing_since_ms = self._logged_ms = None
@@ -289,7 +289,7 @@ class PullLoop:
 
     def _log_unreadable(self, offset: int, error: Exception, *, lasting: bool) -> None:
         """Log that a queue does not move, once a minute: at once if waiting does not help, else after the first minute."""
-        now_ms = self._group.clock.now_ms()
+        now_ms = self._consumer.clock.now_ms()
         if self._failing_since_ms is None:
             self._failing_since_ms = now_ms
             self._logged_ms = None if lasting else now_ms
@@ -297,12 +297,12 @@ class PullLoop:
             self._logged_ms = now_ms
             # A broker refuses the pulls of all its queues alike; a message that cannot be opened is in one queue.
             self._api.outages.failed(
-                f"pulls of {self._group.name}"
+                f"pulls of {self._consumer.name}"
                 if isinstance(error, RemoteError)
-                else f"{self._group.name}: {self.queue}",
+                else f"{self._consumer.name}: {self.queue}",
                 error,
                 "group %s: %s cannot be read at offset %d, its messages have waited there for %d s: %s",
-                self._group.name,
+                self._consumer.name,
                 self.queue,
                 offset,
                 (now_ms - self._failing_since_ms) // 1000,
@@ -338,14 +338,14 @@ class PullLoop:
         return self.cursor.orderly and self.process_queue.awaits_offset
 
     async def _ask(self, offset: int, subscription: SubscriptionData) -> PullResult:
-        queue, settings = self.queue, self._group.settings
+        queue, settings = self.queue, self._consumer.settings
         broker = self._routes.pull_address(queue.broker_name, self._broker_id)
         if broker is None:
             await self._routes.refresh(queue.topic)
             broker = self._routes.pull_address(queue.broker_name, self._broker_id)
         if broker is None:
             raise NetworkError(f"no route names an address of broker {queue.broker_name!r}")
-        progress = self._group.offset_store.progress.read(queue) if self._group.clustering else 0
+        progress = self._consumer.offset_store.progress.read(queue) if self._consumer.clustering else 0
         # A proxy would put in the filter of its newest heartbeat, whatever the version (PullMessageActivity.processRequest0).
         post = (
             settings.post_subscription_when_pull or self._api.behind_proxy or queue.topic in self._consumer.unconfirmed
@@ -360,7 +360,7 @@ class PullLoop:
             if suspend:
                 count = 1  # after a burst the waiting pulls of all queues are answered in the same moment
         header = headers.PullMessageRequestHeader(
-            consumer_group=self._group.name,
+            consumer_group=self._consumer.name,
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=offset,

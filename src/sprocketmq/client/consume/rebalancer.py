@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sprocketmq.client.remoting.concurrent_work import for_each
+from sprocketmq.client.settings.push_settings import consume_timestamp_ms
 from sprocketmq.core.consume.consume_progress import AskMaxOffset, AskOffsetByTime, StartAt, decide_start
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.group import allocation
@@ -52,19 +53,15 @@ class _Refused:
 
 
 class Rebalancer:
-    """The queues of one consumer.
+    """The queues of one consumer."""
 
-    Args:
-        start_timestamp_ms: for CONSUME_FROM_TIMESTAMP.
-    """
-
-    def __init__(self, consumer: RunningConsumer, *, orderly: bool, start_timestamp_ms: int | None) -> None:
-        self._consumer, self._group = consumer, consumer.member
-        group, instance = consumer.member, consumer.instance
-        self._api, self._routes = instance.api, instance.routes
-        self._locks_needed = orderly and group.clustering
+    def __init__(self, consumer: RunningConsumer) -> None:
+        self._consumer = consumer
+        self._api, self._routes = consumer.instance.api, consumer.instance.routes
+        self._locks_needed = consumer.needs_locks
         self._renewed = False  # the subscriptions, in this round
-        self._start_timestamp_ms = start_timestamp_ms
+        timestamp = consumer.settings.consume_timestamp
+        self._start_timestamp_ms = consume_timestamp_ms(timestamp) if timestamp else None
         self._process_queues: dict[MessageQueue, ProcessQueue] = {}  # read, or being given up
         self._unlocks: dict[MessageQueue, Timer] = {}  # queues that were given up and are still locked
         self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
@@ -78,8 +75,11 @@ class Rebalancer:
         self._same_id: dict[str, str] = {}  # a sentence by address of a broker that does so for too long
         self._strategy_fails: set[str] = set()  # topics
         self._refusals: set[str] = set()  # topics
-        self.table = group.recorded(RebalanceTable)()
-        self._decide_queues, self._decide_start = group.recorded(allocation.allocate), group.recorded(decide_start)
+        self.table = consumer.recorded(RebalanceTable)()
+        self._decide_queues, self._decide_start = (
+            consumer.recorded(allocation.allocate),
+            consumer.recorded(decide_start),
+        )
         # Queues assigned by hand (pull consumer): no allocation then, other members do not matter.
         self.fixed: set[MessageQueue] | None = None
 
@@ -118,7 +118,7 @@ class Rebalancer:
         async with self._gate:
             effects = self.table.drop(queue, DropReason.OFFSET_ILLEGAL)  # also if a running listener has refused a drop
             if queue in self._process_queues:
-                self._group.offset_store.progress.update_and_freeze(queue, offset)
+                self._consumer.offset_store.progress.update_and_freeze(queue, offset)
             await self._run(effects, _QUEUES_AT_ONCE)
 
     def seek(self, queue: MessageQueue, offset: int) -> bool:
@@ -127,7 +127,7 @@ class Rebalancer:
         if self.table.get(queue) is None:
             return False
         self.table.drop(queue, DropReason.SEEK)
-        now_ms = self._group.clock.now_ms()
+        now_ms = self._consumer.clock.now_ms()
         for effect in self.table.removed(queue, now_ms):
             process_queue = self.table.added(effect.queue, now_ms)
             assert process_queue is not None
@@ -154,7 +154,7 @@ class Rebalancer:
             allocated = await self._allocate(topic)
         except _FAILURES as error:
             self._failed(
-                "rebalance", error, "group %s: topic %s is not rebalanced now: %s", self._group.name, topic, error
+                "rebalance", error, "group %s: topic %s is not rebalanced now: %s", self._consumer.name, topic, error
             )
             return False
         if self._leaving:
@@ -164,12 +164,12 @@ class Rebalancer:
                 topic
             )  # a retry topic appears with the first heartbeat: nothing is missing until then
         self._consumer.service.record_ended()
-        effects = self.table.assigned(topic, allocated, self._group.clock.now_ms())
+        effects = self.table.assigned(topic, allocated, self._consumer.clock.now_ms())
         if not self._renewed and (effects or topic in self._regrouped):
             self._renewed = True
             self._consumer.members_changed()
         if effects:
-            log.info("group %s: topic %s: %s", self._group.name, topic, effects)
+            log.info("group %s: topic %s: %s", self._consumer.name, topic, effects)
             await self._run(effects, queues_at_once)
         if effects or topic in self._regrouped:
             self._regrouped.discard(topic)
@@ -184,16 +184,16 @@ class Rebalancer:
         if not queues:
             if topic not in self._warned and not is_retry_topic(topic):
                 self._warned.add(topic)
-                log.warning("group %s: topic %s does not exist yet, waiting for it", self._group.name, topic)
+                log.warning("group %s: topic %s does not exist yet, waiting for it", self._consumer.name, topic)
             return None
         self._warned.discard(topic)
-        if not self._group.clustering:
+        if not self._consumer.clustering:
             return list(queues)
         address = await self._routes.any_broker(topic)
         if address is None:
             return None
         # As RebalancePushImpl.clientRebalance: an orderly consumer always allocates the queues itself.
-        if not self._group.settings.client_rebalance and not self._locks_needed:
+        if not self._consumer.settings.client_rebalance and not self._locks_needed:
             asked = await self._ask_broker(address, topic)
             if not isinstance(asked, _Refused):
                 return asked
@@ -201,7 +201,7 @@ class Rebalancer:
         if asking is None:
             asking = self._asking[address] = asyncio.ensure_future(self._ask_members(address))
         client_ids = await asyncio.shield(asking)  # others wait for it, too
-        if self._group.client_id not in client_ids:
+        if self._consumer.client_id not in client_ids:
             return None  # not a reason to drop our queues
         if self._members.get(topic) != set(client_ids):
             self._members[topic] = set(client_ids)
@@ -210,17 +210,17 @@ class Rebalancer:
 
     async def _ask_members(self, address: str) -> list[str]:
         """The members of the group as a broker lists them; if this member is missing, after a heartbeat."""
-        client_ids = await self._api.consumer_ids(address, self._group.name)
-        if self._group.client_id not in client_ids:
+        client_ids = await self._api.consumer_ids(address, self._consumer.name)
+        if self._consumer.client_id not in client_ids:
             # The broker has no heartbeat from us: it restarted, or it is new in a topic's route.
             await self._consumer.instance.heartbeats.send_to(address)
-            client_ids = await self._api.consumer_ids(address, self._group.name)
-        self._note_listing(address, client_ids.count(self._group.client_id))
+            client_ids = await self._api.consumer_ids(address, self._consumer.name)
+        self._note_listing(address, client_ids.count(self._consumer.client_id))
         return client_ids
 
     def _note_listing(self, address: str, times: int) -> None:
         """Keep, and log, that a broker lists this member not at all, or twice."""
-        group = self._group
+        group = self._consumer
         if times:
             self._unlisted.pop(address, None)
         elif address not in self._unlisted:
@@ -244,7 +244,7 @@ class Rebalancer:
             log.warning("%s", self._same_id[address])
 
     def _failed(self, what: str, error: Exception | None, sentence: str, *args: object) -> None:
-        self._api.outages.failed(f"{what} of {self._group.name}", error, sentence, *args)
+        self._api.outages.failed(f"{what} of {self._consumer.name}", error, sentence, *args)
 
     def warnings(self) -> list[str]:
         """What keeps this member from its queues, or gives them to another member, too; a sentence each."""
@@ -252,15 +252,15 @@ class Rebalancer:
 
     def _share(self, topic: str, queues: list[MessageQueue], client_ids: list[str]) -> list[MessageQueue] | None:
         """The result of the strategy. None, with a line in the log, if it fails: the member keeps its queues, as in RebalanceImpl."""
-        strategy = self._group.settings.strategy
+        strategy = self._consumer.settings.strategy
         try:
-            mine = self._decide_queues(strategy, self._group.name, self._group.client_id, queues, client_ids)
+            mine = self._decide_queues(strategy, self._consumer.name, self._consumer.client_id, queues, client_ids)
         except Exception as error:
             if topic not in self._strategy_fails:
                 self._strategy_fails.add(topic)
                 log.error(
                     "group %s: the allocation strategy %s failed for topic %s, our queues stay as they are: %s",
-                    self._group.name,
+                    self._consumer.name,
                     allocation.strategy_name(strategy),
                     topic,
                     error,
@@ -276,10 +276,10 @@ class Rebalancer:
         POP, the members allocate the queues themselves, as 4.x clients always do."""
         body = bodies.QueryAssignmentRequestBody(
             topic=topic,
-            consumer_group=self._group.name,
-            client_id=self._group.client_id,
-            strategy_name=allocation.strategy_name(self._group.settings.strategy),
-            message_model=self._group.settings.message_model.value,
+            consumer_group=self._consumer.name,
+            client_id=self._consumer.client_id,
+            strategy_name=allocation.strategy_name(self._consumer.settings.strategy),
+            message_model=self._consumer.settings.message_model.value,
         )
         try:
             found = await self._api.query_assignment(address, body)
@@ -297,7 +297,7 @@ class Rebalancer:
     def _refused(self, topic: str, why: str) -> _Refused:
         if topic not in self._refusals:
             self._refusals.add(topic)
-            log.warning("group %s: topic %s is divided by its members themselves: %s", self._group.name, topic, why)
+            log.warning("group %s: topic %s is divided by its members themselves: %s", self._consumer.name, topic, why)
         return _Refused()
 
     async def _run(self, effects: Sequence[Drop | Add], at_once: int) -> None:
@@ -317,11 +317,11 @@ class Rebalancer:
             effects = followers
 
     async def _run_together(self, effects: Sequence[Drop | Add], followers: list[Drop | Add], at_once: int) -> None:
-        now_ms = self._group.clock.now_ms()
+        now_ms = self._consumer.clock.now_ms()
 
         async def drop_queue(drop: Drop) -> None:
             if await self._remove(drop):
-                followers.extend(self.table.removed(drop.queue, self._group.clock.now_ms()))
+                followers.extend(self.table.removed(drop.queue, self._consumer.clock.now_ms()))
             else:
                 self.table.removal_refused(drop.queue)
 
@@ -342,22 +342,22 @@ class Rebalancer:
         self.forget_progress_of_others()
         # First, before the drop may be refused: finished messages must stay finished, however long the listener runs and however this
         # process ends.
-        await self._group.offset_store.persist(queue)
+        await self._consumer.offset_store.persist(queue)
         if self._locks_needed and process_queue is not None and process_queue.consuming:
             return False
-        self._group.offset_store.progress.remove(queue)
+        self._consumer.offset_store.progress.remove(queue)
         self._process_queues.pop(queue, None)
         if self._locks_needed and process_queue is not None and process_queue.lock.locked:
             process_queue.lock.lost()
             await self._unlock_when_due(drop, process_queue)
-        log.info("group %s: gave up %s (%s)", self._group.name, queue, drop.reason.value)
+        log.info("group %s: gave up %s (%s)", self._consumer.name, queue, drop.reason.value)
         return True
 
     async def _unlock_when_due(self, drop: Drop, process_queue: ProcessQueue) -> None:
         """Unlock a queue: at once when the consumer shuts down or nothing is cached, else later (RebalancePushImpl.unlockDelay of
         4.x). Cached messages mean that the queue was being consumed: work that a listener began may still run, and the next
         owner begins with the same messages."""
-        delay_ms = self._group.settings.unlock_delay_ms
+        delay_ms = self._consumer.settings.unlock_delay_ms
         if drop.reason is DropReason.SHUTDOWN or not process_queue.pending_count or delay_ms == 0:
             await self._unlock(drop.queue)
             return
@@ -366,7 +366,7 @@ class Rebalancer:
             del self._unlocks[drop.queue]
             self._consumer.tasks.start(self._unlock(drop.queue))
 
-        self._unlocks[drop.queue] = self._group.clock.call_later(delay_ms, due)
+        self._unlocks[drop.queue] = self._consumer.clock.call_later(delay_ms, due)
 
     def _keep_locked(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Cancel the pending unlocks of these queues, because a queue that comes back must keep its lock; returns those that had one."""
@@ -380,11 +380,11 @@ class Rebalancer:
         if address is None:
             return
         try:
-            await self._api.unlock_batch(address, self._group.name, self._group.client_id, [queue])
+            await self._api.unlock_batch(address, self._consumer.name, self._consumer.client_id, [queue])
         except _FAILURES as error:
             log.info(
                 "group %s: %s could not be unlocked, the broker releases it after 60 s: %s",
-                self._group.name,
+                self._consumer.name,
                 queue,
                 error,
             )
@@ -393,35 +393,35 @@ class Rebalancer:
 
     async def _add(self, queue: MessageQueue, locked: bool, asked_ms: int) -> None:
         if not locked:
-            log.info("group %s: %s is still locked by another member", self._group.name, queue)
+            log.info("group %s: %s is still locked by another member", self._consumer.name, queue)
             self.table.add_failed(queue)
             return
-        self._group.offset_store.progress.remove(queue)
+        self._consumer.offset_store.progress.remove(queue)
         try:
             start = await self.start_offset(queue)
         except _FAILURES as error:
             sentence = "group %s: the start offset of %s cannot be found now: %s"
-            self._failed("start offset", error, sentence, self._group.name, queue, error)
+            self._failed("start offset", error, sentence, self._consumer.name, queue, error)
             start = None
         if start is None:
             self.table.add_failed(queue)
             return
-        process_queue = self.table.added(queue, self._group.clock.now_ms())
+        process_queue = self.table.added(queue, self._consumer.clock.now_ms())
         if process_queue is None:
             return
         if self._locks_needed:
             process_queue.lock.granted(asked_ms)
         self._process_queues[queue] = process_queue
-        log.info("group %s: added %s at %d", self._group.name, queue, start)
+        log.info("group %s: added %s at %d", self._consumer.name, queue, start)
         self._consumer.start_loop(process_queue, start)
 
     async def start_offset(self, queue: MessageQueue) -> int | None:
         """The offset at which to begin; None: unknown at the moment."""
-        settings = self._group.settings
-        stored = await self._group.offset_store.read(queue)
+        settings = self._consumer.settings
+        stored = await self._consumer.offset_store.read(queue)
         timestamp_ms = self._start_timestamp_ms
         if timestamp_ms is None:
-            timestamp_ms = self._group.clock.now_ms() - _HALF_AN_HOUR_MS
+            timestamp_ms = self._consumer.clock.now_ms() - _HALF_AN_HOUR_MS
         decision = self._decide_start(settings.consume_from_where, queue.topic, stored, timestamp_ms)
         if isinstance(decision, StartAt):
             return decision.offset
@@ -434,14 +434,14 @@ class Rebalancer:
             offset = await self._api.search_offset(address, queue, decision.timestamp_ms)
         else:
             return None
-        self._group.offset_store.progress.update(queue, offset)
+        self._consumer.offset_store.progress.update(queue, offset)
         return offset
 
     # -- orderly locks (S10) ---------------------------------------------------------------------------------------------------
 
     async def lock_one(self, process_queue: ProcessQueue) -> bool:
         """Ask for the lock of one queue again; whether it was granted."""
-        queue, asked_ms = process_queue.queue, self._group.clock.now_ms()
+        queue, asked_ms = process_queue.queue, self._consumer.clock.now_ms()
         if queue is None or process_queue.dropped:
             return False
         if queue in await self._lock([queue]) and not process_queue.dropped:
@@ -454,20 +454,20 @@ class Rebalancer:
         is_ours = process_queue.lock.is_ours(asked_ms)
         process_queue.lock.granted(asked_ms)
         if not is_ours:
-            self._group.offset_store.progress.remove(queue)
+            self._consumer.offset_store.progress.remove(queue)
             self._consumer.locked_again(process_queue)
 
     def forget_progress_of_others(self) -> None:
         """Forget progress of queues whose lock another member may have by now. Writing it could overwrite the progress of that member."""
         if self._locks_needed:
-            now_ms = self._group.clock.now_ms()
+            now_ms = self._consumer.clock.now_ms()
             for queue, process_queue in self._process_queues.items():
                 if not process_queue.lock.is_ours(now_ms):
-                    self._group.offset_store.progress.remove(queue)
+                    self._consumer.offset_store.progress.remove(queue)
 
     async def renew_locks(self) -> None:
         """Renew all locks, also those of queues that were dropped while a listener still runs. Called periodically."""
-        asked_ms = self._group.clock.now_ms()
+        asked_ms = self._consumer.clock.now_ms()
         active = self.table.active()
         active.update((queue, one) for queue, one in self._process_queues.items() if one.consuming)
         by_broker = _by_broker(active)
@@ -480,7 +480,7 @@ class Rebalancer:
                 if queue in locked:
                     self._granted(queue, active[queue], asked_ms)
                 else:
-                    self._failed("lock", None, "group %s: the lock of %s was lost", self._group.name, queue)
+                    self._failed("lock", None, "group %s: the lock of %s was lost", self._consumer.name, queue)
                     active[queue].lock.lost()
 
         await asyncio.gather(*(renew(name, queues) for name, queues in by_broker.items()))
@@ -494,10 +494,10 @@ class Rebalancer:
         if address is None:
             return None
         try:
-            return await self._api.lock_batch(address, self._group.name, self._group.client_id, queues)
+            return await self._api.lock_batch(address, self._consumer.name, self._consumer.client_id, queues)
         except _FAILURES as error:
             sentence = "group %s: queues of %s could not be locked: %s"
-            self._failed("locking", error, sentence, self._group.name, broker_name, error)
+            self._failed("locking", error, sentence, self._consumer.name, broker_name, error)
             return None
 
 

@@ -14,16 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sprocketmq.client.async_client import in_order
-from sprocketmq.client.consume.consumer_health import ConsumerHealth, health_of
 from sprocketmq.client.consume.consumer_requests import ConsumerRequests
-from sprocketmq.client.consume.group_member import ConsumeService, GroupMember
-from sprocketmq.client.consume.group_retry_policy import GroupRetryPolicy
 from sprocketmq.client.consume.offset_store import LocalFileOffsetStore, OffsetStore, RemoteOffsetStore
 from sprocketmq.client.consume.pull_loop import PullLoop
 from sprocketmq.client.consume.rebalancer import Rebalancer
@@ -32,8 +28,9 @@ from sprocketmq.client.hooks import Hooks
 from sprocketmq.client.remoting.api import refused_expression
 from sprocketmq.client.remoting.concurrent_work import for_each
 from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.client.settings.options import ClientOptions
-from sprocketmq.client.settings.push_settings import PushSettings, consume_timestamp_ms
+from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.core.consume import flow_control
 from sprocketmq.core.consume.process_queue import ProcessQueue, QueueSnapshot
 from sprocketmq.core.consume.pull_cursor import BROKER_SUSPEND_MS, PULL_TIMEOUT_MS, PullCursor, PullDue
@@ -49,13 +46,17 @@ from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
-    from sprocketmq.client.consume.poll_service import PollService
+    from sprocketmq.client.listen.consume_service import ConsumeService
+    from sprocketmq.client.listen.stuck_listener import StuckListenerCallback
     from sprocketmq.client.observe.recorder import Recorder
     from sprocketmq.client.observe.trace import MessageTrace
     from sprocketmq.client.settings.pull_settings import PullSettings
+    from sprocketmq.core.replay.decision_tape import Tape
 
 log = logging.getLogger("sprocketmq.client")
 statistics_log = logging.getLogger("sprocketmq.client.statistics")
+
+C = TypeVar("C", bound=Callable[..., Any])
 
 _FIRST_RENEWAL_MS: Final = 1_000
 _LEAVE_TIMEOUT_S: Final = 10.0
@@ -68,64 +69,62 @@ _LOGGED: Final = ((Window.MINUTE, _MINUTE_MS), (Window.HOUR, 60 * _MINUTE_MS), (
 
 
 class RunningConsumer:
-    """The parts of one started consumer. Belongs to its loop.
+    """One started consumer, and what its parts share; they hold it. Belongs to its loop.
 
-    Args:
-        make_service: makes what receives the messages, of the group it is given.
-        consume_type: how the group is announced to the brokers.
-        orderly: queues are locked.
-        with_retry_topic: also consume the group's retry topic.
+    Attributes:
+        name, namespace: the group as brokers know it, and the prefix of the names of topics and groups there; None without.
+        service: gets the messages; set by whoever makes the consumer, before ``start``.
+        max_reconsume_times: the effective limit.
+        tape: records decisions (option ``record``).
+        trace: is there with ``enable_trace``.
+        last_failure: time and text of the last exception of a listener, for administrators.
         suspend_ms, pull_timeout_ms: how long a broker holds a pull that finds nothing, and how long we wait for it.
-        own_settings: of a pull consumer, for its running info.
-
-    Attributes: ``watcher`` is called for new queues and before pulls (pull consumers); ``trace`` is there with ``enable_trace``.
+        unconfirmed: topics that a broker may filter by another member's subscription.
     """
+
+    consume_type = bodies.ConsumeType.CONSUME_PASSIVELY
+    with_retry_topic = True
+    suspend_ms, pull_timeout_ms = BROKER_SUSPEND_MS, PULL_TIMEOUT_MS
+    service: ConsumeService
 
     def __init__(
         self,
         options: ClientOptions,
         settings: PushSettings,
         subscriptions: dict[str, bodies.SubscriptionData],
-        make_service: Callable[[GroupMember], ConsumeService],
+        hooks: Hooks,
         *,
-        consume_type: bodies.ConsumeType = bodies.ConsumeType.CONSUME_PASSIVELY,
         orderly: bool = False,
-        with_retry_topic: bool = True,
-        suspend_ms: int = BROKER_SUSPEND_MS,
-        pull_timeout_ms: int = PULL_TIMEOUT_MS,
-        hooks: Hooks | None = None,
-        own_settings: PullSettings | None = None,
     ) -> None:
-        self.options, self._settings = options, settings
-        self.own_settings = own_settings or settings
-        self.subscriptions = subscriptions
-        self._consume_type, self._with_retry_topic = consume_type, with_retry_topic
-        self.suspend_ms, self.pull_timeout_ms = suspend_ms, pull_timeout_ms
-        self.paused = False
-        self.tasks = Tasks(log, f"group {settings.group}: background work")
-        self.watcher: PollService | None = None
-        self.stopping = False
+        self.options, self.settings, self.subscriptions, self.hooks = options, settings, subscriptions, hooks
+        self.own_settings: PushSettings | PullSettings = settings
+        self.name, self.namespace = settings.group, options.namespace
+        self.clustering = settings.clustering
+        self.needs_locks = orderly and settings.clustering
+        self.max_reconsume_times = retry_schedule.max_reconsume_times(settings.max_reconsume_times, orderly=orderly)
+        self.statistics = ConsumerStatistics()
+        self.stuck_callbacks: list[StuckListenerCallback] = []
+        self.last_failure: tuple[int, str] | None = None
+        self.paused = self.stopping = False
+        self.tasks = Tasks(log, f"group {self.name}: background work")
         self.trace: MessageTrace | None = None
+        self.tape: Tape | None = None
         self._loops: dict[ProcessQueue, PullLoop] = {}
         self._limits = settings.flow_limits  # of each queue
         self._latest_subscriptions: dict[str, bodies.SubscriptionData] = {}  # of each topic, in any heartbeat or pull
-        self.unconfirmed: set[str] = set()  # topics that a broker may filter by another member's subscription
+        self.unconfirmed: set[str] = set()
         self._confirming = asyncio.Lock()
         self._announced_ms: deque[int] = deque(maxlen=_AT_ONCE)  # the last announcements after changes of the members
         self._announces_later = False
-        self._tell_no_subscription: set[str] = set()  # brokers that refuse to tell by which subscription they filter
-        clustering = self._settings.clustering
+        self._hides_subscription: set[str] = set()  # brokers that do not say by which subscription they filter
+        self._has_retry_topic: set[str] = set()  # brokers
+        self._is_registered = self._is_service_started = False
+        self._workers = self._least_workers = settings.consume_thread_count
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
-        client_id = self.options.client_id(keep_default_name=not clustering)
+        client_id = options.client_id(keep_default_name=not self.clustering)
         # What may raise comes before the instance is acquired; otherwise the instance would keep a user that never leaves.
         local_store = (
-            None
-            if clustering
-            else LocalFileOffsetStore(
-                settings.local_offset_store_dir or os.environ.get("ROCKETMQ_CLIENT_LOCAL_OFFSET_STORE_DIR"),
-                client_id,
-                settings.group,
-            )
+            None if self.clustering else LocalFileOffsetStore(settings.local_offset_store_dir, client_id, self.name)
         )
         self._recorder: Recorder | None = None
         if settings.record is not None:
@@ -133,69 +132,47 @@ class RunningConsumer:
 
             self._recorder = Recorder.of(settings, options.clock, client_id, orderly, subscriptions)
         try:
-            self.instance = ClientInstance.acquire(self.options, client_id)
+            self.instance = ClientInstance.acquire(options, client_id)
         except BaseException:
             if self._recorder is not None:
                 self._recorder.close()
             raise
-        instance = self.instance
-        store: OffsetStore = local_store or RemoteOffsetStore(instance.api, instance.routes, settings.group)
-        limit = retry_schedule.max_reconsume_times(self._settings.max_reconsume_times, orderly=orderly)
-        self.member = GroupMember(
-            name=self._settings.group,
-            namespace=self.options.namespace,
-            max_delay_level=self.options.max_delay_level,
-            client_id=instance.client_id,
-            settings=self._settings,
-            clock=instance.clock,
-            offset_store=store,
-            send_back=SendBack(
-                instance.api,
-                instance.routes,
-                self._settings.group,
-                limit,
-                instance.inner_sender.send_again,
-                GroupRetryPolicy(instance.api, self._settings.group, instance.clock)
-                if self._settings.follow_group_retry_policy
-                else None,
-            ),
-            statistics=ConsumerStatistics(),
-            lock_queue=self._lock_queue,
-            settled=self._settled,
-            hooks=hooks if hooks is not None else Hooks(),
-        )
+        self.client_id, self.clock = self.instance.client_id, self.instance.clock
+        self.offset_store: OffsetStore = local_store or RemoteOffsetStore(self)
+        self.send_back = SendBack(self)
         if self._recorder is not None:
-            self._recorder.attach(self.member)
-        self.service = make_service(self.member)
-        timestamp = self._settings.consume_timestamp
-        self.rebalancer = Rebalancer(
-            self, orderly=orderly, start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None
-        )
+            self._recorder.attach(self)
+        self.rebalancer = Rebalancer(self)
         self.requests = ConsumerRequests(self)
-        self.started_ms = instance.clock.now_ms()
-        self._has_retry_topic: set[str] = set()  # brokers
-        self._registered = False
-        self._service_started = False
-        self._workers = self._least_workers = settings.consume_thread_count
+        self.started_ms = self.clock.now_ms()
+
+    @property
+    def own_name(self) -> str:
+        """The name of the group without the namespace."""
+        return unwrap(self.namespace, self.name)
+
+    def recorded(self, decides: C) -> C:
+        """``decides``, a class of machines of ``core`` or a pure decision, as the parts of this consumer use it."""
+        return decides if self.tape is None else self.tape.recorded(decides)
 
     # -- life (S2) -------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        instance, settings = self.instance, self._settings
-        if settings.clustering and self._with_retry_topic:
-            retry = retry_schedule.retry_topic(settings.group)
+        instance, settings = self.instance, self.settings
+        if settings.clustering and self.with_retry_topic:
+            retry = retry_schedule.retry_topic(self.name)
             self.subscriptions.setdefault(retry, parse_tag_expression(retry, "*", instance.clock.now_ms()))
         if self.options.enable_trace:
             from sprocketmq.client.observe.trace import MessageTrace  # imported only if messages are traced
 
-            self.trace = MessageTrace(instance, self.options, self.member.name, "CONSUME")
-            self.member.hooks = self.member.hooks.with_hook(self.trace)
+            self.trace = MessageTrace(instance, self.options, self.name, "CONSUME")
+            self.hooks = self.hooks.with_hook(self.trace)
         wanted = self._expressions()
-        await self.member.offset_store.load()
+        await self.offset_store.load()
         self.service.start()
-        self._service_started = True
+        self._is_service_started = True
         instance.add_consumer(self)
-        self._registered = True
+        self._is_registered = True
         # Raises if no name server answers, so that ``start`` fails instead of only a log line.
         retry_topics = set(filter(retry_schedule.is_retry_topic, self.subscriptions))
         await instance.routes.refresh_each(self.subscriptions.keys() - retry_topics)
@@ -204,7 +181,7 @@ class RunningConsumer:
         await self._check_expressions()
         await self.announce()
         await self.rebalance()
-        if self.service.orderly and settings.clustering:
+        if self.needs_locks:
             self._keep(self._renew_locks)
         self._keep(self._log_statistics)
         if self._expressions() == wanted:
@@ -214,7 +191,7 @@ class RunningConsumer:
 
     @property
     def runs_caller(self) -> bool:
-        return self._service_started and self.service.runs_caller
+        return self._is_service_started and self.service.runs_caller
 
     async def stop(self) -> None:
         self.stopping = True
@@ -229,9 +206,9 @@ class RunningConsumer:
         await asyncio.gather(*(loop.stop() for loop in self._loops.values()))
 
     async def _stop_listeners(self) -> None:
-        if not self._service_started:
+        if not self._is_service_started:
             return
-        name, limit_ms = self.member.name, self._settings.await_termination_ms
+        name, limit_ms = self.name, self.settings.await_termination_ms
 
         def tell() -> None:
             if running := len(self.service.running_since_ms()):
@@ -258,7 +235,7 @@ class RunningConsumer:
             await self.trace.close()
 
     async def _leave_in_time(self) -> None:
-        if not self._registered:
+        if not self._is_registered:
             return
         try:
             # Each request has its own limit; the limits for several brokers that do not answer must not add up.
@@ -267,11 +244,11 @@ class RunningConsumer:
         except TimeoutError:
             log.warning(
                 "group %s: the brokers did not answer within %g s to the unregistration; they will notice by themselves",
-                self.member.name,
+                self.name,
                 _LEAVE_TIMEOUT_S,
             )
         finally:
-            self.instance.forget_consumer(self.member.name)
+            self.instance.forget_consumer(self.name)
 
     async def _release(self) -> None:
         await self.instance.release(self.options)
@@ -284,7 +261,7 @@ class RunningConsumer:
         try:
             await self.rebalancer.drop_all()
         finally:
-            await self.instance.remove_consumer(self.member.name)
+            await self.instance.remove_consumer(self.name)
 
     async def _check_expressions(self) -> None:
         for subscription in list(self.subscriptions.values()):
@@ -300,7 +277,7 @@ class RunningConsumer:
         address = await self.instance.routes.any_broker(subscription.topic)
         if address is not None:
             asked = bodies.CheckClientConfigRequestBody(
-                client_id=self.instance.client_id, group=self.member.name, subscription_data=subscription
+                client_id=self.instance.client_id, group=self.name, subscription_data=subscription
             )
             try:
                 await self.instance.api.check_client_config(address, asked)
@@ -309,7 +286,7 @@ class RunningConsumer:
 
     async def _log_statistics(self) -> None:
         """At each full minute, hour and day (UTC), as Java's StatsItem prints them; at DEBUG, because each topic has several lines."""
-        clock, member = self.member.clock, self.member
+        clock = self.clock
         now_ms = clock.now_ms()
         due_ms = [now_ms - now_ms % period_ms + period_ms for _, period_ms in _LOGGED]
         while True:
@@ -319,30 +296,21 @@ class RunningConsumer:
                 if now_ms >= due_ms[number]:
                     due_ms[number] = now_ms - now_ms % period_ms + period_ms
                     if statistics_log.isEnabledFor(logging.DEBUG):
-                        for line in member.statistics.log_lines(member.name, window, now_ms):
+                        for line in self.statistics.log_lines(self.name, window, now_ms):
                             statistics_log.debug("%s", line)
 
     async def _renew_locks(self) -> None:
         delay_ms = _FIRST_RENEWAL_MS
         while True:
-            await self.member.clock.sleep(delay_ms)
+            await self.clock.sleep(delay_ms)
             delay_ms = LOCK_RENEW_INTERVAL_MS
             await self.rebalancer.renew_locks()
 
     def _keep(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        self.tasks.keep(work, self.member.clock)
+        self.tasks.keep(work, self.clock)
 
-    def health(self) -> ConsumerHealth:
-        return health_of(
-            list(self.rebalancer.table.active().values()),
-            self.service,
-            self.member.clock.now_ms(),
-            paused=self.paused,
-            consume_timeout_ms=getattr(self.service, "consume_timeout_ms", 0),
-            warnings=self._warnings(),
-        )
-
-    def _warnings(self) -> list[str]:
+    def warnings(self) -> list[str]:
+        """What keeps messages from this consumer until somebody changes the cluster or the clients; a sentence each."""
         found = self.rebalancer.warnings()
         refused = [loop for loop in self._loops.values() if loop.refusal]
         if refused:
@@ -354,20 +322,16 @@ class RunningConsumer:
     # -- what the instance calls (Java: MQConsumerInner) ---------------------------------------------------------------------------
 
     @property
-    def group_name(self) -> str:
-        return self._settings.group
-
-    @property
     def topics(self) -> set[str]:
         return set(self.subscriptions)
 
     def consumer_data(self) -> bodies.ConsumerData:
         self._raise_versions()
         return bodies.ConsumerData(
-            group_name=self._settings.group,
-            consume_type=self._consume_type.value,
-            message_model=self._settings.message_model.value,
-            consume_from_where=self._settings.consume_from_where.value,
+            group_name=self.name,
+            consume_type=self.consume_type.value,
+            message_model=self.settings.message_model.value,
+            consume_from_where=self.settings.consume_from_where.value,
             # Queues assigned by hand: each pull carries its filter. In the heartbeat it would become the filter of the whole group (Java:
             # empty).
             subscription_data_set=list(self.subscriptions.values()) if self.rebalancer.fixed is None else [],
@@ -377,22 +341,22 @@ class RunningConsumer:
     def members_changed(self) -> None:
         # A member that came or went may have sent another subscription, and brokers use the newest: send ours again. Pulls that they answer
         # before it is there are refused, or asked again. (Java does it after a rebalance: RebalancePushImpl.messageQueueChanged.)
-        now_ms = self.member.clock.now_ms()
+        now_ms = self.clock.now_ms()
         for topic, subscription in self.subscriptions.items():
             self.subscriptions[topic] = renewed(subscription, now_ms)
         if not self.stopping and not self._announces_later:
             # Each heartbeat of members whose topics differ changes the group's, of which the broker notifies all of them again.
-            recent, now_ms = self._announced_ms, self.member.clock.steady_ms()
+            recent, now_ms = self._announced_ms, self.clock.steady_ms()
             self._announces_later = len(recent) == _AT_ONCE and now_ms - recent[0] < _AT_ONCE * _PACE_MS
             self._keep(self._announce_later if self._announces_later else self._announce_now)
 
     async def _announce_later(self) -> None:
-        await self.member.clock.sleep(_PACE_MS)
+        await self.clock.sleep(_PACE_MS)
         self._announces_later = False
         await self._announce_now()
 
     async def _announce_now(self) -> None:
-        self._announced_ms.append(self.member.clock.steady_ms())
+        self._announced_ms.append(self.clock.steady_ms())
         await self.announce()
 
     async def rebalance(self) -> bool:
@@ -405,7 +369,7 @@ class RunningConsumer:
 
     async def _make_retry_topic(self) -> None:
         """At each broker behind a proxy that is new."""
-        instance, group = self.instance, self._settings.group
+        instance, group = self.instance, self.name
         if not instance.api.behind_proxy or retry_schedule.retry_topic(group) not in self.subscriptions:
             return
 
@@ -428,7 +392,7 @@ class RunningConsumer:
     async def persist_offsets(self) -> None:
         self.service.record_ended()
         self.rebalancer.forget_progress_of_others()
-        await self.member.offset_store.persist_all(self.rebalancer.kept())
+        await self.offset_store.persist_all(self.rebalancer.kept())
 
     async def serve(self, command: Command) -> Command:
         return await self.requests.serve(command)
@@ -448,7 +412,7 @@ class RunningConsumer:
         """Ask the brokers by whose subscription they filter. They use the one with the highest version of any member, also of one that has
         left, so that another's may be in force: a clock was ahead, or both versions have the same millisecond. Until all brokers have ours,
         pulls carry it. (Not always: brokers would not check whether the group may read the topic.)"""
-        group, api, settings = self._settings.group, self.instance.api, self._settings
+        group, api, settings = self.name, self.instance.api, self.settings
         if api.behind_proxy or settings.post_subscription_when_pull or self.rebalancer.fixed is not None:
             return
         ours = {
@@ -464,7 +428,7 @@ class RunningConsumer:
             try:
                 found = await api.group_subscription(address, group, topic)
             except RemoteError as error:  # in 5.x it takes the permission GET, and consumers may have only SUB
-                self._tell_no_subscription.add(address)
+                self._hides_subscription.add(address)
                 log.debug("group %s: %s does not tell by which subscription it filters: %s", group, address, error)
                 return
             except (NetworkError, RequestTimeout) as error:
@@ -481,7 +445,7 @@ class RunningConsumer:
                         group, topic, found.sub_string, ours[topic].sub_string,
                     )  # fmt: skip
 
-        brokers = [one for one in self.instance.heartbeats.reached() if one not in self._tell_no_subscription]
+        brokers = [one for one in self.instance.heartbeats.reached() if one not in self._hides_subscription]
         await for_each([(address, topic) for address in brokers for topic in ours], ask, _QUESTIONS_AT_ONCE)
         for topic, subscription in ours.items():
             if topic in unlike:
@@ -502,7 +466,7 @@ class RunningConsumer:
         self.service.resize(workers)
 
     def adjust_pool(self) -> None:
-        settings = self._settings
+        settings = self.settings
         if settings.consume_thread_max is None:
             return
         waiting = sum(process_queue.broker_backlog for process_queue in self._loops)
@@ -512,7 +476,7 @@ class RunningConsumer:
         elif waiting < threshold * 0.8:  # Java's margin (DefaultMQPushConsumerImpl.adjustThreadPool)
             self._workers = max(self._workers - 1, self._least_workers)
         if self._workers != before:
-            log.info("group %s: %d messages wait, %d listener calls at once", self.member.name, waiting, self._workers)
+            log.info("group %s: %d messages wait, %d listener calls at once", self.name, waiting, self._workers)
             self.service.resize(self._workers)
 
     def wake(self) -> None:
@@ -522,29 +486,23 @@ class RunningConsumer:
     def start_loop(self, process_queue: ProcessQueue, offset: int) -> None:
         if self.stopping:
             return
-        settings = self._settings
-        cursor = self.member.recorded(PullCursor)(
+        settings = self.settings
+        cursor = self.recorded(PullCursor)(
             process_queue,
             offset,
-            orderly=self.service.orderly and settings.clustering,
+            orderly=self.needs_locks,
             limits=self._limits,
             pull_interval_ms=settings.pull_interval_ms,
             exception_delay_ms=settings.pull_time_delay_when_exception_ms,
         )
-        loop = PullLoop(self, cursor)
-        self._loops[process_queue] = loop
-        if self.watcher is not None:
-            self.watcher.queue_added(process_queue, offset)
+        loop = self._loops[process_queue] = PullLoop(self, cursor)
         loop.start()
 
     def loop_ended(self, process_queue: ProcessQueue) -> None:
         self._loops.pop(process_queue, None)
 
     def pull_state(self, queue: MessageQueue) -> PullDue:
-        subscribed, watcher = queue.topic in self.subscriptions, self.watcher
-        if watcher is None:
-            return PullDue(running=not self.stopping, paused=self.paused, subscribed=subscribed)
-        return PullDue(not self.stopping, self.paused or watcher.paused(queue), subscribed, watcher.full())
+        return PullDue(not self.stopping, self.paused, queue.topic in self.subscriptions)
 
     def subscription(self, topic: str) -> bodies.SubscriptionData | None:
         """The subscription for pulls. Brokers refuse it (code 25) before its heartbeat, so that no older filter passes over a message."""
@@ -566,7 +524,7 @@ class RunningConsumer:
     async def read_offset(self, queue: MessageQueue) -> int:
         """The offset for the first locked pull: what the owner before us committed last. If nothing is stored, the computed start
         stays: computing the end of the queue a second time would skip messages that arrived in between."""
-        stored = await self.member.offset_store.read(queue)
+        stored = await self.offset_store.read(queue)
         if stored >= -1:
             for loop in self._loops.values():
                 if loop.queue == queue:
@@ -574,10 +532,9 @@ class RunningConsumer:
         return -1
 
     def correct_offset(self, process_queue: ProcessQueue, offset: int) -> None:
-        if self.watcher is not None:
-            self.watcher.skipped(process_queue, offset)
-        elif process_queue.queue is not None:
-            self.member.offset_store.progress.update(process_queue.queue, offset)
+        """Nothing is cached, and the filter left out everything before ``offset``."""
+        if process_queue.queue is not None:
+            self.offset_store.progress.update(process_queue.queue, offset)
 
     def offset_illegal(self, queue: MessageQueue, offset: int) -> None:
         async def drop_then_take_up_again() -> None:
@@ -586,26 +543,23 @@ class RunningConsumer:
 
         self._keep(drop_then_take_up_again)
 
-    async def _lock_queue(self, process_queue: ProcessQueue) -> bool:
-        return await self.rebalancer.lock_one(process_queue)
-
     def locked_again(self, process_queue: ProcessQueue) -> None:
         loop = self._loops.get(process_queue)
         if loop is not None:
             loop.locked_again()
 
-    def _settled(self, process_queue: ProcessQueue) -> None:
+    def messages_left(self, process_queue: ProcessQueue) -> None:
+        """Messages have left ``process_queue``, so that more may be pulled."""
         loop = self._loops.get(process_queue)
         if loop is not None:
-            loop.settled()
+            loop.messages_left()
 
     def queues_changed(self, topic: str) -> None:
+        """A rebalance changed this member's queues of ``topic``."""
         self._share_limits()
-        if self.watcher is not None:
-            self.watcher.changed(topic)
 
     def _share_limits(self) -> None:
-        limits = flow_control.per_queue_limits(self._settings.flow_limits, len(self._loops))
+        limits = flow_control.per_queue_limits(self.settings.flow_limits, len(self._loops))
         if limits != self._limits:  # mostly they do not depend on the number of queues
             self._limits = limits
             for loop in self._loops.values():

@@ -54,14 +54,14 @@ _LONGEST_FAILURE: Final = 1_000
 async def running_info_of(running: RunningConsumer, *, with_stacks: bool = False) -> bodies.ConsumerRunningInfo:
     """The report of this member. Progress that is not in memory is read from the offset store, as in Java. ``with_stacks``: add the
     stack of each thread and task."""
-    member, now_ms = running.member, running.member.clock.now_ms()
+    now_ms = running.clock.now_ms()
     mq_table: dict[Any, bodies.ProcessQueueInfo] = {}
     for queue, process_queue in running.rebalancer.held().items():  # also dropped ones whose listener still runs
-        offset = member.offset_store.progress.read(queue)
+        offset = running.offset_store.progress.read(queue)
         if offset < 0:
-            offset = await member.offset_store.read(queue)
+            offset = await running.offset_store.read(queue)
         mq_table[queue] = _process_queue_info(process_queue, offset, orderly=running.service.orderly)
-    statistics = member.statistics
+    statistics = running.statistics
     return bodies.ConsumerRunningInfo(
         properties=java_properties(running),
         subscription_set=list(running.subscriptions.values()),
@@ -77,8 +77,8 @@ def _own_info(running: RunningConsumer) -> dict[str, str]:
     info = {running_info.OLDEST_CALL_TIMESTAMP: str(min(running.service.running_since_ms(), default=0))}
     if running.paused:
         info[running_info.PAUSED] = "true"
-    if running.member.last_failure is not None:
-        at_ms, text = running.member.last_failure
+    if running.last_failure is not None:
+        at_ms, text = running.last_failure
         info[running_info.LAST_FAILURE] = text[:_LONGEST_FAILURE]
         info[running_info.LAST_FAILURE_TIMESTAMP] = str(at_ms)
     return info

@@ -30,29 +30,37 @@ Laws
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final
 
-from sprocketmq.client.consume.group_retry_policy import GroupRetryPolicy
 from sprocketmq.client.logged_messages import logged_message
-from sprocketmq.client.remoting.api import RemotingApi
-from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.results import NOT_SAFE_YET, SendResult, SendStatus
-from sprocketmq.core.retry.retry_schedule import retry_level, retry_topic
-from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
-from sprocketmq.wire import headers
+from sprocketmq.core.retry.retry_policy import RetryPolicy, read_retry_policy
+from sprocketmq.core.retry.retry_schedule import DelayLevels, retry_level, retry_topic
+from sprocketmq.errors import (
+    ConfigurationError,
+    NetworkError,
+    ProtocolError,
+    RemoteError,
+    RequestNotServed,
+    RequestTimeout,
+    RocketMQError,
+)
+from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
-    from sprocketmq.core.replay.decision_tape import Tape
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
 
 log = logging.getLogger("sprocketmq.client")
 
 SEND_BACK_TIMEOUT_MS = 5_000
+_POLICY_VALID_MS: Final = 60_000
+_POLICY_TIMEOUT_MS: Final = 1_000
 _NOT_SAFE = "the retry copy of %s is stored with %s, and lost if that machine fails now"
 # Set anew by the send, by the broker on storing, or only meaningful while delayed: the copy must not have them.
 _NOT_COPIED = (
@@ -76,14 +84,6 @@ _SEPARATORS = str.maketrans("\x01\x02", "  ")
 _NEVER_CUT = frozenset(
     (props.UNIQ_KEY, props.RETRY_TOPIC, props.ORIGIN_MESSAGE_ID, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES)
 )
-
-
-class SendInner(Protocol):
-    """``Sender.send_again``: with the sys_flag of the message that is copied, to this queue or to any."""
-
-    def __call__(
-        self, message: Message, sys_flag: int, sharding_key: None = None, queue: MessageQueue | None = None, /
-    ) -> Awaitable[SendResult]: ...
 
 
 def retry_copy(
@@ -123,24 +123,13 @@ def _fitting(reason: str, properties: dict[str, str]) -> str:
 
 
 class SendBack:
-    """The send-back of one group. ``send_inner``: sends through the instance's inner producer. ``max_reconsume_times``: effective
-    limit, sent along: the broker dead-letters at it. ``retry_policy``: chooses the delay where the listener does not; None
-    leaves it to the broker's schedule."""
+    """The send-back of one consumer."""
 
-    def __init__(
-        self,
-        api: RemotingApi,
-        routes: Routes,
-        group: str,
-        max_reconsume_times: int,
-        send_inner: SendInner,
-        retry_policy: GroupRetryPolicy | None = None,
-    ) -> None:
-        self._api, self._routes, self._group = api, routes, group
-        self._max_reconsume_times = max_reconsume_times
-        self._send_inner = send_inner
-        self._retry_policy = retry_policy
-        self.tape: Tape | None = None
+    def __init__(self, consumer: RunningConsumer) -> None:
+        self._consumer, self._group = consumer, consumer.name
+        self._instance = consumer.instance
+        self._max_reconsume_times = consumer.max_reconsume_times  # sent along: the broker dead-letters at it
+        self._retry_policy = GroupRetryPolicy(consumer) if consumer.settings.follow_group_retry_policy else None
         self.retried = Counter[str]()  # messages by topic since the start, and those that became dead letters
         self.dead_letters = Counter[str]()
 
@@ -154,15 +143,15 @@ class SendBack:
             self._dead_lettered(message, reason)
         else:
             self.retried[message.topic] += stored
-        if self.tape is not None:
-            self.tape.note("sent_back", message=message, delay_level=delay_level, tries=tries, stored=stored)
+        if (tape := self._consumer.tape) is not None:
+            tape.note("sent_back", message=message, delay_level=delay_level, tries=tries, stored=stored)
         return stored
 
     async def _send_back(self, message: MessageExt, delay_level: int, reason: str, is_last: bool) -> bool:
         if delay_level < 0 and reason and await self._send_with_reason(message, reason):
             return True
         # By name first: the store host is the address the broker knows of itself, which a client cannot always reach.
-        address = self._routes.broker_address(message.broker_name) or message.store_host
+        address = self._instance.routes.broker_address(message.broker_name) or message.store_host
         if delay_level == 0 and self._retry_policy is not None:
             delay_level = await self._retry_policy.delay_level(address, message.reconsume_times)
         try:
@@ -182,8 +171,8 @@ class SendBack:
         stored = await self._send_copy(self._dead(message, reason), message)
         if stored:
             self._dead_lettered(message, reason)
-        if self.tape is not None:
-            self.tape.note("dead_lettered", message=message, tries=message.reconsume_times, stored=stored)
+        if (tape := self._consumer.tape) is not None:
+            tape.note("dead_lettered", message=message, tries=message.reconsume_times, stored=stored)
         return stored
 
     def _dead_lettered(self, message: MessageExt, reason: str) -> None:
@@ -196,7 +185,7 @@ class SendBack:
         # To the broker that stores it, as its own copy would be; it makes the retry topic with the first message for it.
         queue = MessageQueue(retry_topic(self._group), message.broker_name, 0)
         try:
-            sent = await self._send_inner(self._dead(message, reason), message.sys_flag, None, queue)
+            sent = await self._send_inner(self._dead(message, reason), message, queue)
             if sent.status is SendStatus.SEND_OK:
                 return True
             problem: object = sent.status
@@ -206,6 +195,9 @@ class SendBack:
             "the dead letter of %s could not be sent with its reason, the broker makes it without: %s", message, problem
         )
         return False
+
+    async def _send_inner(self, copy: Message, message: MessageExt, queue: MessageQueue | None = None) -> SendResult:
+        return await self._instance.inner_sender.send_again(copy, message.sys_flag, queue=queue)
 
     def _dead(self, message: MessageExt, reason: str) -> Message:
         return retry_copy(message, self._group, self._max_reconsume_times, -1, reason)
@@ -220,16 +212,18 @@ class SendBack:
             bname=message.broker_name,
             max_reconsume_times=self._max_reconsume_times,
         )
-        await self._api.consumer_send_message_back(address, header, SEND_BACK_TIMEOUT_MS)
+        await self._instance.api.consumer_send_message_back(address, header, SEND_BACK_TIMEOUT_MS)
 
     def _failed(self, sentence: str, message: MessageExt, problem: object, level: int = logging.WARNING) -> None:
         error = problem if isinstance(problem, Exception) else None
         args = (self._group, message.message_id, problem)
-        self._api.outages.failed(f"{self._group}: {sentence}", error, f"group %s: {sentence}", *args, level=level)
+        self._instance.api.outages.failed(
+            f"{self._group}: {sentence}", error, f"group %s: {sentence}", *args, level=level
+        )
 
     async def _send_copy(self, copy: Message, message: MessageExt) -> bool:
         try:
-            sent = await self._send_inner(copy, message.sys_flag)
+            sent = await self._send_inner(copy, message)
             if sent.status is not SendStatus.SEND_OK:
                 self._failed(_NOT_SAFE, message, sent.status)
             return True
@@ -245,6 +239,44 @@ class SendBack:
         sentence = "group %s: the dead letter of %s has no room for its properties and is made without %s"
         log.error(sentence, self._group, message.message_id, ", ".join(cut))
         return await self._send_copy(copy, message)
+
+
+class GroupRetryPolicy:
+    """The group's own delays, read from a 5.x broker when the first message fails, and valid for a minute; so is their absence (4.9, no
+    permission, no answer). Failures at the same time share one request, and whatever the broker answers, the message is sent back."""
+
+    def __init__(self, consumer: RunningConsumer) -> None:
+        self._consumer = consumer
+        self._levels = DelayLevels.parse()
+        self._policy: RetryPolicy | None = None
+        self._valid_until_ms = -1
+        self._asking = asyncio.Lock()
+        self._is_refusal_logged = False
+
+    async def delay_level(self, address: str, reconsume_times: int) -> int:
+        """The level to ask for after this failure; 0 lets the broker choose."""
+        clock = self._consumer.clock
+        if clock.now_ms() >= self._valid_until_ms:
+            async with self._asking:
+                if clock.now_ms() >= self._valid_until_ms:  # else another caller has asked meanwhile
+                    self._policy = await self._ask(address)
+                    self._valid_until_ms = clock.now_ms() + _POLICY_VALID_MS
+        return 0 if self._policy is None else self._levels.level_for(self._policy.next_delay_ms(reconsume_times))
+
+    async def _ask(self, address: str) -> RetryPolicy | None:
+        group, api = self._consumer.name, self._consumer.instance.api
+        header = headers.GetSubscriptionGroupConfigRequestHeader(group=group)
+        asked = requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG
+        try:
+            config = await api.ask_body(address, asked, header, timeout_ms=_POLICY_TIMEOUT_MS)
+            return read_retry_policy(config.group_retry_policy)
+        except RequestNotServed as error:
+            if not self._is_refusal_logged:
+                self._is_refusal_logged = True
+                log.warning("group %s: the broker chooses the delays of retries: %s", group, error)
+        except (NetworkError, RemoteError, RequestTimeout, ProtocolError) as error:
+            log.debug("group %s: %s was not asked for the retry policy: %s", group, address, error)
+        return None
 
 
 def _is_about_size(error: ConfigurationError | RemoteError) -> bool:

@@ -37,7 +37,8 @@ from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.trace import ConsumeReturnType
 
 if TYPE_CHECKING:
-    from sprocketmq.client.consume.group_member import GroupMember
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
+    from sprocketmq.client.listen.listener_service import ListenerService
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -77,43 +78,27 @@ class ListenerBatch(Generic[S]):
         self.stuck_reported = False
 
 
-class ListenerCall(Generic[S]):
-    """How a service calls its listener.
-
-    Args:
-        listener: ``(messages, context)``, plain or ``async def``.
-        read: ``(answer, context)`` -> its status, and what was wrong with it as the rest of a sentence (None: nothing).
-        failed: the status of a call that raised.
-        consequence: for the log: what happens to the messages then.
-        max_reconsume_times: after so many retries they become dead letters; None: never.
-    """
+class ListenerCall:
+    """How a service calls its listener, a function of messages and context."""
 
     def __init__(
-        self,
-        group: GroupMember,
-        listener: Callable[[Sequence[MessageExt], Any], Any],
-        *,
-        read: Callable[[object, Any], tuple[S, str | None]],
-        failed: S,
-        consequence: str,
-        max_reconsume_times: int | None,
+        self, service: ListenerService[Any], consumer: RunningConsumer, listener: Callable[[list[MessageExt], Any], Any]
     ) -> None:
-        self._group, self._listener = group, listener
-        self._read, self._failed, self._consequence = read, failed, consequence
-        self._max_reconsume_times = max_reconsume_times
+        self._service, self._consumer, self._listener = service, consumer, listener
+        self._read = service.read_answer
         self._complaints: set[str] = set()
         self._loop = asyncio.get_running_loop()
         self.is_async = is_async_listener(listener)
         self.closing = False
         self._with_hooks = True
 
-    def without_hooks(self) -> ListenerCall[S]:
+    def without_hooks(self) -> ListenerCall:
         """The same listener without hooks, for a call by an administrator's tool."""
         direct = copy.copy(self)
         direct._with_hooks = False
         return direct
 
-    def run(self, batch: ListenerBatch[S]) -> None:
+    def run(self, batch: ListenerBatch[Any]) -> None:
         """Call a plain listener."""
         seen = self._begin(batch)
         started_s = time.perf_counter()
@@ -123,7 +108,7 @@ class ListenerCall(Generic[S]):
             batch.failure = error
         self._end(batch, seen, started_s)
 
-    async def run_async(self, batch: ListenerBatch[S]) -> None:
+    async def run_async(self, batch: ListenerBatch[Any]) -> None:
         """Call an ``async def`` listener. Only the consumer's own end cancels it for good; any other cancellation is a failure."""
         seen = self._begin(batch)
         started_s = time.perf_counter()
@@ -137,7 +122,7 @@ class ListenerCall(Generic[S]):
             batch.failure = error
         self._end(batch, seen, started_s)
 
-    def record_answer(self, batch: ListenerBatch[S], answer: object) -> None:
+    def record_answer(self, batch: ListenerBatch[Any], answer: object) -> None:
         """Set the outcome of a call that returned ``answer`` in this thread or task."""
         try:
             self._record_answer(batch, answer)
@@ -145,12 +130,12 @@ class ListenerCall(Generic[S]):
             batch.failure = error
         self._end(batch, None, time.perf_counter())
 
-    def record_failure(self, batch: ListenerBatch[S], failure: BaseException) -> None:
+    def record_failure(self, batch: ListenerBatch[Any], failure: BaseException) -> None:
         """Set the outcome of a call that raised ``failure``."""
         batch.failure = failure
         self._end(batch, None, time.perf_counter())
 
-    def _record_answer(self, batch: ListenerBatch[S], answer: Any) -> None:
+    def _record_answer(self, batch: ListenerBatch[Any], answer: Any) -> None:
         status, complaint = self._read(answer, batch.context)
         if complaint is not None:
             if not self.is_async and inspect.isawaitable(answer):
@@ -170,15 +155,15 @@ class ListenerCall(Generic[S]):
             raise ClosedError("the client's event loop ended before the listener's coroutine")
         return result.result()
 
-    def _begin(self, batch: ListenerBatch[S]) -> ConsumeMessageContext | None:
-        group = self._group
-        if not group.hooks.consume or not self._with_hooks:
+    def _begin(self, batch: ListenerBatch[Any]) -> ConsumeMessageContext | None:
+        consumer = self._consumer
+        if not consumer.hooks.consume or not self._with_hooks:
             return None
         context: ConsumeConcurrentlyContext | ConsumeOrderlyContext = batch.context
         seen = ConsumeMessageContext(
-            group.own_name, context.message_queue, batch.messages, group.clock.now_ms(), group.client_id
+            consumer.own_name, context.message_queue, batch.messages, consumer.clock.now_ms(), consumer.client_id
         )
-        group.hooks.before_consume(seen)
+        consumer.hooks.before_consume(seen)
         return seen
 
     def _complain(self, complaint: str | None, answer: object) -> None:
@@ -189,53 +174,55 @@ class ListenerCall(Generic[S]):
         if kind in self._complaints or len(self._complaints) == _MOST_COMPLAINTS:
             return
         self._complaints.add(kind)
-        log.error("group %s: the listener %s, so %s (logged once)", self._group.name, complaint, self._consequence)
+        consequence = self._service.consequence
+        log.error("group %s: the listener %s, so %s (logged once)", self._consumer.name, complaint, consequence)
 
-    def _end(self, batch: ListenerBatch[S], seen: ConsumeMessageContext | None, started_s: float) -> None:
+    def _end(self, batch: ListenerBatch[Any], seen: ConsumeMessageContext | None, started_s: float) -> None:
         batch.spent_s = time.perf_counter() - started_s
         if batch.failure is not None:
-            batch.status = self._failed
+            batch.status = self._service.failed
             self._raised(batch, batch.failure)
         if seen is not None:
             seen.status, seen.failure, seen.spent_ms = batch.status, batch.failure, batch.spent_s * 1000
             seen.return_type = self._return_type(batch, seen)
-            self._group.hooks.after_consume(seen)
+            self._consumer.hooks.after_consume(seen)
 
-    def _raised(self, batch: ListenerBatch[S], failure: BaseException) -> None:
-        self._group.last_failure = self._group.clock.now_ms(), described_failure(failure)
+    def _raised(self, batch: ListenerBatch[Any], failure: BaseException) -> None:
+        consumer = self._consumer
+        consumer.last_failure = consumer.clock.now_ms(), described_failure(failure)
         if isinstance(failure, ListenerSignal):
             batch.context.apply_signal(failure)
             if log.isEnabledFor(logging.INFO):
                 named = logged_messages(batch.messages)
-                log.info("group %s: the listener raised %r for %s", self._group.name, failure, named)
+                log.info("group %s: the listener raised %r for %s", consumer.name, failure, named)
             return
-        limit = self._max_reconsume_times
+        limit = self._service.last_try
         is_last = limit is not None and all(message.reconsume_times >= limit for message in batch.messages)
         log.warning(
             "group %s: the listener raised %s: %s; of %d message(s) from %s, %s: %s",
-            self._group.name,
+            consumer.name,
             type(failure).__name__,
             failure,
             len(batch.messages),
             batch.context.message_queue,
-            "those not acknowledged become dead letters" if is_last else self._consequence,
+            "those not acknowledged become dead letters" if is_last else self._service.consequence,
             logged_messages(batch.messages, limit),
             exc_info=failure,
             extra={
-                "consumer_group": self._group.name,
+                "consumer_group": consumer.name,
                 "topic": batch.messages[0].topic,
                 "message_ids": [message.message_id for message in batch.messages[:_MOST_IDS]],
                 "reconsume_times": batch.messages[0].reconsume_times,
             },
         )
 
-    def _return_type(self, batch: ListenerBatch[S], seen: ConsumeMessageContext) -> ConsumeReturnType:
+    def _return_type(self, batch: ListenerBatch[Any], seen: ConsumeMessageContext) -> ConsumeReturnType:
         """Java: ConsumeRequest.run, in its order."""
         if batch.failure is not None:
             return ConsumeReturnType.EXCEPTION
         if batch.returned_none:
             return ConsumeReturnType.RETURN_NULL
-        limit_ms = self._group.settings.consume_timeout_ms
+        limit_ms = self._consumer.settings.consume_timeout_ms
         if 0 < limit_ms <= seen.spent_ms:
             return ConsumeReturnType.TIME_OUT
         return ConsumeReturnType.SUCCESS if seen.success else ConsumeReturnType.FAILED

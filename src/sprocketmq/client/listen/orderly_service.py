@@ -30,25 +30,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sprocketmq.client.listen.listener_call import ListenerBatch, ListenerCall
+from sprocketmq.client.listen.listener_call import ListenerBatch
 from sprocketmq.client.listen.listener_service import ListenerService
 from sprocketmq.client.listen.message_stream import MessageStream
-from sprocketmq.client.listen.stuck_watch import StuckWatch
 from sprocketmq.client.listener_signals import reason_of
 from sprocketmq.client.results import ConsumeOrderlyContext
 from sprocketmq.core.consume import orderly_turn
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus, OrderlyTurn, read_orderly_answer
 from sprocketmq.core.consume.process_queue import ProcessQueue
-from sprocketmq.core.retry import retry_schedule
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
 
 if TYPE_CHECKING:
-    from sprocketmq.client.consume.group_member import GroupMember
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
 
 log = logging.getLogger("sprocketmq.client")
-
-OrderlyListener = Callable[[Sequence[MessageExt], ConsumeOrderlyContext], Any]
 
 # The limits of a portion. Progress changes at its end, and batches that were not consumed are put back if the lock is lost.
 _PORTION_BATCHES: Final = 64
@@ -58,12 +54,8 @@ _PORTION_S: Final = 0.1
 class Batch(ListenerBatch[ConsumeOrderlyStatus]):
     """One listener call of a portion."""
 
-    __slots__ = ("turn",)
+    __slots__ = ()
     context: ConsumeOrderlyContext
-
-    def __init__(self, messages: list[MessageExt], context: ConsumeOrderlyContext) -> None:
-        super().__init__(messages, context)
-        self.turn: _Turn | None = None
 
 
 class _Turn:
@@ -85,53 +77,40 @@ class OrderlyService(ListenerService[_Turn]):
     """Feeds one orderly listener."""
 
     orderly = True
+    failed = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+    read_answer = staticmethod(read_orderly_answer)
+    consequence = "their queue is suspended for a moment and they are delivered again"
+    if_stuck = "keep their queue waiting, because it is consumed in order"
 
     def __init__(
-        self, group: GroupMember, listener: OrderlyListener, batch_size: int, stream: MessageStream | None = None
+        self, consumer: RunningConsumer, listener: Callable[..., Any], batch_size: int, stream: MessageStream | None
     ) -> None:
+        super().__init__(consumer, listener, batch_size, stream)
         # An iteration asks for one message at a time: other messages must not leave the process queue.
         self._portion_batches = _PORTION_BATCHES if stream is None else 1
-        limit = group.settings.max_reconsume_times
-        call = ListenerCall(
-            group,
-            listener,
-            read=read_orderly_answer,
-            failed=ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
-            consequence="their queue is suspended for a moment and they are delivered again",
-            max_reconsume_times=limit if limit >= 0 and group.clustering else None,
-        )
-        super().__init__(group, call, stream)
-        self._batch_size, self._orderly_turn = batch_size, group.recorded(OrderlyTurn)
+        self._orderly_turn = consumer.recorded(OrderlyTurn)
         self._turns: dict[ProcessQueue, _Turn] = {}
         self._warned_of: set[ConsumeOrderlyStatus] = set()
-        self._watch = StuckWatch(group, self)
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        super().start()
-        self._watch.look()
+    def _running_calls(self) -> list[tuple[_Turn, Batch]]:
+        turns = [running.item for running in self._pool.running]
+        calls = [(turn, turn.calling) for turn in turns if turn.calling is not None]
+        return [(turn, batch) for turn, batch in calls if batch.status is None and batch.began_ms]
 
-    @property
-    def consume_timeout_ms(self) -> int:
-        return self._watch.limit_ms
-
-    @consume_timeout_ms.setter
-    def consume_timeout_ms(self, limit_ms: int) -> None:
-        """The time after which a running call is reported; nothing is sent back."""
-        self._watch.limit_ms = limit_ms
-
-    def running_calls(self) -> list[Batch]:
-        calls = []
-        for running in self._pool.running:
-            batch = running.item.calling
-            if batch is not None and batch.status is None and batch.began_ms:
-                batch.turn = running.item
-                calls.append(batch)
-        return calls
-
-    def stack_of(self, batch: Batch) -> tuple[str, str]:
-        return ("", "") if batch.turn is None else self._pool.stack_of(batch.turn)
+    def _check_timeouts(self, now_ms: int) -> int | None:
+        """Report calls over the limit. Their messages are not sent back, because those after them must wait for them."""
+        deadlines_ms: list[int] = []
+        for turn, batch in self._running_calls():
+            deadline_ms = batch.began_ms + self.consume_timeout_ms
+            if batch.stuck_reported:
+                continue
+            if deadline_ms <= now_ms:
+                self._report_stuck(batch, batch.messages, turn, now_ms)
+            else:
+                deadlines_ms.append(deadline_ms)
+        return min(deadlines_ms, default=None)
 
     def record_ended(self) -> None:
         """Settle the calls of running portions that have ended (law 6)."""
@@ -143,34 +122,31 @@ class OrderlyService(ListenerService[_Turn]):
                 self._commit(turn, turn.machine.ended_before(running))
 
     def running_since_ms(self) -> list[int]:
-        return [call.began_ms for call in self.running_calls()]
+        return [batch.began_ms for _, batch in self._running_calls()]
 
     async def close(self, timeout_ms: float) -> bool:
-        self._closing = self._listener.closing = True
-        self._watch.close()
         for turn in self._turns.values():
             if turn.timer is not None:
                 turn.timer.cancel()
-        ended = await self._pool.close(timeout_ms)
-        self.cut_off = [one for turn in self._pool.late if turn.calling is not None for one in turn.calling.messages]
-        await self._tasks.close()
-        return ended
+        return await super().close(timeout_ms)
+
+    def _messages_of(self, turn: _Turn) -> Sequence[MessageExt]:
+        return [] if turn.calling is None else turn.calling.messages
 
     def submit(self, process_queue: ProcessQueue) -> None:
         if self._closing or process_queue in self._turns:
             return
-        settings = self._group.settings
         machine = self._orderly_turn(
             process_queue,
-            clustering=self._group.clustering,
+            clustering=self._consumer.clustering,
             batch_size=self._batch_size,
-            max_reconsume_times=retry_schedule.max_reconsume_times(settings.max_reconsume_times, orderly=True),
-            suspend_ms=settings.suspend_current_queue_time_ms,
+            max_reconsume_times=self._consumer.max_reconsume_times,
+            suspend_ms=self._consumer.settings.suspend_current_queue_time_ms,
         )
         turn = self._turns[process_queue] = _Turn(process_queue, machine)
         self._next(turn)
 
-    def _batch_of(self, messages: list[MessageExt]) -> Batch:
+    def _new_batch(self, messages: list[MessageExt]) -> Batch:
         return Batch(messages, ConsumeOrderlyContext(messages[0].message_queue))
 
     # -- the turn --------------------------------------------------------------------------------------------------------------
@@ -219,7 +195,7 @@ class OrderlyService(ListenerService[_Turn]):
         if turn.process_queue.dropped:
             self._end(turn)
             return
-        granted = await self._group.lock_queue(turn.process_queue)
+        granted = await self._consumer.rebalancer.lock_one(turn.process_queue)
         self._later(
             turn, orderly_turn.RESUBMIT_DELAY_MS if granted else orderly_turn.LOCK_REFUSED_DELAY_MS, self._again
         )
@@ -254,7 +230,7 @@ class OrderlyService(ListenerService[_Turn]):
         process_queue = turn.process_queue
         if process_queue.dropped or self._closing or time.perf_counter() > end_s:
             return False
-        return not self._group.clustering or process_queue.lock.is_valid(self._clock.now_ms())
+        return not self._consumer.clustering or process_queue.lock.is_valid(self._clock.now_ms())
 
     @staticmethod
     def _stops(batch: Batch) -> bool:
@@ -293,7 +269,7 @@ class OrderlyService(ListenerService[_Turn]):
             taken,
             batch.status,
             auto_commit=batch.context.auto_commit,
-            dead_letter=batch.context.dead_letter and self._group.clustering,
+            dead_letter=batch.context.dead_letter and self._consumer.clustering,
             suspend_ms=batch.context.suspend_current_queue_time_ms,
         )
         self._apply(turn, effects, reason_of(batch.failure))
@@ -317,9 +293,9 @@ class OrderlyService(ListenerService[_Turn]):
         queue = process_queue.queue
         for effect in effects:
             if isinstance(effect, orderly_turn.Commit) and queue is not None:
-                if not self._group.clustering or self._may_write_progress(process_queue):
-                    self._group.offset_store.progress.update(queue, effect.offset, increase_only=False)
-                self._group.settled(process_queue)
+                if not self._consumer.clustering or self._may_write_progress(process_queue):
+                    self._consumer.offset_store.progress.update(queue, effect.offset, increase_only=False)
+                self._consumer.messages_left(process_queue)
 
     def _may_write_progress(self, process_queue: ProcessQueue) -> bool:
         """Whether no other member can have the lock, or has had it since these messages came (law 4)."""
@@ -342,9 +318,9 @@ class OrderlyService(ListenerService[_Turn]):
 
     async def _store_dead_letter(self, message: MessageExt, reason: str) -> bool:
         try:
-            return await self._group.send_back.dead_letter_orderly(message, reason)
+            return await self._consumer.send_back.dead_letter_orderly(message, reason)
         except Exception:  # it blocks its queue and is retried, like any that could not be stored
-            log.exception("group %s: %s could not be dead-lettered", self._group.name, message.message_id)
+            log.exception("group %s: %s could not be dead-lettered", self._consumer.name, message.message_id)
             return False
 
     def _measure(self, batches: Sequence[Batch]) -> None:
@@ -352,7 +328,7 @@ class OrderlyService(ListenerService[_Turn]):
         for batch in batches:
             failed = batch.status is not ConsumeOrderlyStatus.SUCCESS and self._is_delivered_again(batch)
             count = len(batch.messages)
-            self._group.statistics.consumed(
+            self._consumer.statistics.consumed(
                 batch.messages[0].topic, 0 if failed else count, count if failed else 0, batch.spent_s * 1000, now_ms
             )
 
@@ -369,7 +345,7 @@ class OrderlyService(ListenerService[_Turn]):
             log.warning(
                 "group %s: the listener returned %s with auto-commit, which counts as SUCCESS (logged once); to commit and roll back "
                 "yourself, set context.auto_commit = False",
-                self._group.name,
+                self._consumer.name,
                 status.name,
             )
         return False

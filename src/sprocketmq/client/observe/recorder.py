@@ -39,7 +39,7 @@ from sprocketmq.user_paths import user_path
 from sprocketmq.version import __version__
 
 if TYPE_CHECKING:
-    from sprocketmq.client.consume.group_member import GroupMember
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -94,12 +94,11 @@ class Recorder:
         }
         return cls(settings.record, settings.record_max_bytes, clock, about)
 
-    def attach(self, group: GroupMember) -> None:
-        """Record what the parts of ``group`` do: those that are made from now on, its progress, its send-back, its listener."""
-        group.tape = self.tape
-        group.offset_store.progress = self.tape.recorded(ConsumeProgress)()
-        group.send_back.tape = self.tape
-        group.hooks.consume.append(self)
+    def attach(self, consumer: RunningConsumer) -> None:
+        """Record what the parts of ``consumer`` do: those that are made from now on, its progress, its send-back, its listener."""
+        consumer.tape = self.tape
+        consumer.offset_store.progress = self.tape.recorded(ConsumeProgress)()
+        consumer.hooks.consume.append(self)
 
     # -- what the consumer's parts tell ------------------------------------------------------------------------------------------
 

@@ -233,14 +233,14 @@ class ClientInstance:
 
     def add_consumer(self, consumer: RunningConsumer) -> None:
         """Raises ConfigurationError when the instance has a consumer of that group already."""
-        if consumer.group_name in self._consumers:
+        if consumer.name in self._consumers:
             raise ConfigurationError(
-                f"instance {self.client_id} has a consumer of group {consumer.group_name!r} already; give each consumer of a group its own "
+                f"instance {self.client_id} has a consumer of group {consumer.name!r} already; give each consumer of a group its own "
                 "instance_name"
             )
-        self._consumers[consumer.group_name] = consumer
+        self._consumers[consumer.name] = consumer
         rebalances = CoalescedWork(self.clock, REBALANCE_MIN_INTERVAL_MS, lambda: self._rebalance(consumer), self.spawn)
-        self._rebalances[consumer.group_name] = rebalances
+        self._rebalances[consumer.name] = rebalances
         rebalances.soon(REBALANCE_INTERVAL_MS)
 
     async def remove_consumer(self, group: str) -> None:
@@ -301,12 +301,12 @@ class ClientInstance:
             try:
                 await work(consumer)
             except RocketMQError as error:
-                group = consumer.group_name
+                group = consumer.name
                 self.outages.failed(
                     f"{what} of {group}", error, "group %s: the periodic %s failed: %s", group, what, error
                 )
             except Exception:
-                log.exception("group %s: the periodic %s failed", consumer.group_name, what)
+                log.exception("group %s: the periodic %s failed", consumer.name, what)
 
         await asyncio.gather(*map(one, list(self._consumers.values())))
 
@@ -362,11 +362,11 @@ class ClientInstance:
         try:
             balanced = await consumer.rebalance()
         except RocketMQError as error:
-            group = consumer.group_name
+            group = consumer.name
             self.outages.failed(f"rebalance of {group}", error, "group %s: rebalance failed: %s", group, error)
         except Exception:
-            log.exception("group %s: rebalance failed", consumer.group_name)
-        rebalances = self._rebalances.get(consumer.group_name)
+            log.exception("group %s: rebalance failed", consumer.name)
+        rebalances = self._rebalances.get(consumer.name)
         if rebalances is not None:
             rebalances.soon(REBALANCE_INTERVAL_MS if balanced else REBALANCE_MIN_INTERVAL_MS)
 
