@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``sprocketmq store check DIR``: checks the laws of a store. Prints one line for each problem, then what was checked."""
+"""``sprocketmq store check DIR``: checks a store. Prints one line for each problem, then what was checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sprocketmq.user_paths import user_path
 
 
 def check_store(directory: Path, as_json: bool) -> int:
-    """Check the store in ``directory``, which no broker may have open. Returns the exit code: 1 if a law is broken."""
+    """Check the store in ``directory``, which no broker may have open. Returns the exit code: 1 if there is a problem."""
     summary = StoreSummary()
     found: list[Problem] = []
     for problem in check_directory(user_path(directory), summary=summary):

@@ -12,7 +12,7 @@
 
     far away    more than roll_window_slots ahead: waits in a nearer slot, is then stored again and waits on (a roll)
 
-Laws
+Rules
     1. ``slot_of(d) < d <= slot_of(d) + p``: an exact multiple of p belongs to the slot before it.
     2. A slot is read no earlier than p after its begin, so no message is delivered before the requested time.
     3. ``place`` never returns a slot farther than the roll window, and a roll shortens the wait by at least half of it, so waiting ends.
@@ -97,11 +97,11 @@ class TimerRules(Struct, frozen=True):
         return time_ms // self.precision_ms * self.precision_ms
 
     def slot_of(self, deliver_ms: int) -> int:
-        """The slot whose end is the first at or after ``deliver_ms`` (law 1)."""
+        """The slot whose end is the first at or after ``deliver_ms`` (rule 1)."""
         return self.floor(deliver_ms - 1)
 
     def readable_ms(self, slot_ms: int) -> int:
-        """From when on a slot may be read (law 2)."""
+        """From when on a slot may be read (rule 2)."""
         return slot_ms + self.precision_ms
 
     def place(self, out_ms: int, write_ms: int) -> tuple[int, bool]:

@@ -2,14 +2,13 @@
 """The broker's small JSON files (topics.json, consumerOffset.json, ...): replaced as a whole, atomically, with one backup. Java:
 ConfigManager.
 
-Order of a save: the new text is written to ``NAME.tmp`` and synced; the present file gets a second name, ``NAME.old``; the new file is
-renamed to ``NAME``; the second name becomes ``NAME.bak``; the folder is synced. ``NAME`` exists at every moment and has the last text or
-the new one. A crash, a power failure that keeps only some of these names, and a copy made file by file at the same time never find an
-older text, which would still have what was deleted since. ``load`` uses ``NAME.bak`` if ``NAME`` cannot be read, and says so; at no moment
-are both unusable. Apache reads both in the same way, but while it writes there is a moment without ``NAME``.
+A save writes and syncs ``NAME.tmp``, gives the present file the second name ``NAME.old``, renames the new file to ``NAME`` and the
+second name to ``NAME.bak``, and syncs the folder. ``NAME`` exists at every moment and has the last text or the new one: a crash, a
+power failure that keeps only some of these names, and a copy made file by file never find an older text, which would still have
+what was deleted since. (While Apache writes, there is a moment without ``NAME``.)
 
-``STORE/tables`` has the names of the files of ``STORE/config`` that were ever written. So a start can tell one that is gone from one that
-never was (``missing_tables``).
+``STORE/tables`` has the names of the files that were ever written, so that a start can tell one that is gone from one that never
+was.
 """
 
 from __future__ import annotations
@@ -43,9 +42,8 @@ _DISK_FAULTS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T | None:
-    """Parse ``path``, or its ``.bak`` when it is missing, empty or unreadable; None when neither exists. ``path``: the file, for
-    example ``STORE/config/topics.json``. ``parse``: bytes to value; a ValueError or a RocketMQError from it counts as
-    unreadable. Raises StoreCorrupt (something exists but neither copy can be read)."""
+    """Parse ``path``, or its ``.bak`` when it is missing, empty or unreadable (``parse`` raises a ValueError or a RocketMQError);
+    None when neither exists. Raises StoreCorrupt (something exists but neither copy can be read)."""
     broken: Exception | None = None
     fault, damaged = "", b""
     for candidate in (os.fspath(path), os.fspath(path) + ".bak"):
@@ -79,7 +77,7 @@ def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T 
 
 
 def _compare_with_spare(path: str, raw: bytes) -> None:
-    """Say that a table is older than its spare copy, as if the two had been exchanged. Someone may have restored it on purpose."""
+    """Say that a table is older than its spare copy. Someone may have restored it on purpose."""
     try:
         with open(path + ".bak", "rb") as file:
             spare = file.read()
@@ -98,14 +96,13 @@ def _compare_with_spare(path: str, raw: bytes) -> None:
 
 
 def _version_of(raw: bytes) -> tuple[int, int]:
-    """Counter and timestamp of the data version of a table; zeros if it has none."""
     version = _DATA_VERSION.search(raw)
     fields = dict(_NUMBER.findall(version[1])) if version else {}
     return int(fields.get(b"counter", 0)), int(fields.get(b"timestamp", 0))
 
 
 def _say_older(path: str, fault: str, damaged: bytes, spare: bytes) -> None:
-    """Say that the text before the last one is used, and what only the last one names, as far as it can be read."""
+    """Say that the spare copy is used, and what only the last text names, as far as it can be read."""
     only = sorted(set(_NAME_OF_ENTRY.findall(damaged)) - set(_NAME_OF_ENTRY.findall(spare)))
     names = [name.decode("utf-8", "backslashreplace") for name in only]
     lost = ", ".join([*names[:_MOST_NAMED], *(["..."] if len(names) > _MOST_NAMED else [])])
@@ -133,8 +130,8 @@ def missing_tables(root: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def never_noted(root: str | os.PathLike[str]) -> list[str]:
-    """The files that a Java broker has beside its queues, and that are not there. Only a store that ours never had open is asked about: a
-    Java broker does not note what it wrote, and writes each of them only when there is something to write."""
+    """The files that a Java broker has beside its queues, and that are not there. Empty for a store that ours ever had open: a Java
+    broker does not note what it wrote, and writes each of them only when there is something to write."""
     queues = os.path.join(root, "consumequeue")
     if os.path.lexists(os.path.join(root, "tables")) or not os.path.isdir(queues) or not os.listdir(queues):
         return []
@@ -143,7 +140,6 @@ def never_noted(root: str | os.PathLike[str]) -> list[str]:
 
 
 def _table_names(root: str | os.PathLike[str]) -> list[str]:
-    """Names that were noted, and those of files that are there but empty."""
     names: set[str] = set()
     with contextlib.suppress(OSError), open(os.path.join(root, "tables"), encoding="utf-8", errors="replace") as file:
         names.update(line[:-1] for line in file if _TABLE_NAME.fullmatch(line))  # the file may be damaged, too
@@ -153,7 +149,6 @@ def _table_names(root: str | os.PathLike[str]) -> list[str]:
 
 
 def _fault_of(path: str) -> str:
-    """Why a file has no text; empty if it has one."""
     try:
         with open(path, "rb") as file:
             return "" if file.read(64).strip() else "is empty"
@@ -178,7 +173,6 @@ def forget_tables(root: str | os.PathLike[str], names: Iterable[str]) -> None:
 
 
 def _note_table(path: str) -> None:
-    """Note that a file of ``STORE/config`` was written."""
     folder, name = os.path.split(path)
     root = os.path.dirname(folder)
     if os.path.basename(folder) != "config":
@@ -192,8 +186,7 @@ def _note_table(path: str) -> None:
 
 
 def save_config(path: str | os.PathLike[str], raw: bytes, *, private: bool = False) -> None:
-    """:func:`replace_file` for the files of a store. Raises StoreNotWritable: the disk reported an error; a complete file is
-    there."""
+    """``replace_file`` for the files of a store. Raises StoreNotWritable; a complete file is there."""
     with disk_errors(os.fspath(path)):
         replace_file(path, raw, private=private)
 
@@ -201,9 +194,8 @@ def save_config(path: str | os.PathLike[str], raw: bytes, *, private: bool = Fal
 def replace_file(path: str | os.PathLike[str], raw: bytes, *, private: bool = False, shared: bool = False) -> None:
     """Replace ``path`` by ``raw`` atomically, keeping the present text as ``.bak``; makes the folder.
 
-    ``private`` is for files with secrets: only their owner may read a new one. ``shared`` is for files that other processes
-    replace, too, because no lock guards their folder: temporary names are this call's own, or two would write into one file. Raises
-    OSError: the disk reported an error; a complete file is there.
+    ``private``: only its owner may read a new file. ``shared``: other processes replace it, too, because no lock guards their
+    folder; temporary names are this call's own, or two would write into one file. Raises OSError; a complete file is there.
     """
     target = os.fspath(path)
     folder = os.path.dirname(target) or "."
@@ -222,8 +214,7 @@ def replace_file(path: str | os.PathLike[str], raw: bytes, *, private: bool = Fa
 
 
 def _keep(target: str, old: str) -> bool:
-    """Give the present text a second name. False if there is none, or if the file system has no links (FAT): then the backup stays as it
-    is."""
+    """False if there is no present text, or if the file system has no links (FAT): then the backup stays as it is."""
     if not os.path.exists(target):
         return False
     with contextlib.suppress(FileNotFoundError):  # left by a kill
@@ -242,7 +233,7 @@ def _open_private(path: str, flags: int) -> int:
 
 
 class ConfigFile:
-    """The text of a configuration file; with ``path=None`` (a broker in memory) nothing is stored. ``private``: see save_config."""
+    """The text of a configuration file; ``path=None`` (a broker in memory): nothing is stored. ``private``: see ``replace_file``."""
 
     def __init__(self, path: str | os.PathLike[str] | None, *, private: bool = False) -> None:
         self.path = None if path is None else os.fspath(path)
@@ -263,7 +254,6 @@ class ConfigFile:
         return load_config(self.path, parse_own)
 
     def save(self, raw: bytes) -> bool:
-        """See ``save_config``. Returns False, and does nothing, if ``raw`` is what this object saved last."""
         if self.path is None or raw == self._saved:
             return False
         self._saved = None  # a save that fails may already have replaced the file

@@ -5,7 +5,7 @@
     consumequeue/   TOPIC/QUEUE_ID/ 20-digit files           checkpoint   up to where data is known to be on the disk
     index/          files by key, named by their time        lock         held while running
     config/         the broker's JSON files (config_files)   consumequeue_ext/   extensions of queue entries, off by default
-    abort.spare     ``abort`` between a clean stop and the next start: a full disk may have no room for a new file, not even an empty one
+    abort.spare     ``abort`` while stopped: a full disk may have no room for a new file, not even an empty one
 
 Left alone if found: batchconsumequeue and RocksDB files of a Java broker.
 """
@@ -115,7 +115,7 @@ class DiskMessageStore(MessageStore):
         self._flusher.start()
 
     def _accept(self, losses: Losses) -> None:
-        """Continue without what is lost. What the checkpoint knew is forgotten first, so that a start after a kill goes on from here."""
+        """What the checkpoint knew is forgotten first, so that a start after a kill goes on from here."""
         for lost in losses.lost:
             _log.error("%s; the start continues without it (acceptStoreLoss)", lost)
         self.has_lost_messages = True
@@ -143,7 +143,7 @@ class DiskMessageStore(MessageStore):
             checkpoint.save()  # before the first entry that the mark does not count
 
     def _abort_is_ours(self) -> bool:
-        """Whether our broker ran last, also if a power cut tore the checkpoint: a Java broker writes only its process id, or nothing."""
+        """Also if a power cut tore the checkpoint: a Java broker writes only its process id, or nothing."""
         try:
             with open(self._abort_path, "rb") as file:
                 return b"\n" in file.read(64)
@@ -161,9 +161,8 @@ class DiskMessageStore(MessageStore):
 
     @staticmethod
     def _write_pid(fd: int, *, with_mark: bool) -> None:
-        """Write the process id, for people, and the mark of the machine's start. Without the mark, a start assumes that writes are
-        torn. Failing to write is not an error: the existence of the file is what matters, and a start on a full disk must still
-        serve pulls."""
+        """The process id is for people; without the mark of the machine's start, a start assumes that writes are torn. Only that
+        the file exists matters, and a start on a full disk must still serve pulls."""
         mark = (mapped_progress.file_mark(fd) or b"").hex() if with_mark else ""
         pid = b"%d\n%s" % (os.getpid(), mark.encode())
         try:
@@ -213,7 +212,7 @@ class DiskMessageStore(MessageStore):
             self._release()
 
     def _complete_index(self) -> None:
-        """Index the newest messages, because Apache would not do so. An index that is rebuilt from a long log continues next time."""
+        """Apache would not index the newest messages. An index that is rebuilt from a long log continues next time."""
         try:
             self.dispatcher.make_ready()
             while 0 < self.undispatched_bytes < _MOST_TO_INDEX_AT_CLOSE_BYTES and self.dispatch(_RECORDS_AT_ONCE):
@@ -228,7 +227,6 @@ class DiskMessageStore(MessageStore):
 
 
 def _check_access(directory: str) -> None:
-    """Raise StoreNotWritable if ``directory`` exists, but this user may not list, create and read files in it."""
     if not os.path.lexists(directory):
         return
     if not os.path.isdir(directory):

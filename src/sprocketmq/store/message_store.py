@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store of a broker's messages: append, read by queue or physical offset, search by time. Java: MessageStore.
+"""The store of a broker's messages. Java: MessageStore.
 
-``append`` first makes room for the record and for its queue entry; if that fails, nothing has changed. Then it writes the record and the
-entry. After a kill between the two, recovery adds the missing entry, and removes entries that point behind the end of the log.
+``append`` first makes room for record and queue entry, then writes both. A kill between the two leaves what recovery mends.
 """
 
 from __future__ import annotations
@@ -65,16 +64,13 @@ _pack_unit = UNIT.pack_into
 class MessageStore:
     """A commit log with its consume queues and its index by key, in memory or (``DiskMessageStore``) in a directory.
 
-    It belongs to one thread, the broker's loop: no method takes a lock, every method returns at once, and a message can be read as
-    soon as ``append`` has returned. Only durability takes time, so it is a future. ``offset`` counts messages of one queue, a
-    physical offset bytes of the log. An unknown queue begins and ends at 0.
+    It belongs to one thread, the broker's loop: no method takes a lock or blocks, and a message can be read as soon as ``append``
+    has returned. Only durability takes time, so it is a future. ``offset`` counts messages of one queue, a physical offset bytes of
+    the log. An unknown queue begins and ends at 0.
 
-    Every append raises ConfigurationError (a limit is exceeded) or StoreNotWritable (no space, not open, or a flush failed), and then has
-    written nothing.
-
-    Args:
-        directory: the store's root (``storePathRootDir``); None = in memory, where every message counts as durable.
-        read_only: nothing is created or repaired.
+    Every append raises ConfigurationError (a limit is exceeded) or StoreNotWritable (no space, not open, or a flush failed), and
+    then has written nothing. ``directory``: the store's root (``storePathRootDir``); None = in memory, where every message counts
+    as durable at once. ``read_only``: nothing is created or repaired.
     """
 
     def __init__(self, config: StoreConfig, directory: str | None = None, *, read_only: bool = False) -> None:
@@ -105,47 +101,44 @@ class MessageStore:
         self._refusal: StoreNotWritable | None = StoreNotWritable("the store is not open; call load() first")
 
     def load_files(self) -> None:
-        """Find the files, as they are, and the ends of the queues. Raises StoreCorrupt."""
         self.checkpoint.load()
         self.commit_log.files.load()
         self.consume_queues.load()
 
     def reconfigure(self, config: StoreConfig) -> None:
-        """From now on these limits and times of retention count. What the files are made by counts from the next ``load`` on."""
+        """Change limits and times of retention; what files are made by counts from the next ``load`` on."""
         self.config = config
 
     def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS, known_topics: Collection[str] | None = None) -> None:
-        """Open (and, after a crash, repair) the store. Call once, before anything else.
+        """Open the store, and repair it after a crash. Call once, before anything else.
 
-        ``deleted_topics``: the end of the log at the deletion of each topic. No queue entries are added for its records before
-        that. ``known_topics``: those that exist, by which topics that a Java broker has deleted are told from lost queues.
-
-        Raises StoreLocked (another broker has the directory open), StoreNotWritable (the directory cannot be written), StoreCorrupt (a
-        file has a length or a name that the format does not allow).
+        ``deleted_topics``: the end of the log at the deletion of each topic; its records before that get no queue entries.
+        ``known_topics``: those that exist, by which topics that a Java broker has deleted are told from lost queues. Raises
+        StoreLocked (another broker has the directory open), StoreNotWritable, StoreCorrupt (a file has a length or a name that the
+        format does not allow).
         """
         self.refuse_appends(None)
 
     @property
     def flushed_offset(self) -> int:
-        """Physical offset up to which everything is on the disk, so a power cut loses nothing before it."""
+        """A power cut loses nothing before this physical offset."""
         return self.max_physical_offset
 
     def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
-        """A future that is done once everything before ``physical_offset`` is on the disk, whatever ``flush_disk_type`` says. It
-        fails with StoreNotWritable when the disk reported an error. It completes on the flush thread."""
+        """Done once everything before ``physical_offset`` is on the disk, whatever ``flush_disk_type`` says; fails with
+        StoreNotWritable when the disk reported an error. It completes on the flush thread."""
         future: concurrent.futures.Future[None] = concurrent.futures.Future()
         future.set_result(None)
         return future
 
     def flush(self) -> None:
-        """Write everything to the disk now; blocks."""
+        """Blocks."""
 
     def close(self) -> None:
-        """Flush and release. Does nothing if closed already; views that were returned stay readable."""
+        """Does nothing if closed already; views that were returned stay readable."""
         self.refuse_appends(StoreNotWritable(CLOSED))
 
     def unmap(self) -> None:
-        """Release the mappings of all files."""
         self.index.unmap()
         self.extension.unmap()
         self.consume_queues.unmap()
@@ -155,21 +148,18 @@ class MessageStore:
 
     @property
     def writable(self) -> bool:
-        """False before load, after close, after a failed flush, and while the disk is nearly full."""
         return self._refusal is None
 
     @property
     def refusal(self) -> StoreNotWritable | None:
-        """The reason why appends are refused; None if they are accepted."""
         return self._refusal
 
     def refuse_appends(self, reason: StoreNotWritable | None) -> None:
-        """Raise ``reason`` at every append from now on; None accepts appends again."""
         # Raised for each append until then, without the traceback of the one before: it would grow, and keep the messages of all of them.
         self._refusal = reason or self._frozen
 
     def freeze(self, reason: StoreNotWritable | None) -> None:
-        """Let every append raise ``reason`` from now on, whatever the state of the disk; None allows appends again. Reads continue."""
+        """Let every append raise ``reason`` from now on, whatever the state of the disk; None allows appends again."""
         if self._refusal is self._frozen:
             self._refusal = reason
         self._frozen = reason
@@ -238,8 +228,8 @@ class MessageStore:
     def _append_general(
         self, queue: ConsumeQueue, message: StoredMessage, now_ms: int, *, most_bytes: int | None = None
     ) -> AppendResult:
-        """Append messages with IPv6 hosts, long topics or transactions, or whose queue has an extension, and refuse what is too long.
-        ``most_bytes`` is the limit of the body; default: max_message_size."""
+        """Also for IPv6 hosts, long topics, transactions and queues with an extension; refuses what is too long. ``most_bytes``:
+        limit of the body; default: max_message_size."""
         topic = queue.topic_bytes
         size = self._checked_size(message, len(topic), most_bytes)
         indexed = has_unit(message.sys_flag)
@@ -261,7 +251,7 @@ class MessageStore:
         return AppendResult(physical_offset, queue_offset, now_ms, size)
 
     def append_batch(self, batch: StoredBatch, now_ms: int) -> BatchAppendResult:
-        """``append`` for several messages of one topic and queue: consecutive offsets; all are stored or none, also after a crash."""
+        """``append`` for several messages of one queue: consecutive offsets; all are stored or none, also after a crash."""
         if self._refusal is not None:
             raise self._refusal.with_traceback(None)
         if batch.sys_flag & TRANSACTION_MASK:
@@ -346,9 +336,9 @@ class MessageStore:
     ) -> ReadResult:
         """Records from ``offset`` on, whole and in order, up to both limits; the first one is returned whatever its size.
 
-        ``match`` gets the tags code of an entry, then ``match_record`` the record (SQL92). If ``match_record`` returns None, the read ends
-        before this record, and the next read begins with it. A filtered read checks at most ``config.max_filter_units`` entries; then it
-        returns NO_MATCHED_MESSAGE with an advanced ``next_offset``.
+        ``match`` gets the tags code of an entry, then ``match_record`` the record (SQL92); if that returns None, the read ends
+        before this record. A filtered read checks at most ``config.max_filter_units`` entries; then it returns NO_MATCHED_MESSAGE
+        with an advanced ``next_offset``.
         """
         queue = self._queues.get((topic, queue_id))
         if queue is None or queue.max_offset == 0:
@@ -373,7 +363,7 @@ class MessageStore:
         return result
 
     def _compare_bodies(self, queue: ConsumeQueue, offset: int, result: ReadResult, *, is_filtered: bool) -> None:
-        """Compare what was on the disk at the start with its checksums, once for each part of the queue that is read in one go."""
+        """Once for each part of the queue that is read in one go."""
         begin, end = queue.compared
         if begin <= offset and result.next_offset <= end:
             return
@@ -408,8 +398,7 @@ class MessageStore:
             result.next_offset += 1
 
     def units(self, topic: str, queue_id: int, offset: int, max_units: int = 32) -> list[Unit]:
-        """Queue entries from ``offset`` on. Those of lost messages are left out, so the first one may be behind ``offset``. Empty only
-        at the end."""
+        """Queue entries from ``offset`` on, without those of lost messages. Empty only at the end."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             return []
@@ -436,7 +425,7 @@ class MessageStore:
         return repaired_units(self.commit_log, queue, offset, count, self._levels)
 
     def _true_tags_code(self, physical_offset: int, address: int) -> int:
-        """The tags code of a unit that has an address in the queue's extension instead (``consume_queue_ext``)."""
+        """The tags code of a unit that has an address in the queue's extension instead."""
         record = self.commit_log.view_at(physical_offset, check_crc=False)
         if record is None:
             return address
@@ -444,18 +433,18 @@ class MessageStore:
         return tags_code_of_record(record, topic, self._levels)
 
     def log_data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
-        """The raw bytes of the log from a place on, for a slave: not beyond a file; None if there are none."""
+        """For a slave: not beyond a file; None if there is nothing."""
         return self.commit_log.data(physical_offset, max_bytes)
 
     def copied_from(self, physical_offset: int) -> list[int]:
-        """The physical offsets of the waiting messages (of a delay level or a timer) whose copies are in the log from a place on."""
+        """The physical offsets of the waiting messages (delayed, or of a timer) whose copies are in the log from a place on."""
         log = self.commit_log
         end = log.max_offset
         walk = LogWalk(log, max(physical_offset, log.min_offset), end, sound_until=end, known_end=end)
         return [place for batch in walk.batches() for place in (~batch.prepared[batch.prepared < 0]).tolist()]
 
     def record_at(self, physical_offset: int) -> memoryview | None:
-        """The record that begins at ``physical_offset``; None if none begins there (a client may have invented that offset)."""
+        """None if no record begins there (a client may have invented that offset)."""
         record = self.commit_log.view_at(physical_offset, check_crc=False)
         if record is None:
             return None
@@ -463,12 +452,11 @@ class MessageStore:
         return self.commit_log.slice(physical_offset, record.size)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """First kept offset."""
         queue = self._queues.get((topic, queue_id))
         return queue.min_offset if queue else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """One past the last offset: the offset that the next append gets."""
+        """The offset that the next append gets."""
         queue = self._queues.get((topic, queue_id))
         return queue.max_offset if queue else 0
 
@@ -489,7 +477,7 @@ class MessageStore:
         return max(queue.min_offset, low - 1) if upper else low
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """Store timestamp (ms) of one message, -1 if it does not exist."""
+        """In ms, -1 if the message does not exist."""
         queue = self._queues.get((topic, queue_id))
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return -1
@@ -500,27 +488,24 @@ class MessageStore:
         return -1 if size == FILLER_SIZE else self.commit_log.store_timestamp_at(physical_offset)
 
     def earliest_store_time(self, topic: str, queue_id: int) -> int:
-        """Store timestamp (ms) of the first kept message, -1 if there is none."""
+        """In ms, of the first kept message; -1 if there is none."""
         return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
 
     def dispatch(self, max_records: int) -> int:
-        """Add up to ``max_records`` records of the log to the index by key. Returns how many were read; 0 means that it is complete.
-
-        A record with many keys, or with long properties, counts as several, so fewer may be read, but at least one. Raises
-        StoreNotWritable: no space for an index file; the same records are tried again next time.
-        """
+        """Add up to ``max_records`` records of the log to the index by key. Returns how many were read; 0 means that it is
+        complete. A record with many keys or long properties counts as several, but at least one is read. Raises StoreNotWritable
+        (no space for an index file): the next call tries the same records again."""
         return self.dispatcher.dispatch(max_records) if self.config.message_index_enable else 0
 
     @property
     def undispatched_bytes(self) -> int:
-        """How many bytes the index by key is behind the log; 0 without an index."""
         return self.dispatcher.backlog_bytes if self.config.message_index_enable else 0
 
     def find_by_key(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, *, index_type: str = ""
     ) -> IndexHits:
-        """Records of ``topic`` whose UNIQ_KEY or one of whose KEYS is ``key`` (or, with ``index_type`` "T", whose TAGS are ``key``),
-        stored between the two times; the newest ``max_count``. A hit may be of another key with the same hash, and may have expired."""
+        """The newest ``max_count`` records of ``topic`` with this key (``index_type`` "T": with these TAGS), stored between the two
+        times. A hit may be of another key with the same hash, and may have expired."""
         return self.index.find(index_text(topic, key, index_type), max_count, begin_ms, end_ms)
 
     def queues(self) -> list[tuple[str, int]]:
@@ -528,7 +513,6 @@ class MessageStore:
         return sorted(self._queues)
 
     def queue_ids(self, topic: str) -> Set[int]:
-        """The ids of the queues of ``topic`` that were ever written."""
         return self.consume_queues.ids(topic)
 
     @property
@@ -542,14 +526,14 @@ class MessageStore:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def delete_topic(self, topic: str) -> int:
-        """Delete the queues of ``topic`` and their files; returns how many. The records stay in the log until their file expires."""
+        """Delete the queues of ``topic``; returns how many. Its records stay in the log until their file expires."""
         self.checkpoint.queue_totals = None  # fewer queues than at the last clean stop are no loss
         self.extension.delete_topic(topic)
         return self.consume_queues.delete_topic(topic)
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
-        """One retention round: delete expired log files and what pointed into them; returns how many log files were deleted.
-        ``any_hour``: not only in the hours of ``delete_when``."""
+        """One retention round: delete expired log files and what pointed into them; returns how many log files went. ``any_hour``:
+        not only in the hours of ``delete_when``."""
         return self.retention.clean(now_ms, any_hour=any_hour)
 
 

@@ -20,30 +20,26 @@ class FlushDiskType(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class StoreConfig:
-    """Sizes, intervals and limits of a store; names are Apache's MessageStoreConfig keys in snake_case, defaults are Apache's.
+    """Names are Apache's MessageStoreConfig keys in snake_case, defaults are Apache's.
 
     Attributes:
-        mapped_file_size_commit_log: bytes of one commit log file (1 GiB). A directory keeps the size it was made with.
-        mapped_file_size_consume_queue: bytes of one consume queue file, a multiple of a unit's 20 (6,000,000).
+        mapped_file_size_commit_log: bytes. A directory keeps the size it was made with.
+        mapped_file_size_consume_queue: bytes, a multiple of a unit's 20.
         store_path_commit_log: folder of the commit log; None = ``commitlog`` inside the store directory.
-        max_message_size: largest body in bytes (4 MiB).
-        flush_disk_type: ASYNC_FLUSH or SYNC_FLUSH.
-        flush_interval_commit_log_ms, flush_interval_consume_queue_ms: background flush (500 ms, 1,000 ms).
-        max_filter_units: how many queue entries one filtered read looks at before it returns NO_MATCHED_MESSAGE (800).
-        check_crc_on_recover: verify body checksums while recovering (True).
-        accept_store_loss: start although files of the log or tables are missing, without the messages that were in them (False).
+        max_message_size: largest body in bytes.
+        flush_interval_commit_log_ms, flush_interval_consume_queue_ms: background flush.
+        max_filter_units: how many queue entries one filtered read checks before it returns NO_MATCHED_MESSAGE.
+        accept_store_loss: start although files of the log or tables are missing, without the messages that were in them.
         message_delay_level: the broker's delay levels; recovery needs them to rebuild entries of SCHEDULE_TOPIC_XXXX.
-        file_reserved_time: hours a full commit log file is kept (72); ``delete_when``: hours of the day for deleting, ";" separated.
-        disk_max_used_space_ratio: from this use of the disk in percent, expired files go at any hour (75).
-        disk_space_clean_forcibly_ratio: from this use unexpired files go, oldest first (85), if ``clean_file_forcibly_enable`` (True).
-        disk_space_warning_level_ratio: from this use the store refuses appends (90).
-        delete_file_batch_max: commit log files deleted in one retention round (10).
+        file_reserved_time: hours a full commit log file is kept; ``delete_when``: hours of the day for deleting, ";" separated.
+        disk_max_used_space_ratio: from this use of the disk in percent, expired files go at any hour.
+        disk_space_clean_forcibly_ratio: from this use unexpired files go, oldest first, if ``clean_file_forcibly_enable``.
+        disk_space_warning_level_ratio: from this use the store refuses appends.
+        delete_file_batch_max: commit log files deleted in one retention round.
         max_mapped_queue_files: consume queue files kept mapped; None = from the process's limit on open files.
-        message_index_enable: keep an index by key (True); ``max_hash_slot_num``, ``max_index_num``: slots and entries of one index file
-            (5,000,000 and 20,000,000). A directory keeps the numbers it was made with.
-        max_msgs_num_batch: most records that a query by key finds (64).
-        enable_consume_queue_ext: also write the extension of each queue entry (False); ``mapped_file_size_consume_queue_ext``: bytes of
-            one of its files (48 MiB).
+        max_hash_slot_num, max_index_num: slots and entries of one file of the index by key. A directory keeps the numbers it was made with.
+        max_msgs_num_batch: most records that a query by key finds.
+        enable_consume_queue_ext: also write the extension of each queue entry.
     """
 
     mapped_file_size_commit_log: int = 1 << 30

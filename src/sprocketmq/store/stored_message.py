@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class ReadStatus(enum.Enum):
-    """Outcome of a read. Java: GetMessageStatus, the same names; the broker maps them to response codes.
+    """Outcome of a read. Java: GetMessageStatus, the same names.
 
-    Three of Java's do not occur here: OFFSET_FOUND_NULL (a file of the queue is missing: such a store is not opened),
-    MESSAGE_WAS_REMOVING (log and queues are cleaned in one step) and NO_MATCHED_LOGIC_QUEUE (Java creates the queue, too).
+    Three of Java's do not occur: OFFSET_FOUND_NULL (a store whose queue misses a file is not opened), MESSAGE_WAS_REMOVING (log and
+    queues are cleaned in one step) and NO_MATCHED_LOGIC_QUEUE (Java creates the queue, too).
     """
 
     FOUND = "FOUND"
@@ -33,13 +33,12 @@ class ReadStatus(enum.Enum):
 
 
 class StoredMessage(msgspec.Struct, gc=False):
-    """A message as the broker gives it to ``append``: all parts of the record except its place and its store time.
+    """A message for ``append``: all parts of the record except its place and its store time.
 
-    ``properties`` are the raw wire bytes, ``born_host`` and ``store_host`` are (4 or 16 address bytes, port); the sys_flag bits that
-    tell IPv6 hosts apart are set by the store. ``prepared_transaction_offset`` is, of a committed message, the physical offset of its half
-    message; of the copy of a message that waited for its time the bitwise complement of that one's (Java: 0). ``tags_code`` goes into the
-    queue entry: ``tags_code(TAGS)``, or the delivery time for a delayed message. The broker decides about delay, retry and transaction
-    topics; the store writes what it gets.
+    ``properties`` are the raw wire bytes, hosts are (4 or 16 address bytes, port); the store sets the bits of ``sys_flag`` for
+    IPv6. ``prepared_transaction_offset`` is, of a committed message, the physical offset of its half message; of the copy of a
+    message that waited for its time the bitwise complement of that one's (Java: 0). ``tags_code`` goes into the queue entry:
+    ``tags_code(TAGS)``, or the delivery time of a delayed message.
     """
 
     topic: str
@@ -57,10 +56,8 @@ class StoredMessage(msgspec.Struct, gc=False):
 
 
 class StoredBatch(msgspec.Struct, gc=False):
-    """Messages that are stored together: what their records have in common, as in ``StoredMessage``, and what each has of its own.
-
-    ``elements`` are their bodies, properties and flags; ``tags_codes`` has a number for each.
-    """
+    """Messages that are stored together: fields as in ``StoredMessage``, ``elements`` (bodies, properties, flags) and a tags code
+    for each."""
 
     topic: str
     queue_id: int
@@ -74,7 +71,7 @@ class StoredBatch(msgspec.Struct, gc=False):
 
 
 class AppendResult(msgspec.Struct, frozen=True, gc=False):
-    """Where a message was stored. ``when_durable`` takes ``physical_offset + size``; ``size`` is in bytes."""
+    """Where a message was stored. ``when_durable`` takes ``physical_offset + size``."""
 
     physical_offset: int
     queue_offset: int
@@ -83,17 +80,14 @@ class AppendResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class BatchAppendResult(AppendResult, frozen=True, gc=False):
-    """Where the messages of a batch went: both offsets are the first one's, ``size`` is that of all together."""
+    """Both offsets are the first message's, ``size`` is that of all together."""
 
     physical_offsets: NDArray[np.int64]
 
 
 class ReadResult(msgspec.Struct, gc=False):
-    """Outcome of ``read``.
-
-    ``chunks`` are views of whole records, in order, ready for a socket. They stay valid after the file is deleted, but hold its memory:
-    do not keep them. The next read begins at ``next_offset``. ``bytes`` and ``count`` are the sums over the chunks.
-    """
+    """``chunks`` are views of whole records, in order. They hold the memory of a deleted file: do not keep them. ``bytes`` and
+    ``count`` are the sums over the chunks."""
 
     status: ReadStatus
     next_offset: int
@@ -105,7 +99,7 @@ class ReadResult(msgspec.Struct, gc=False):
 
 
 class IndexHits(msgspec.Struct):
-    """Places of the records with a key, ascending; and how far the index was: store time and place of its newest record."""
+    """Places of the records with a key, ascending; and store time and place of the newest record in the index."""
 
     physical_offsets: list[int] = []
     last_update_timestamp: int = 0
@@ -113,7 +107,7 @@ class IndexHits(msgspec.Struct):
 
 
 class Unit(msgspec.Struct, frozen=True, gc=False):
-    """One consume queue entry: the record's place, and its tags code (delivery time in SCHEDULE_TOPIC_XXXX)."""
+    """One consume queue entry; ``tags_code`` is the delivery time in SCHEDULE_TOPIC_XXXX."""
 
     queue_offset: int
     physical_offset: int

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads without a filter: from the entries of a queue to views of their records in the log.
 
-``read_at_once`` handles the common case for all entries together; ``read_one_by_one`` handles every case.
-
-Law: both return the same bytes and the same next offset. If a size on the disk was damaged and is too large, ``read_at_once`` may end
-before this entry, and the next read begins with it.
+``read_at_once`` handles the common case for all entries together, ``read_one_by_one`` every case, with the same bytes and next
+offset; if a damaged size is too large, ``read_at_once`` may end before this entry, and the next read begins with it.
 """
 
 from __future__ import annotations
@@ -34,27 +32,23 @@ _HEAD = RECORD.subset("size", "queue_id", "queue_offset")
 
 @functools.lru_cache(maxsize=128)
 def _sizes_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
-    """A function that reads the sizes of so many units."""
     return UNIT_LAYOUT.repeated("size", count).unpack_from
 
 
 @functools.lru_cache(maxsize=128)
 def _ends_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
-    """A function that reads the sizes of so many units, with the physical offsets of the first and the last in front of their sizes."""
+    """Reads the sizes of so many units, with the physical offsets of the first and the last in front of their sizes."""
     return UNIT_LAYOUT.repeated("size", count, "physical_offset").unpack_from
 
 
 @functools.lru_cache(maxsize=128)
 def _offsets_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
-    """A function that reads the physical offsets of so many units."""
     return UNIT_LAYOUT.repeated("physical_offset", count).unpack_from
 
 
 def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_messages: int, max_bytes: int) -> bool:
-    """Read the entries that fit the limits, all checked together, if their records lie in one file of the log: the common case.
-
-    Returns False, and changes nothing, in any other case; then :func:`read_one_by_one` reads them.
-    """
+    """Read the entries that fit the limits, if their records lie in one file of the log. Returns False, and changes nothing, in any
+    other case."""
     offset = result.next_offset
     count = queue.max_offset - offset
     if count > max_messages:  # not min(), a call for each pull
@@ -85,7 +79,7 @@ def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_me
         data, queue.queue_id, offset, _sizes_of(count)(units, at), _offsets_of(count)(units, at)
     ):
         return False
-    if end - first == total:  # neighbours in the log, as offsets grow (law 2 of the consume queue)
+    if end - first == total:  # neighbours in the log, as offsets grow (rule 2 of the consume queue)
         result.chunks = [data]
     else:
         sizes, places = _sizes_of(count)(units, at), _offsets_of(count)(units, at)
@@ -93,7 +87,7 @@ def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_me
             chunks = [data[begin - first : stop - first] for begin, stop in _runs(places, sizes)]
         else:
             chunks = [data[place - first : place - first + size] for place, size in zip(places, sizes, strict=True)]
-        if min(places) < first or sum(map(len, chunks)) != total:  # an entry points outside, or contradicts law 2
+        if min(places) < first or sum(map(len, chunks)) != total:  # an entry points outside, or contradicts rule 2
             return False
         result.chunks = chunks
     result.bytes, result.count = total, count
@@ -102,9 +96,8 @@ def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_me
 
 
 def _confirmed(data: memoryview, queue_id: int, offset: int, sizes: Sequence[int], places: Sequence[int]) -> bool:
-    """Whether the records at these places have these sizes, this queue and the offsets from ``offset`` on; ``data`` holds all of
-    them. Used for entries that were on the disk when the queue was opened, because a bit of them may have flipped. Entries that
-    this process wrote are not checked: that would make each pull slower by a third."""
+    """Whether the records at these places have these sizes, this queue and the offsets from ``offset`` on. Only for entries that
+    were on the disk when the queue was opened, whose bits may have flipped: checking all would make each pull slower by a third."""
     first, last = places[0], places[-1]
     if min(places) < first or max(places) != last or sizes[-1] < _HEAD.size:
         return False
@@ -115,7 +108,6 @@ def _confirmed(data: memoryview, queue_id: int, offset: int, sizes: Sequence[int
 
 
 def _runs(places: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Begin and end of each run of neighbours."""
     runs = []
     begin = end = places[0]
     for place, size in zip(places, sizes, strict=True):
@@ -130,7 +122,7 @@ def _runs(places: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int]]:
 def read_one_by_one(
     log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_messages: int, max_bytes: int, levels: DelayLevels
 ) -> None:
-    """Read entries in every case; repair damaged ones (``entry_repair``). Neighbours in the log become one chunk."""
+    """Repairs damaged entries (``entry_repair``). Neighbours in the log become one chunk."""
     chunks = result.chunks
     log_end = log.max_offset
     view, view_start, view_end = _NO_VIEW, 0, -1

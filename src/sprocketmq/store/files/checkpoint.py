@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checkpoint: up to where data is known to be on the disk, so that recovery can begin there after a crash. Java: StoreCheckpoint.
+"""The checkpoint: up to where data is known to be on the disk, so that recovery can begin there after a crash. Java:
+StoreCheckpoint.
 
-Java's timestamps come first. Six parts of ours, each behind a mark, follow at a place that Java does not touch. The file has 4096 bytes,
-zero elsewhere. Java finds a file by its timestamps; we find a record by an offset, so that a restart scans a second of writes and not
-a whole gigabyte. The log only grows, so an old offset of ours is just earlier; recovery checks that a record begins there.
+Java's timestamps come first. Six parts of ours, each behind a mark, follow at a place that Java does not touch; the rest of 4096
+bytes is zero. Java finds a file by its timestamps; we find a record by an offset, so that a restart scans a second of writes and
+not a gigabyte.
 
-Laws. A Java broker may open the store of a killed broker of ours. Its use of the timestamps must not leave a hole:
+A Java broker may open the store of a killed broker of ours. Its use of the timestamps must not leave a hole:
+
 1. It scans the log from a file that begins 3 s before the first two (CommitLog.isMappedFileMatchedRecover), so neither is later than
    what the disk has of log and queues.
 2. The same scan gives it the keys that the index lacks, so the second is not later than what the disk has of the index either.
-3. It deletes each index file that ends later than the third (IndexService.load), and never looks at the keys before its scan again. So
+3. It deletes each index file that ends later than the third (IndexService.load), and never reads the keys before its scan again. So
    the third runs ahead of the entries: ``raise_index_timestamp`` comes before them, and a clean stop sets it to what is true.
 """
 
@@ -29,8 +31,8 @@ from sprocketmq.wire.layout import Layout
 _SIZE_BYTES = 4096
 _LAYOUT = Layout(
     ("physic_msg_timestamp", "q"),  # store time of the last flushed record
-    ("logics_msg_timestamp", "q"),  # ... whose queue entry is flushed too (and whose keys are in the index, law 2)
-    ("index_msg_timestamp", "q"),  # no index file in use ends later (law 3)
+    ("logics_msg_timestamp", "q"),  # ... whose queue entry is flushed too (and whose keys are in the index, rule 2)
+    ("index_msg_timestamp", "q"),  # no index file in use ends later (rule 3)
     ("master_flushed_offset", "q"),  # 5.x, kept as found
     ("confirm_phy_offset", "q"),  # 5.x, kept as found
 )
@@ -40,14 +42,11 @@ _INDEX_TIME = _LAYOUT.single("index_msg_timestamp")
 
 
 class _Section:
-    """One of our parts: its place, its mark, its fields."""
-
     def __init__(self, at: int, mark: bytes, *fields: tuple[str, str]) -> None:
         self.at, self._mark = at, mark
         self._struct = Layout(("mark", f"{len(mark)}s"), *fields).struct
 
     def read(self, raw: bytes) -> tuple[Any, ...] | None:
-        """Read the values; None if the mark is missing."""
         mark, *values = self._struct.unpack_from(raw, self.at)
         return tuple(values) if mark == self._mark else None
 
@@ -88,8 +87,6 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 class IndexProgress(NamedTuple):
-    """The state of the index by key; one object, so that another thread reads a consistent state."""
-
     newest_file: str  # name, empty without files
     offset: int  # every record before it is in the index
     index_count: int = 0  # of the newest file's header
@@ -97,7 +94,7 @@ class IndexProgress(NamedTuple):
 
 
 class Checkpoint:
-    """The fields, and ``load`` / ``save`` of the file; ``path=None`` keeps them in memory."""
+    """The fields of the file; ``path=None`` keeps them in memory."""
 
     def __init__(self, path: str | None) -> None:
         self.path = path
@@ -108,7 +105,7 @@ class Checkpoint:
         self.confirm_phy_offset = 0
         self.durable_offset: int | None = None
         self.index_mark: IndexProgress | None = None  # of the last sync of the index
-        self.indexed_timestamp: int | None = None  # limits the second timestamp (law 2); None = there is no index
+        self.indexed_timestamp: int | None = None  # limits the second timestamp (rule 2); None = there is no index
         self.is_ours = False  # no Java broker has written the file since we did
         self.index_numbers: tuple[int, int] | None = None  # slots and entries of an index file
         self.queue_totals: tuple[int, int, int] | None = None  # (end of the log, queues, sum of their ends)
@@ -122,8 +119,7 @@ class Checkpoint:
         return max(0, min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _SAFETY_MS)
 
     def load(self) -> None:
-        """Read the file. If it is missing or short, nothing is known. Raises StoreCorrupt (something is there that cannot be
-        read)."""
+        """If the file is missing or short, nothing is known. Raises StoreCorrupt (something is there that cannot be read)."""
         if self.path is None or not os.path.exists(self.path):
             return
         try:
@@ -154,8 +150,7 @@ class Checkpoint:
         self.is_ours = _STAMP.read(raw) == (self.physic_msg_timestamp, self.logics_msg_timestamp)
 
     def save(self) -> None:
-        """Write and sync, in place: the length never changes and each value is valid on its own. Raises StoreNotWritable (the disk
-        reported an error)."""
+        """Write and sync, in place: the length never changes and each value is valid on its own. Raises StoreNotWritable."""
         if self.path is None:
             return
         with opened(self.path) as fd:
@@ -193,8 +188,8 @@ class Checkpoint:
         self.durable_offset = self.index_mark = self.queue_totals = self.log_begin = self.sum_of_queue_begins = None
 
     def raise_index_timestamp(self, store_timestamp_ms: int) -> None:
-        """Raise the third timestamp before an index file gets an entry of a record that was stored then (law 3). Nothing is synced,
-        because law 3 is about kills. Raises StoreNotWritable (the disk reported an error)."""
+        """Before an index file gets an entry of a record that was stored then (rule 3). Nothing is synced: the rule is about kills.
+        Raises StoreNotWritable."""
         if store_timestamp_ms <= self.index_msg_timestamp or self.path is None:
             return
         with opened(self.path) as fd, self._writing:

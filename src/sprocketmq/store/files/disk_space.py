@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reserving disk space for the pages of a mapped file before they are written. Java has no counterpart: a full disk ends its broker.
+"""Reserving disk space for the pages of a mapped file before they are written. Java has no counterpart: a full disk ends its
+broker.
 
-If the disk is full, writing to a mapped page without disk space kills the process with SIGBUS. An ordinary write
-only fails. So zeros are written where a file grows, and then the kernel is asked whether the pages can be written:
+If the disk is full, writing to a mapped page without disk space kills the process with SIGBUS; an ordinary write only fails. So
+zeros are written where a file grows, and then the kernel is asked whether the pages can be written:
 
     file      |-- records --|-- zeros ----------|-- hole --------
     folios    |      |            |        |              |              what the page cache keeps in one piece: 4 KiB to 2 MiB
                                                     ^ a write here needs space for all of it, also for its part in the hole
 
-The write alone is not enough: it takes space for its own bytes, but a page is made writable together with its whole folio (ext4 since
-Linux 6.16, XFS since 5.18: iomap_page_mkwrite, block_page_mkwrite), and blocks may be smaller than pages. A folio over a hole results from
-the read-ahead of any reader of the file. ``MADV_POPULATE_WRITE`` (Linux 5.14) does for a range of pages what a write would do, and
-reports the error that the write would die of. A folio between the two ends of what was written lies in it completely, so only the two
-ends are checked.
+A page is made writable together with its whole folio (ext4 since Linux 6.16, XFS since 5.18: iomap_page_mkwrite,
+block_page_mkwrite). ``MADV_POPULATE_WRITE`` (Linux 5.14) does what a write would do, and reports the error that the write would die
+of. Only the two ends of what was written can lie in such a folio. One write makes one folio, and the disk gets a changed page
+together with its folio: so pieces are small where a flush finds few changed bytes. A kernel without preemption copies a folio
+without a pause (16 us for each page), so a piece is 256 KiB at the most.
 
-The page cache keeps in one folio what one write brings into it, and the disk gets a changed page together with its folio. So whoever
-writes zeros says how large a piece may be: small where a flush finds few changed bytes, larger where it finds many. A kernel without
-preemption copies a folio without a pause, up to 16 us for each page, and whatever waits for that processor waits so long. So a piece is
-256 KiB at the most.
-
-This does not help on file systems that write changed data to a new place (btrfs, ZFS): there, every write to an old page needs new space.
+This does not help on file systems that write changed data to a new place (btrfs, ZFS): there, every write to an old page needs new
+space.
 """
 
 from __future__ import annotations
@@ -39,8 +36,7 @@ _can_populate = sys.platform.startswith("linux")
 
 
 def write_all(fd: int, data: bytes | bytearray | memoryview, at: int) -> None:
-    """Write all of ``data`` at a position. If the disk becomes full, a part is written before the error. Raises OSError (as for
-    ``os.write``)."""
+    """If the disk becomes full, a part is written before the OSError."""
     os.lseek(fd, at, os.SEEK_SET)
     left = memoryview(data)
     while left:
@@ -48,9 +44,8 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, at: int) -> None:
 
 
 def write_zeros(path: str, begin: int, end: int, piece_bytes: int) -> int:
-    """Write zeros between two positions of an existing file. Returns where they end; before ``end`` if the disk had space only for
-    a part. ``piece_bytes``: at most so many with one write, MOST_PIECE_BYTES at the most. With any change the disk gets the
-    whole piece. Raises OSError (there was no space at all, or the file is gone)."""
+    """Returns where the zeros end: before ``end`` if the disk had space only for a part. ``piece_bytes``: of one write, at most
+    MOST_PIECE_BYTES. Raises OSError (there was no space at all, or the file is gone)."""
     fd = os.open(path, os.O_RDWR | _BINARY)
     at = begin
     try:
@@ -66,8 +61,7 @@ def write_zeros(path: str, begin: int, end: int, piece_bytes: int) -> int:
 
 
 def allow_writes(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
-    """Make sure that the pages of a mapped file between two positions can be written. Their content stays as it is. Raises OSError
-    (there is no space for them)."""
+    """Make sure that the pages of a mapped file can be written. Their content stays. Raises OSError (there is no space for them)."""
     begin -= begin % PAGE_BYTES
     if end <= begin:
         return
@@ -85,7 +79,7 @@ def allow_writes(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
 
 
 def allow_writes_at_ends(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
-    """:func:`allow_writes` for a range that was just written; only its two ends need it (see the module's docstring)."""
+    """``allow_writes`` for a range that was just written."""
     if begin < end:
         allow_writes(mapping, path, begin, begin + 1)
         if (end - 1) // PAGE_BYTES != begin // PAGE_BYTES:
@@ -93,7 +87,7 @@ def allow_writes_at_ends(mapping: mmap.mmap, path: str, begin: int, end: int) ->
 
 
 def _write_again(path: str, begin: int, end: int) -> None:
-    """Write the present bytes again, for systems without ``MADV_POPULATE_WRITE``. Their page cache has no folios larger than a page."""
+    """For systems without ``MADV_POPULATE_WRITE``, whose page cache has no folios larger than a page."""
     fd = os.open(path, os.O_RDWR | _BINARY)
     try:
         end = min(end + -end % PAGE_BYTES, os.fstat(fd).st_size)

@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """One broker per store directory. Java: the ``lock`` file of DefaultMessageStore, an exclusive lock on its first byte.
 
-The same byte is locked in the same way (fcntl record lock, or LockFile on Windows), so a Java broker and ours keep each other out. Such
-locks do not work between two openers in one process, and closing any descriptor of the file drops them; a table of held paths
-covers both. A Java broker writes ``lock`` into the file at its start, ours something else: so the text says whose broker came last.
+The same byte is locked, so a Java broker and ours keep each other out. Such locks do not work between two openers in one process,
+and closing any descriptor of the file drops them; a table of held paths covers both. A Java broker writes ``lock`` into the file at
+its start, ours something else: so the text says whose broker came last. Folders of a store may lie elsewhere, where another broker
+could use them as well, so each is locked too, with flock on the folder itself, because Apache accepts no foreign file in its commit
+log's folder.
 
-The folders of a store may lie elsewhere (``storePathCommitLog``, or a link), where the broker of another store could use them as well. So
-each is locked too, with flock on the folder itself, because Apache accepts no foreign file in its commit log's folder.
-
-Fork: a child has no share in the lock of the file, but it shares the locks of the folders, which last until both processes have closed
-them or one has unlocked them. Laws:
-
-1. ``release`` unlocks the folders before it closes them, so that the parent's release is complete whatever a child still has open.
-2. A child closes what it inherited, so that the locks end with the parent, however that ends. It unlocks nothing: that would take the locks
-   from the parent. Its copy of a lock is not held, and it may open any store that its parent has released.
-3. No fork falls into the middle of ``acquire`` or ``release`` of another thread; a child would not know the descriptors of that moment.
+A forked child has no share in the lock of the file, but shares those of the folders, which last until both processes have closed
+them or one has unlocked them. So ``release`` unlocks the folders before it closes them, a child closes what it inherited without
+unlocking it, and no fork falls into the middle of ``acquire`` or ``release`` of another thread.
 """
 
 from __future__ import annotations
@@ -42,7 +37,7 @@ _held_lock = threading.RLock()  # reentrant: a signal handler that forks may int
 
 
 class LockFile:
-    """The lock of ``directory`` and of its existing ``folders``; ``acquire`` and ``release``."""
+    """The lock of ``directory`` and of its existing ``folders``."""
 
     def __init__(self, directory: str, folders: Sequence[str] = ()) -> None:
         self._directory, self._folders = directory, folders
@@ -53,7 +48,7 @@ class LockFile:
         self.was_javas = False  # one has
 
     def acquire(self) -> None:
-        """Take the lock. Raises StoreLocked (another broker holds it), StoreNotWritable (the lock file cannot be made)."""
+        """Raises StoreLocked (another broker holds it), StoreNotWritable (the lock file cannot be made)."""
         with _held_lock:
             if self._path in _held:
                 raise self._locked()
@@ -103,7 +98,6 @@ class LockFile:
         os.close(fd)
 
     def release(self) -> None:
-        """Release the lock; does nothing if it is not held."""
         with _held_lock:
             if self._fd is not None:
                 self._close(self._fd)
@@ -111,7 +105,7 @@ class LockFile:
                 _held.pop(self._path, None)
 
     def after_fork_in_child(self) -> None:
-        """Close what the parent holds, without unlocking it (law 2)."""
+        """Close what the parent holds, without unlocking it."""
         if self._fd is not None:
             self._close(self._fd, unlocks=False)
             self._fd = None
@@ -132,8 +126,8 @@ def was_last_held_by_ours(directory: str) -> bool:
 
 
 def is_held(directory: str) -> bool:
-    """Whether a broker, ours or Apache's, has the store in ``directory`` open now. Only reads. The lock is shared for a moment; a Java
-    broker that starts in it takes the store for locked."""
+    """Whether a broker, ours or Apache's, has the store open now. The lock is shared for a moment; a Java broker that starts in it
+    takes the store for locked."""
     path = os.path.realpath(os.path.join(directory, "lock"))
     with _held_lock:
         if path in _held:  # closing a descriptor of the file would drop that lock
@@ -152,7 +146,6 @@ def is_held(directory: str) -> bool:
 
 
 def _lock_soon(fd: int) -> None:
-    """Lock the first byte. ``is_held`` of another process may have it for a moment, so a refusal is tried again."""
     for pause_s in _PAUSES_S:
         try:
             _lock_first_byte(fd)

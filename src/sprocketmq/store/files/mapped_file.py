@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One fixed-length file of the store, mapped into memory, and a variant without a disk. Java: logfile.DefaultMappedFile.
+"""One fixed-length file of the store, mapped or in memory. Java: logfile.DefaultMappedFile.
 
-A file always has its full length on disk (Apache refuses to start otherwise) but takes only the space that was written: it is sparse.
-Writing to a sparse mapping when the disk is full kills the process with SIGBUS, so zeros are written ahead of the writer, in steps, and the
-kernel is asked whether the pages may be written (``ensure_space`` and ``disk_space``; for the log mostly by ``preallocation``): a full disk
-becomes StoreNotWritable before a byte of a message is written. It is also the cheapest way to get new pages: a page fault in a hole
-makes Linux read ahead up to megabytes of zeros (3 ms for a queue's first entry). On tmpfs even reading a hole takes space, so code that
-searches for the end of the data reads ``data``, which ends where the hole begins.
+A file has its full length (Apache refuses to start otherwise) but takes only the space that was written: it is sparse. Zeros are
+written ahead of the writer, in steps (``disk_space``; for the log mostly by ``preallocation``), so that a full disk is
+StoreNotWritable before a byte of a message is written. It is also the cheapest way to get new pages: a page fault in a hole makes
+Linux read ahead up to megabytes of zeros. On tmpfs even reading a hole takes space, so the search for the end of the data reads
+``data``, which ends where the hole begins.
 
-Returned views stay valid: unmapping only drops our own reference, and the memory is freed with the last view. Nothing here
-keeps a file descriptor; the flush thread opens the path again, so a deleted file can never be mixed up with another one.
+Returned views stay valid: the memory is freed with the last view. Nothing here keeps a file descriptor; the flush thread opens the
+path again, so a deleted file can never be mixed up with another one.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ _BYTEARRAY_MAX_BYTES = 1 << 20
 
 
 def not_writable(path: str, error: OSError) -> StoreNotWritable:
-    """The error for a file or directory that the operating system does not allow us to write."""
     what = {
         errno.ENOSPC: "the disk is full; free some space",
         errno.EDQUOT: "the disk quota is used up; free some space",
@@ -70,7 +68,7 @@ def disk_errors(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def opened(path: str, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
-    """The descriptor of a file, created if ``flags`` say so. Raises StoreNotWritable for each OSError, also for those of the caller."""
+    """A file's descriptor; with the default it is created. Each OSError, also of the caller, becomes StoreNotWritable."""
     with disk_errors(path):
         fd = os.open(path, flags | _BINARY, 0o644)
         try:
@@ -80,13 +78,12 @@ def opened(path: str, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
 
 
 def create_sparse(path: str, size_bytes: int) -> None:
-    """Create a file, or extend one, to its full length without taking disk space for it. Raises StoreNotWritable."""
     with opened(path) as fd:
         os.ftruncate(fd, size_bytes)
 
 
 def sync_path(path: str) -> None:
-    """Write a file's data to the disk. Takes milliseconds, so the flush thread calls it. A deleted file needs no sync."""
+    """Takes milliseconds, so the flush thread calls it. A deleted file needs no sync."""
     try:
         fd = os.open(path, os.O_RDWR | _BINARY)
     except FileNotFoundError:
@@ -103,7 +100,7 @@ def sync_path(path: str) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Make a new or renamed entry of a directory durable; a no-op where directories cannot be opened (Windows)."""
+    """Make a new or renamed entry durable; a no-op where directories cannot be opened (Windows)."""
     if os.name == "nt":
         return
     try:
@@ -117,8 +114,8 @@ def sync_directory(path: str) -> None:
 
 
 def make_directories(path: str) -> None:
-    """Create a folder and those above it, and sync each name. POSIX promises no order: a synced file in a folder whose own name was
-    never synced may be gone after a power cut. Raises OSError (as ``os.makedirs``)."""
+    """Create a folder and those above it, and sync each name: a synced file in a folder whose own name was never synced may be gone
+    after a power cut. Raises OSError."""
     missing, folder = [], os.path.abspath(path)
     while not os.path.isdir(folder) and folder != os.path.dirname(folder):
         missing.append(folder)
@@ -133,7 +130,7 @@ def make_directories(path: str) -> None:
 
 
 def sync_file_system(path: str) -> bool:
-    """Write everything on the file system of ``path`` to the disk, in one call; False if the system cannot do that (not Linux)."""
+    """Write everything on the file system of ``path`` to the disk; False if the system cannot do that in one call (not Linux)."""
     if not _ON_LINUX:
         return False
     libc = ctypes.CDLL(None, use_errno=True)
@@ -150,12 +147,8 @@ def sync_file_system(path: str) -> bool:
 
 
 class StoreFile:
-    """A file in memory: the base of ``MappedFile``.
-
-    Attributes:
-        start: offset of the first byte in the whole queue of files.
-        room: the position up to which space is reserved; a writer calls ``ensure_space`` before it goes beyond.
-    """
+    """A file in memory: the base of ``MappedFile``. ``start``: offset of its first byte in the whole sequence; ``room``: the
+    position up to which space is reserved, beyond which a writer calls ``ensure_space`` first."""
 
     __slots__ = ("_readable", "_view", "path", "room", "size_bytes", "start")
 
@@ -166,14 +159,12 @@ class StoreFile:
 
     @property
     def view(self) -> memoryview:
-        """The whole file, writable; mapped at first use."""
         if self._view is None:
             self._view = memoryview(self._mapping())
         return self._view
 
     @property
     def readable(self) -> memoryview:
-        """The whole file, read-only; slices for readers are taken from it."""
         if self._readable is None:
             self._readable = self.view.toreadonly()
         return self._readable
@@ -191,41 +182,38 @@ class StoreFile:
         return bytearray(self.size_bytes) if self.size_bytes <= _BYTEARRAY_MAX_BYTES else mmap.mmap(-1, self.size_bytes)
 
     def read(self, at: int, length: int) -> bytes:
-        """A copy of ``length`` bytes, without mapping a file that is not mapped."""
+        """A copy, without mapping a file that is not mapped."""
         return bytes(self.view[at : at + length])
 
     def ensure_space(self, at: int, end: int) -> None:
-        """Reserve the space between the positions ``at`` and ``end``. Everything at and behind ``at`` may be overwritten with
-        zeros. Raises StoreNotWritable (the disk is full)."""
+        """Reserve the space between two positions. Everything from ``at`` on may be overwritten with zeros. Raises
+        StoreNotWritable."""
 
     def overwrite(self, at: int, content: bytes) -> None:
-        """Overwrite existing bytes, before ``room`` or in an old file that may be sparse. Raises StoreNotWritable (the disk is
-        full)."""
+        """Overwrite existing bytes, before ``room`` or in an old file that may be sparse. Raises StoreNotWritable."""
         self.view[at : at + len(content)] = content
 
     def zero_from(self, at: int) -> None:
-        """Set all bytes from position ``at`` on to zero. Only while recovering: no views may be in use."""
+        """Only while recovering: no views may be in use."""
         self.view[at:] = bytes(self.size_bytes - at)
 
     def sync(self) -> None:
-        """Write the data to the disk; called on the flush thread."""
+        pass
 
     def release_pages(self, begin: int, end: int) -> None:
         """Before a sync, on the flush thread: nobody writes between these positions any more."""
 
     def unmap(self) -> None:
-        """Drop the mapping; views that were returned stay valid."""
+        pass
 
     def delete(self) -> bool:
-        """Remove the file; False if the system refuses for now (Windows, while a view is in use)."""
+        """False if the system refuses for now (Windows, while a view is in use)."""
         return True
 
 
 class MappedFile(StoreFile):
-    """A file on disk. The constructor only sets its path; ``create`` creates the file, ``view`` checks its length and maps it.
-
-    With ``read_only`` (store check) nothing is created, extended or written.
-    """
+    """A file on disk. The constructor only sets its path; ``create`` creates it, ``view`` maps it. With ``read_only`` nothing is
+    created or written."""
 
     __slots__ = ("_data_end", "_map", "read_only")
 
@@ -237,7 +225,6 @@ class MappedFile(StoreFile):
         self.read_only = read_only
 
     def create(self) -> None:
-        """Create the file with its full length, sparse."""
         create_sparse(self.path, self.size_bytes)
 
     @property
@@ -263,7 +250,7 @@ class MappedFile(StoreFile):
         return self._map
 
     def _copy_in_full_size(self, fd: int) -> mmap.mmap:
-        """A copy in full length of a file that a crash left short. A start would extend such a file; a read-only check must not."""
+        """A start would extend a file that a crash left short; a read-only check must not."""
         copy = mmap.mmap(-1, self.size_bytes)
         with memoryview(copy) as view, open(fd, "rb", closefd=False) as file:
             file.readinto(view)  # stops at the file's end
@@ -307,8 +294,8 @@ class MappedFile(StoreFile):
             raise not_writable(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
     def take_room(self, begin: int, end: int) -> None:
-        """Move ``room`` from ``begin`` to ``end``, after zeros were written between them. Raises StoreNotWritable: the pages have
-        no space nevertheless (``disk_space`` explains this)."""
+        """Move ``room`` to ``end``, after zeros were written from ``begin`` to there. Raises StoreNotWritable: the pages have no
+        space nevertheless (``disk_space`` explains this)."""
         with disk_errors(self.path):
             allow_writes_at_ends(self._mapping(), self.path, begin, end)
         self.room = end

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sequence of files of equal length that together hold one long byte sequence. Java: MappedFileQueue.
 
-A file's name is the offset of its first byte, 20 digits. The first file may start above 0 (older ones were deleted), but there are no
-gaps: ``load`` says which files are missing. With ``directory=None`` the files are in memory.
+A file's name is the offset of its first byte, 20 digits. The first one may start above 0, but there are no gaps.
 """
 
 from __future__ import annotations
@@ -16,15 +15,8 @@ from sprocketmq.store.files.mapped_file import MappedFile, StoreFile, disk_error
 
 
 class MappedFileQueue:
-    """``files`` in ascending order of ``start``.
-
-    Args:
-        directory: where the files are; None = in memory.
-        file_size_bytes: length of each.
-        size_key: the configuration key of that length, for error messages.
-        folders_above: how many folders above ``directory`` belong to the store; they may be created and opened for it.
-        read_only: nothing is created or repaired.
-    """
+    """``files`` in ascending order of ``start``. ``size_key``: the configuration key of ``file_size_bytes``, for error messages.
+    ``folders_above``: how many folders above ``directory`` belong to the store, and may have been created for it."""
 
     __slots__ = (
         "directory",
@@ -58,7 +50,7 @@ class MappedFileQueue:
         self.new_files = False  # a file was created since the directory was last synced
 
     def load(self) -> None:
-        """Find the existing files. A file that is missing, has another length or is none is in ``faults``; what stands in ``files``
+        """Find the existing files. One that is missing, has another length or is none is in ``faults``; what stands in ``files``
         for it reads as zeros. Nothing is changed until ``repair``. Raises StoreCorrupt (no file has the expected length, or the
         names do not fit it)."""
         if self.directory is None or not os.path.isdir(self.directory):
@@ -85,8 +77,7 @@ class MappedFileQueue:
             self.files.append(part if length is not None and 0 <= length < size else StoreFile(path, start, size))
 
     def load_whole(self) -> None:
-        """``load``, and ``repair`` of a last file that is short. Raises StoreCorrupt (another file is missing or damaged, or as for
-        ``load``)."""
+        """``load``, and ``repair`` of a last file that is short. Raises StoreCorrupt for any other fault."""
         self.load()
         for start, what in self.faults.items():
             if start != self.files[-1].start or not isinstance(self.files[-1], MappedFile):
@@ -109,8 +100,7 @@ class MappedFileQueue:
                 )
 
     def repair(self) -> None:
-        """Give files that are missing or short their full length, with zeros. A crash leaves the last one so. Raises
-        StoreNotWritable (no space, no permission, or something else has the name)."""
+        """Give files that are missing or short their full length, with zeros. Raises StoreNotWritable."""
         for start in self.faults:
             file = self.file_at(start)
             assert file is not None
@@ -126,15 +116,12 @@ class MappedFileQueue:
         return self.files[0].start if self.files else 0
 
     def file_at(self, offset: int) -> StoreFile | None:
-        """The file that holds ``offset``."""
         if not self.files:
             return None
         index = (offset - self.files[0].start) // self.file_size_bytes
         return self.files[index] if 0 <= index < len(self.files) else None
 
     def create_file(self, start: int) -> StoreFile:
-        """Add the file that begins at ``start``: the next one, or the first of all. Raises StoreNotWritable (no space or no
-        permission)."""
         name = f"{start:020d}"
         file: StoreFile
         if self.directory is None:
@@ -151,7 +138,7 @@ class MappedFileQueue:
         return file
 
     def truncate_to(self, offset: int) -> None:
-        """Remove everything from ``offset`` on: later files are deleted, and the tail of the file at ``offset`` becomes zero."""
+        """Later files are deleted, and the tail of the file at ``offset`` becomes zero."""
         while len(self.files) > 1 and self.files[-1].start > offset:
             self.files.pop().delete()
             self.new_files = True  # a power cut must not bring the deleted name back
@@ -167,14 +154,13 @@ class MappedFileQueue:
             pass
 
     def delete_first(self) -> bool:
-        """Delete the oldest file; False if the system refuses for now."""
+        """False if the system refuses for now."""
         if not self.files[0].delete():
             return False
         del self.files[0]
         return True
 
     def delete_all(self) -> None:
-        """Delete every file and the directory."""
         for file in self.files:
             file.delete()
         self.files = []
@@ -183,7 +169,7 @@ class MappedFileQueue:
                 os.rmdir(self.directory)
 
     def take_new_directories(self) -> list[str]:
-        """Flush thread: the folders to sync because files were created since the last call: theirs, and the store's folders above."""
+        """Flush thread: the folders to sync because files were created since the last call, from the lowest to the highest."""
         if not self.new_files or self.directory is None:
             return []
         self.new_files = False  # before the sync: a file created from here on sets it again
@@ -202,7 +188,7 @@ def _names(directory: str) -> list[str]:
 
 
 def length_of(path: str) -> int:
-    """The length of a file; -1 if it is not one that can be read: a folder, or a link to nothing."""
+    """-1 if it is no file that can be read: a folder, or a link to nothing."""
     try:
         status = os.stat(path)
     except FileNotFoundError:

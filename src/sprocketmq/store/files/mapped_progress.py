@@ -3,17 +3,12 @@
 
     "SPRKLIV4"  mark 16 bytes  count i64  120 numbers i64  the same 120 again           all in this machine's own byte order
 
-The page cache survives the end of the process but not the end of the machine. The numbers therefore count only until the machine restarts,
-and only in this very file, which the mark beside them shows. After a power failure, in a copy or a snapshot (which holds what the disk had
-at one moment), on another machine, or on a system without a boot id, the reader ignores them and uses the progress that was synced together
-with the messages. So a kill repeats nothing, and a power failure loses nothing.
+The page cache survives the end of the process but not of the machine. So the numbers count only until the machine restarts, and
+only in this very file, which the mark shows; in every other case the reader uses the progress that was synced together with the
+messages.
 
-The page is mapped, so a change costs a store of eight bytes and no system call. Its disk space is allocated beforehand (see
-``mapped_file``).
-
-Laws
-1. A number is written in one piece, so a kill leaves the old or the new number, never half of each. Each number is written twice and the
-   smaller one counts: a kill between the two writes, or a flipped bit in one of them, can repeat a step but cannot skip one.
+1. A number is written in one piece, and twice, and the smaller one counts: a kill between the two writes, or a flipped bit, can repeat a
+   step but cannot skip one.
 2. ``save`` writes the last number first and a new count after all numbers. A caller with two related numbers changes them in an order in
    which every intermediate state is valid.
 """
@@ -39,7 +34,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_mark() -> bytes | None:
-    """16 bytes that change with each start of the machine; None if the system has no such id."""
+    """Changes with each start of the machine; None if the system has no such id."""
     try:
         return hashlib.sha256(_BOOT_ID.read_bytes()).digest()[:16]
     except OSError:
@@ -47,7 +42,7 @@ def boot_mark() -> bytes | None:
 
 
 def file_mark(file: int | str) -> bytes | None:
-    """16 bytes of a file, by descriptor or path, that change with each start of the machine, and that no copy or snapshot of it has."""
+    """16 bytes of a file, by descriptor or path, that change with each start of the machine, and that no copy of it has."""
     boot = boot_mark()
     return None if boot is None else hashlib.sha256(boot + _identity(file)).digest()[:16]
 
@@ -58,9 +53,8 @@ def _identity(file: int | str) -> bytes:
 
 
 class MappedProgress:
-    """Numbers at a place of a file. ``path``: the file, created with the first save; with None nothing is stored. ``at``: place in
-    its first 4096 bytes, a multiple of 8. ``count``: how many numbers were saved; each of them can be changed alone.
-    ``differs``: the two copies of a loaded number were different."""
+    """Numbers in a file, created with the first save; ``path=None``: nothing is stored. ``at``: place in its first 4096 bytes, a
+    multiple of 8. ``count``: how many were saved. ``differs``: the two copies of a loaded number were different."""
 
     def __init__(self, path: str | None, at: int = 0) -> None:
         self.path = path if boot_mark() is not None else None
@@ -91,8 +85,6 @@ class MappedProgress:
         return tuple(map(min, once, again))
 
     def save(self, numbers: Sequence[int]) -> None:
-        """Write all numbers to the page cache, so that they survive a kill. Raises StoreNotWritable (the disk reported an
-        error)."""
         if self.path is None:
             return
         if self._map is None:
@@ -105,7 +97,7 @@ class MappedProgress:
             self.count = len(numbers)
 
     def change(self, index: int, number: int) -> None:
-        """Write one of the ``count`` numbers; cannot fail. Without a file, nothing happens."""
+        """Write one of the ``count`` numbers; cannot fail."""
         if index < self.count:
             self._numbers[index] = self._numbers[_MAX_NUMBERS + index] = number
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mapping a file without keeping a file descriptor for it.
 
-A mapping needs none: Java closes the file after ``FileChannel.map``. Python's ``mmap`` keeps a copy of the descriptor for its ``size`` and
-``resize``, which nothing here uses; from 3.13 on it need not (``trackfd=False``). Before, on Linux, the file is laid over an anonymous
-mapping of the same size, whose object has no descriptor. A store maps a file for each queue that is written, so ten thousand
-queues would otherwise take ten thousand descriptors from the clients.
+Python's ``mmap`` keeps a copy of the descriptor for its ``size`` and ``resize``; from 3.13 on it need not (``trackfd=False``).
+Before, on Linux, the file is laid over an anonymous mapping, whose object has no descriptor. A store maps a file for each queue
+that is written, so ten thousand queues would otherwise take ten thousand descriptors from the clients.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 def map_file(fd: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
-    """Map the first ``size_bytes`` of an open file, shared with other mappings of it; ``fd`` may be closed afterwards. Raises
-    OSError (the file is shorter or may not be mapped in this way, or the address space is full)."""
+    """Map the first ``size_bytes``, shared; ``fd`` may be closed afterwards. Raises OSError."""
     access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
     if sys.version_info >= (3, 13) and sys.platform != "win32":  # Windows knows no trackfd
         return mmap.mmap(fd, size_bytes, access=access, trackfd=False)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths that contain names from outside: a topic, a group, a client id.
+"""Paths that contain names from outside: a topic, a group, a client id. Every such path is made here.
 
-Every such path is made here. The broker already checks the names in a request. This is the last check, so it is independent of the broker
-and refuses any name that would lead out of its folder, on any operating system.
+The broker already checks the names in a request. This last check is independent of it and refuses any name that would lead out of
+its folder, on any operating system.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _MAX_NAME_BYTES = 255  # NAME_MAX of every usual file system
 
 
 def path_below(folder: str | os.PathLike[str], *names: str) -> str:
-    """``folder/name/name``: each name is one step down and nothing else. Raises ConfigurationError: a name is empty, ``.``, ``..``
-    or longer than 255 bytes, has a separator, a drive, a control character, or is not text that can be encoded."""
+    """Each name is one step down and nothing else. Raises ConfigurationError: a name is empty, ``.``, ``..`` or longer than 255
+    bytes, has a separator, a drive, a control character, or is not text that can be encoded."""
     for name in names:
         problem = _problem(name)
         if problem is not None:
@@ -27,13 +27,11 @@ def path_below(folder: str | os.PathLike[str], *names: str) -> str:
 
 
 def is_folder_name(name: str) -> bool:
-    """Whether :func:`path_below` accepts the name."""
     return _problem(name) is None
 
 
 def remove_below(folder: str | os.PathLike[str], name: str) -> None:
-    """Delete ``folder/name`` with its content, if it exists. Of a link, only the link itself is removed. Raises ConfigurationError:
-    as :func:`path_below`; nothing was deleted."""
+    """Delete ``folder/name`` with its content; of a link, only the link itself. Raises as ``path_below``."""
     path = path_below(folder, name)
     if os.path.islink(path):
         os.unlink(path)

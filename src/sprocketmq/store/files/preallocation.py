@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disk space for the commit log, allocated ahead of the writer on a thread. Java: AllocateMappedFileService, which also warms up new files.
+"""Disk space for the commit log, allocated ahead of the writer on a thread. Java: AllocateMappedFileService.
 
-``StoreFile.ensure_space`` writes zeros. The first write to a page takes microseconds, and a step for a thousand messages would delay every
-request by milliseconds. So the thread writes the next step while the writer fills the present one:
+The first write to a page takes microseconds. So the thread writes the next zeros while the writer fills the present step:
 
     |---- records ----|---- room ----|---- being allocated ----|
                       at             file.room
 
-Laws
-1. The thread writes only after ``file.room``, the writer only before it. ``room`` changes on the writer's thread, after the write has
-   ended.
-2. If the thread fails, nothing changes. The writer then meets the same full disk itself and reports it. If no thread can be started, the
-   writer does its work at once. It is never done later: the writer might have passed ``room`` then, and zeros would cover its records.
+1. The thread writes only after ``file.room``, the writer only before it; the writer changes ``room``, after the write has ended.
+2. If the thread fails, nothing changes: the writer then meets the same full disk itself. If no thread can be started, the writer does its
+   work at once, never later: it might have passed ``room`` then, and zeros would cover its records.
 3. The thread allocates at most as many bytes as the file holds already, so a small store stays small.
-4. A piece is about as large as what a flush finds to write, at least a record: the disk gets a piece whole, even if one byte of it
-   has changed.
-5. Steps end at multiples of the largest step, and so of the largest piece: a piece is one folio.
+4. A piece is about as large as what a flush finds to write, at least a record: the disk gets a piece whole. Steps end at multiples of the
+   largest piece, so a piece is one folio.
 """
 
 from __future__ import annotations
@@ -35,8 +31,7 @@ _FROM_BYTES = 1 << 16
 
 
 class Preallocator:
-    """Belongs to the thread that writes the log; its own thread is started with the first step. ``flush_bytes``: how many bytes a
-    flush writes at present; the flush thread sets it (``flushed``)."""
+    """Belongs to the thread that writes the log. ``flush_bytes``: how many bytes a flush writes at present."""
 
     def __init__(self) -> None:
         self.flush_bytes = 0
@@ -44,8 +39,7 @@ class Preallocator:
         self._pending: tuple[MappedFile, int, Future[int]] | None = None
 
     def ensure(self, file: StoreFile, at: int, end: int) -> None:
-        """Like ``file.ensure_space``: use the space that the thread has reserved, or reserve it now. Then start the next step.
-        Raises StoreNotWritable (the disk is full)."""
+        """Use the space that the thread has reserved, or reserve it now; then start the next step. Raises StoreNotWritable."""
         self._take()
         file.ensure_space(at, end)
         begin = file.room
@@ -57,7 +51,7 @@ class Preallocator:
             self._pending = (file, begin, submit(self._executor, write))
 
     def flushed(self, size_bytes: int) -> None:
-        """Flush thread: so many bytes were written. One small flush between large ones counts little."""
+        """Flush thread. One small flush between large ones counts little."""
         self.flush_bytes = max(size_bytes, self.flush_bytes // 2)
 
     def _piece_bytes(self, record_bytes: int) -> int:
@@ -67,7 +61,7 @@ class Preallocator:
         return piece_bytes
 
     def close(self) -> None:
-        """End the thread; called before the files are unmapped."""
+        """Before the files are unmapped."""
         self._take()
         if self._executor is not None:
             self._executor.shutdown()
@@ -76,7 +70,7 @@ class Preallocator:
     def _take(self) -> None:
         if self._pending is not None:
             (file, begin, written), self._pending = self._pending, None
-            with contextlib.suppress(OSError, StoreNotWritable):  # law 2
+            with contextlib.suppress(OSError, StoreNotWritable):  # rule 2
                 end = written.result()
                 if file.room == begin:  # else the file was unmapped or truncated meanwhile
                     file.take_room(begin, end)

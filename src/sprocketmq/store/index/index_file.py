@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file of the index by key, which finds the messages with a given key. Java: index.IndexFile, index.IndexHeader.
+"""One file of the index by key. Java: index.IndexFile, index.IndexHeader.
 
     header | slots | entries, numbered from 1
 
 A slot holds the number of the newest entry whose key's hash falls there (hash mod the number of slots), 0 = none. The hash is
-``wire.hashing.index_hash(topic#key)``. Laws (``store.tools.check`` tests them):
+``wire.hashing.index_hash(topic#key)``.
+
 1. Entries never change once written, and their physical offsets never decrease.
 2. The entries of a slot form a chain of falling numbers that begins at the slot and ends at 0.
 3. The header is updated right after entries and slots, so that a killed process leaves a complete file. A Java broker treats a slot
    whose number is not below indexCount as empty, and would lose its chain.
-4. The checkpoint's index mark says how much is certainly on the disk: it is written after a sync of everything that it counts.
+4. The checkpoint's index mark says how much is certainly on the disk. After a power cut ``repair`` keeps these entries and computes the
+   slots from them, and the records behind them are indexed again.
 
-Because of law 4 a power cut does no harm: ``repair`` keeps the entries that are certainly on the disk and computes the slots from them, and
-the records behind them are indexed again.
-
-The file has its full length and is sparse. As in ``mapped_file``, space is reserved before a mapped page is written (``disk_space``),
-so that a full disk is an error and not SIGBUS. Possible holes are not read through the mapping either: on tmpfs that takes space.
+The file is sparse; space is reserved before a mapped page is written (``disk_space``). Possible holes are not read through the
+mapping either: on tmpfs that takes space.
 """
 
 from __future__ import annotations
@@ -69,8 +68,6 @@ def file_size_bytes(slot_count: int, entry_limit: int) -> int:
 
 
 class IndexHeader(NamedTuple):
-    """The header's fields, times in ms; ``index_count`` is 1 more than the number of entries."""
-
     begin_timestamp: int = 0
     end_timestamp: int = 0
     begin_physical_offset: int = 0
@@ -82,10 +79,8 @@ class IndexHeader(NamedTuple):
 class IndexFile:
     """Call ``create`` or ``load`` first. With ``path=None`` the file is in memory.
 
-    Attributes:
-        header: the present header of the file.
-        changes, synced_changes: how often the file was written, and how often before the last sync. Headers are not enough for that: after
-            a crash the same entries are written again, over entries that the disk may have lost.
+    ``changes`` and ``synced_changes`` count writes, and those before the last sync. Headers are not enough for that: after a crash
+    the same entries are written again, over entries that the disk may have lost.
     """
 
     def __init__(self, path: str | None, slot_count: int, entry_limit: int, *, read_only: bool = False) -> None:
@@ -115,12 +110,10 @@ class IndexFile:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Create the file with its full length, sparse. Raises StoreNotWritable (no space or no permission)."""
         if self.path is not None:
             create_sparse(self.path, self.size_bytes)
 
     def load(self) -> None:
-        """Read the header. Raises StoreCorrupt (the file's length is not that of the configured numbers of slots and entries)."""
         assert self.path is not None
         length = os.path.getsize(self.path)
         if length != self.size_bytes:
@@ -177,7 +170,7 @@ class IndexFile:
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
     def put(self, hashes: Ints, physical_offsets: Ints, store_timestamps: Ints) -> int:
-        """Add entries in this order. Returns how many had room. Raises StoreNotWritable: no space; nothing was added."""
+        """Add entries in this order. Returns how many had room. Raises StoreNotWritable; nothing was added."""
         import numpy as np
 
         header = self.header
@@ -222,13 +215,11 @@ class IndexFile:
         return count
 
     def _count(self, header: IndexHeader) -> None:
-        """Write the header (law 3). ``_ensure_space`` has allocated its page before."""
         _HEADER.pack_into(self._mapping(), 0, *header)
         self.header = header
         self.changes += 1  # after the change that it counts, because the flush thread reads it first
 
     def _ensure_space(self, places: Ints, entries_end: int) -> None:
-        """Reserve disk space for these slots and for the entries before ``entries_end``, before a mapped page is written."""
         if self.path is None:
             return
         import numpy as np
@@ -256,9 +247,8 @@ class IndexFile:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def repair(self, log_end: int, durable_count: int | None = None) -> None:
-        """After a crash: keep the sound entries that point before ``log_end``, and compute the slots from them. ``log_end``:
-        physical offset of the log's end. ``durable_count``: indexCount of the entries that are certainly on the disk; None = the
-        header's. Raises StoreNotWritable (no space)."""
+        """After a crash: keep the sound entries that point before ``log_end``, and compute the slots from them. ``durable_count``:
+        indexCount of the entries that are certainly on the disk; None = the header's. Raises StoreNotWritable."""
         import numpy as np
 
         slots, entries = self._arrays()
@@ -297,7 +287,6 @@ class IndexFile:
         self._count(header._replace(used_slot_count=used_slot_count))
 
     def sync(self) -> None:
-        """Flush thread: write everything to the disk that the header counts now. Raises OSError (the disk reported an error)."""
         changes = self.changes
         if self.path is None or changes == self.synced_changes:
             return
@@ -310,7 +299,7 @@ class IndexFile:
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
-        """(hash, physical offset, seconds since begin_timestamp, number of the one before) of one entry."""
+        """(hash, physical offset, seconds since begin_timestamp, number of the one before)."""
         key_hash, offset, seconds, before = _ENTRY.unpack_from(
             self._mapping(), self._entries_at + number * ENTRY_SIZE_BYTES
         )
@@ -326,7 +315,6 @@ class IndexFile:
         return number if 0 < number < self.header.index_count else 0
 
     def is_within(self, begin_ms: int, end_ms: int) -> bool:
-        """Whether the file's span of time and the given one overlap."""
         return begin_ms <= self.header.end_timestamp and end_ms >= self.header.begin_timestamp
 
     def find(self, key_hash: int, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
@@ -350,8 +338,6 @@ class IndexFile:
         return found
 
     def _find_among(self, newest: int, key_hash: int, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
-        """Like ``find``, by searching all entries up to number ``newest``."""
-
         _, entries = self._arrays()
         found: list[int] = []
         low, high = (begin_ms - self.header.begin_timestamp) / 1000, (end_ms - self.header.begin_timestamp) / 1000
@@ -366,11 +352,10 @@ class IndexFile:
         return found[:max_count]
 
     def columns(self) -> NDArray[np.void]:
-        """All entries, for ``store check``: fields ``hash, physical_offset, seconds, before``; element n is entry n + 1."""
+        """All entries, for ``store check``; element n is entry n + 1."""
         return self._arrays()[1][1 : self.header.index_count]
 
     def slots(self) -> NDArray[np.int64]:
-        """A copy of all slots."""
         import numpy as np
 
         if self.path is None:
@@ -379,7 +364,7 @@ class IndexFile:
         return np.frombuffer(raw, _SLOT_TYPE).astype(np.int64)
 
     def _read(self, at: int, length: int) -> bytes:
-        """Read with an ordinary read, so that a hole in the file stays one."""
+        """With an ordinary read, so that a hole in the file stays one."""
         assert self.path is not None
         with open(self.path, "rb", buffering=0) as file:
             file.seek(at)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All key index files of a store: put, find, expire. Java: index.IndexService.
+"""All files of the index by key, ``index/yyyyMMddHHmmssSSS``. Java: index.IndexService.
 
-On disk: ``index/FILE``, named after the time of creation (yyyyMMddHHmmssSSS), so that names sort by age. A file is created for the first
-entry, and the next one when it is full; the keys of one record may be in two files.
-
-After a crash of ours only the entries that the checkpoint's mark counts are trusted (``index_file``, law 4); after a crash of a Java broker
-those that a header counts. Files without entries are deleted. The files are read at the first use, so that they do not delay a start.
+A file is created when the one before it is full; the keys of one record may be in two. After a crash of ours only the entries that
+the checkpoint's mark counts are trusted (``index_file``, rule 4); after a crash of a Java broker those that a header counts. The
+files are read at the first use, so that they do not delay a start.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ def index_text(topic: str, key: str, index_type: str = "") -> str:
 
 
 class IndexFiles:
-    """The files of the index; ``files`` has them from old to new. ``directory``: the ``index`` folder; None = in memory."""
+    """``files`` from old to new. ``directory=None``: in memory."""
 
     def __init__(self, directory: str | None, config: StoreConfig, *, read_only: bool = False) -> None:
         self.directory, self.read_only = directory, read_only
@@ -56,8 +54,8 @@ class IndexFiles:
         self._pending: tuple[Ints, Ints, Ints] | None = None
 
     def load(self, *, clean_stop: bool = True, durable: IndexProgress | None = None) -> None:
-        """Find the existing files. ``clean_stop``: the headers are true. ``durable``: after a crash, how much of the index is on
-        the disk; None = as much as the headers say. Raises StoreCorrupt (a file has a wrong length)."""
+        """``clean_stop``: the headers are true. ``durable``: after a crash, how much of the index is on the disk; None = as much as
+        the headers say. Raises StoreCorrupt (a file has a wrong length)."""
         if self.directory is None or not os.path.isdir(self.directory):
             return
         for name in sorted(os.listdir(self.directory)):
@@ -78,7 +76,7 @@ class IndexFiles:
 
     def make_ready(self, log_end: int) -> None:
         """Before the first use: remove entries that point behind the log, and after a crash those that may not be on the disk.
-        Raises StoreNotWritable (no space)."""
+        Files without entries are deleted. Raises StoreNotWritable."""
         if self.read_only:
             return
         kept = []
@@ -104,27 +102,23 @@ class IndexFiles:
 
     @property
     def newest_count(self) -> int:
-        """indexCount of the newest file; 1 without files."""
         return self.files[-1].header.index_count if self.files else 1
 
     @property
     def newest_name(self) -> str:
-        """Name of the newest file; empty without files."""
         return self.files[-1].name if self.files else ""
 
     @property
     def end_physical_offset(self) -> int:
-        """Physical offset of the newest record with entries; -1 without entries."""
+        """Of the newest record with entries; -1 without entries."""
         return self.files[-1].header.end_physical_offset if self.files else -1
 
     def put(self, hashes: Ints, physical_offsets: Ints, store_timestamps: Ints) -> None:
-        """Add entries in this order, and create files when they are full. Raises StoreNotWritable: no space. ``put_pending`` adds
-        the rest; it must be called before any other entry is added."""
+        """Add entries in this order. Raises StoreNotWritable: ``put_pending`` adds the rest, before any other entry is added."""
         self._pending = hashes, physical_offsets, store_timestamps
         self.put_pending()
 
     def put_pending(self) -> None:
-        """Add the entries that an earlier ``put`` could not add. Raises as ``put``."""
         while self._pending is not None:
             hashes, physical_offsets, store_timestamps = self._pending
             if not self.files or self.files[-1].is_full:
@@ -154,7 +148,7 @@ class IndexFiles:
         self._new_names = True
 
     def find(self, text: str, max_count: int, begin_ms: int, end_ms: int) -> IndexHits:
-        """Physical offsets of records with ``index_text``: newest files first, at most ``max_count`` (and 64), ascending, each once."""
+        """Physical offsets of records with ``index_text``: newest files first, at most ``max_count``, ascending, each once."""
         found: list[int] = []
         hits = IndexHits()
         key_hash = index_hash(text)
@@ -179,14 +173,12 @@ class IndexFiles:
         return deleted
 
     def delete_all(self) -> None:
-        """Recovery: delete all files, because the log is gone."""
         for file in self.files:
             file.delete()
         self.files = []
 
     @property
     def end_timestamp_ms(self) -> int:
-        """Store time of the newest record with entries; 0 without entries."""
         return max((file.header.end_timestamp for file in self.files), default=0)
 
     @property
@@ -195,7 +187,6 @@ class IndexFiles:
         return self._new_names or any(file.changes != file.synced_changes for file in list(self.files))
 
     def sync(self) -> None:
-        """Flush thread: write all entries so far to the disk. Raises OSError (the disk reported an error)."""
         new_names, self._new_names = self._new_names, False  # before the sync: a file created from now on sets it again
         try:
             for file in list(self.files):

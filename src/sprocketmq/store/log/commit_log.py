@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commit log: all records in the order of arrival. Java: CommitLog.
 
-The log is a sequence of files of equal length. A record never crosses the end of a file. If a record and the 8 bytes of a filler do not
-fit, the writer marks the rest of the file as blank (int32 remaining size, int32 blank magic) and puts the record into the next file. The
-log ends at the first place where no valid record begins. Every byte after the end is zero.
+A sequence of files of equal length. If a record and the 8 bytes of a filler do not fit into a file, the writer marks the rest of it
+as blank (int32 remaining size, int32 blank magic) and puts the record into the next one. The log ends at the first place where no
+valid record begins. Every byte after the end is zero.
 
-Torn writes: the kernel keeps what a killed process wrote, but a kill can interrupt a copy. The writer therefore stores the first eight
-bytes of a record (size and magic) last. Without them the record does not exist; with them it is complete. A batch is written the same
-way, with the first header last, so either the whole batch exists or nothing of it. After a power failure, any page after the last flush
-may be missing. The checks of ``view_at`` find such records.
+Torn writes: a kill can interrupt a copy, so the first eight bytes of a record (size and magic) are stored last: without them the
+record does not exist, with them it is complete. So is a batch, with the first header last. After a power failure, any page after
+the last flush may be missing; the checks of ``view_at`` find such records.
 """
 
 from __future__ import annotations
@@ -32,12 +31,9 @@ class CommitLog:
     """Writes at the end and reads everywhere.
 
     Attributes:
-        at: the position of the end in the last file.
-        start: the physical offset at which that file begins.
+        at: the position of the end in the last file, which begins at ``start``; ``view``: that file, writable.
         room: the position up to which a record may reach in that file; a filler fits behind it.
-        view: that file, writable.
-        preallocator: allocates space on the disk ahead of the writer.
-        last_store_timestamp_ms: the store time of the newest record.
+        last_store_timestamp_ms: of the newest record.
         indexed_offset: the offset of the newest record that has its queue entry, for the checkpoint; -1 if there is none.
         in_batch: whether a batch may have queue entries whose records are not written yet, for the checkpoint.
     """
@@ -77,7 +73,7 @@ class CommitLog:
 
     def reserve(self, size_bytes: int) -> int:
         """Make room for ``size_bytes`` in one piece. Returns the physical offset at which they will begin. Raises
-        ConfigurationError: they do not fit into a file. StoreNotWritable: there is no space; nothing has changed."""
+        ConfigurationError (they do not fit into a file), StoreNotWritable (no space; nothing has changed)."""
         if self.at + size_bytes > self.room:
             self._make_room(size_bytes)
         return self.start + self.at
@@ -110,7 +106,7 @@ class CommitLog:
         return file
 
     def write(self, record: bytes | memoryview) -> None:
-        """Write a record, or the records of a batch, into the reserved room at the end. Pass a view of a batch, which saves a copy."""
+        """Write a record, or the records of a batch (a view saves a copy), into the reserved room."""
         view, at = self.view, self.at
         end = at + len(record)
         view[at + 8 : end] = record[8:]
@@ -120,7 +116,7 @@ class CommitLog:
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
     def slice(self, physical_offset: int, size_bytes: int) -> memoryview:
-        """A read-only view of a range. Raises StoreCorrupt (the range is not inside the log, so a queue entry is wrong)."""
+        """A read-only view. Raises StoreCorrupt (the range is not inside the log, so a queue entry is wrong)."""
         file = self.files.file_at(physical_offset)
         if file is None or physical_offset + size_bytes > self.start + self.at:
             raise StoreCorrupt(
@@ -140,8 +136,8 @@ class CommitLog:
         return file.readable[at:end] if at < end else None
 
     def part_at(self, physical_offset: int, log_end: int) -> tuple[memoryview, int, int]:
-        """The file that contains ``physical_offset``: a read-only view, the offset at which it begins, and the end of what is
-        written. Raises StoreCorrupt (as :meth:`slice`)."""
+        """The file that contains ``physical_offset``: a read-only view, where it begins, and the end of what is written. Raises as
+        ``slice``."""
         file = self.files.file_at(physical_offset)
         if file is None or physical_offset >= log_end:
             self.slice(physical_offset, 1)
@@ -149,8 +145,8 @@ class CommitLog:
         return file.readable, file.start, min(file.start + file.size_bytes, log_end)
 
     def view_at(self, physical_offset: int, *, check_crc: bool = True, limit: int | None = None) -> RecordView | None:
-        """The valid record that begins at ``physical_offset``; None if none does. ``limit`` is the offset before which the record
-        must end; default: the end of the log. Recovery, which looks for that end, passes a larger one."""
+        """The valid record that begins there; None if none does. ``limit``: it must end before this offset; default: the end of the
+        log, which recovery does not know yet."""
         file = self.files.file_at(physical_offset)
         if limit is None:
             limit = self.max_offset
@@ -165,7 +161,7 @@ class CommitLog:
         return record if _is_whole(record, physical_offset) else None
 
     def has_head(self, physical_offset: int, size_bytes: int, queue_id: int, queue_offset: int) -> bool:
-        """Whether a record with this size, queue and offset begins at ``physical_offset``: a cheap check of a queue entry."""
+        """Whether a record with this size, queue and offset begins there: a cheap check of a queue entry."""
         file = self.files.file_at(physical_offset)
         if file is None or size_bytes < _HEAD.size or physical_offset + size_bytes > self.start + self.at:
             return False
@@ -177,7 +173,6 @@ class CommitLog:
         )
 
     def store_timestamp_at(self, physical_offset: int) -> int:
-        """The store time of the valid record that begins at ``physical_offset``."""
         file = self.files.file_at(physical_offset)
         if file is None:
             return -1
@@ -187,7 +182,6 @@ class CommitLog:
         return timestamp
 
     def end_at(self, physical_offset: int) -> None:
-        """Recovery: set the end of the log."""
         self.view, self.room = _NO_VIEW, -1
         file = self.files.file_at(physical_offset)
         if file is not None:
@@ -204,9 +198,8 @@ class CommitLog:
         return file.start + file.size_bytes if blank_size(file.data, physical_offset - file.start) else None
 
     def offset_after_damage(self, physical_offset: int, check_crc: bool, *, over_zeros: bool = False) -> int | None:
-        """The offset of the next valid record after a damaged one at ``physical_offset``; None if the log ends there. The head of a
-        record is written last. If it is zero, no record was completed there, and the log ends; unless the log is known to go on
-        (``over_zeros``)."""
+        """The offset of the next valid record after a damaged one; None if the log ends there. The head of a record is written
+        last: if it is zero, the log ends, unless it is known to go on (``over_zeros``)."""
         for index, file in enumerate(self.files.files):
             at = physical_offset - file.start
             if at >= file.size_bytes:
@@ -232,7 +225,6 @@ class CommitLog:
         return record if goes_on or ends else None
 
     def next_record_in(self, file: StoreFile) -> int | None:
-        """The offset of the first valid record in a file that does not begin with one."""
         return self._next_record(file, 0, check_crc=False)
 
     def _next_record(self, file: StoreFile, at: int, check_crc: bool) -> int | None:
@@ -250,8 +242,8 @@ class CommitLog:
         return None
 
     def has_data_after_end(self) -> bool:
-        """Whether something else than zeros directly follows the end, or is at the beginning of a later file. A later file without
-        a record exists if the disk was full after its creation (``_roll``). The log continues there."""
+        """Whether not only zeros follow the end, or a later file begins with data. A later file without a record exists if the disk
+        was full after its creation (``_roll``). The log continues there."""
         file = self.files.file_at(self.max_offset)
         if file is None:
             return False
@@ -259,7 +251,6 @@ class CommitLog:
         return any(file.data[self.at : self.at + 64]) or any(any(each.data[:64]) for each in later)
 
     def truncate_to_end(self) -> None:
-        """Recovery: overwrite everything behind the end with zeros."""
         self.view, self.room = _NO_VIEW, -1
         self.files.truncate_to(self.max_offset)
 

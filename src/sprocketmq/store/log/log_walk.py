@@ -21,7 +21,8 @@ _RECORDS_AT_ONCE = 4_096
 
 
 class LogWalk:
-    """Yields the valid records from ``at`` on: the first ones one by one, the others in batches. It ends where no valid record begins.
+    """Yields the valid records from ``at`` on: the first ones one by one, the others in batches. It ends where no valid record
+    begins.
 
     Args:
         end: no record is read that does not end before this place.
@@ -59,11 +60,10 @@ class LogWalk:
         yield from self._rest()
 
     def batches(self) -> Iterator[RecordBatch]:
-        """All records in batches; without those whose body is damaged."""
+        """Without those whose body is damaged."""
         return (piece for piece in self._rest() if not isinstance(piece, RecordView))
 
     def records(self) -> Iterator[RecordView]:
-        """All records one by one."""
         while (record := self._record()) is not None:
             yield record
 
@@ -100,7 +100,7 @@ class LogWalk:
         return record
 
     def _goes_on(self) -> bool:
-        """Whether the log goes on behind ``at``, where no record begins; ``at`` then is there."""
+        """Moves ``at``, where no record begins, to where the log goes on."""
         log, at = self._log, self.at
         following = log.offset_after_filler(at)
         if following is None and at < self._sound_until:

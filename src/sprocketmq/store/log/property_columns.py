@@ -6,16 +6,10 @@ The property texts of all records are put one behind the other, each with a sepa
     UNIQ_KEY \\x01 7F00...01 \\x02 KEYS \\x01 order-1 o-2 \\x02 \\x02 TAGS \\x01 A \\x02
     begin of a pair                begin ...                  ^ ends the first record
 
-The first eight octets of a pair are one number, so looking for a name is one comparison of a column, or two. Hashes of pieces of
-different lengths come from one running sum: with weights of falling powers of 31, the difference of two sums is the hash of what lies
-between them, times a power that is known. 31 has an inverse modulo 2^32, so nothing is lost.
-
-Texts that are not ASCII are turned into UTF-16, the characters that Java's String.hashCode counts, and read in the same way. They are read
-separately, so that other texts cost no more.
-
-Laws
-1. ``values`` finds for each record what ``properties.get_property`` finds in its text.
-2. ``hashes`` are those of ``hashing.java_hash``.
+The first eight octets of a pair are one number, so a search for a name is one comparison of a column, or two. Hashes of pieces come
+from one running sum: with weights of falling powers of 31, the difference of two sums is the hash of what lies between them, times
+a known power; 31 has an inverse modulo 2^32. Texts that are not ASCII are read apart, as UTF-16, the characters that Java's
+String.hashCode counts.
 """
 
 from __future__ import annotations
@@ -48,7 +42,7 @@ _spare_memory: list[NDArray[np.uint32]] = []
 
 
 class Values(NamedTuple):
-    """Pieces of the texts: the record of each, where it begins, and where it ends. Ascending."""
+    """Pieces of the texts, ascending: the record of each, where it begins, and where it ends."""
 
     records: Ints
     begins: Ints
@@ -56,14 +50,8 @@ class Values(NamedTuple):
 
 
 class PropertyColumns:
-    """The texts of some records of a batch.
-
-    Args:
-        records: their indexes in the batch, ascending.
-        text: all of them, one behind the other, each with a separator behind it.
-        lengths: of each, with its separator.
-        memory: for the sums of hashes.
-    """
+    """The texts of some records of a batch, whose indexes are ``records``. ``text``: all of them, each with a separator behind it,
+    which ``lengths`` count. ``memory``: for the sums of hashes."""
 
     def __init__(self, records: Ints, text: bytes, lengths: Ints, memory: Hashes) -> None:
         encoding = "ascii"
@@ -87,7 +75,7 @@ class PropertyColumns:
         self._sums: Hashes | None = None
 
     def values(self, name: str) -> Values:
-        """The value of a property, for those records that have one that is not empty."""
+        """What ``properties.get_property`` finds, for those records that have a value that is not empty."""
         (mask, letters), *others = _name_words(name, self._encoding)
         found = np.flatnonzero(self._letters & mask == letters)
         begins, ends = self._begins[found], self._ends[found]
@@ -106,7 +94,6 @@ class PropertyColumns:
         return Values(records, begins + (len(name) + 1), ends)
 
     def split(self, values: Values) -> Values:
-        """The words of values: what is between spaces."""
         if not len(values.begins):
             return values
         spaces = np.flatnonzero(self._units == _SPACE)
@@ -121,7 +108,7 @@ class PropertyColumns:
         return Values(values.records[values.begins.searchsorted(begins, "right") - 1], begins, ends)
 
     def hashes(self, begins: Ints, ends: Ints, before: Hashes) -> Hashes:
-        """Java's String.hashCode of each piece, not yet signed, behind other texts that have the hashes ``before``."""
+        """``hashing.java_hash`` of each piece, not yet signed, behind other texts that have the hashes ``before``."""
         if self._sums is None:
             count = len(self._units)
             self._memory[0] = 0
@@ -136,7 +123,7 @@ class PropertyColumns:
 
 
 class PropertyTexts:
-    """The property texts of all records of a batch. ``spaces``: how many spaces each has."""
+    """The property texts of a batch; ``spaces``: how many spaces each has."""
 
     def __init__(self, batch: RecordBatch) -> None:
         lengths, places = batch.properties_bytes, batch.properties_at
@@ -202,7 +189,6 @@ def _number(octets: bytes) -> int:
 
 @lru_cache(maxsize=2)
 def _powers(base: int) -> Hashes:
-    """base^0, base^1, ... modulo 2^32."""
     powers = np.full(_MOST_UNITS, base, np.uint32)
     powers[0] = 1
     np.multiply.accumulate(powers, out=powers, dtype=np.uint32)

@@ -10,7 +10,7 @@ from sprocketmq.wire.records.record import RecordView
 
 
 def tags_code_of_record(record: RecordView, topic: str, levels: DelayLevels) -> int:
-    """The tags code for the queue entry of a record. Java: CommitLog.checkMessageAndReturnSize."""
+    """Java: CommitLog.checkMessageAndReturnSize."""
     properties = record.raw_properties
     if topic == SCHEDULE_TOPIC:
         level = get_property(properties, DELAY) or ""

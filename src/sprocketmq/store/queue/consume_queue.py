@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The index of one queue: for each message a unit that says where its record is (``store.queue.unit``). Java: ConsumeQueue.
 
-Laws (``store.tools.check`` tests them all):
 1. Units are dense: every offset in [min_offset, max_offset) has one, and its record has the same topic, queue and offset.
 2. Physical offsets increase with the offset.
 3. Every byte after max_offset is zero on disk, so that a start can find the end.
 4. A queue that begins above 0 has filler units (0, 0x7FFFFFFF, 0) before its first unit in that file.
 
-The last file is mapped while the queue is written, an older file while it is read. Files that are not mapped are read with ordinary reads.
-A mapping may cost a file descriptor, so ``MappedBudget`` limits the mappings: it unmaps queues without traffic, and of the old files those
-that were mapped first. The page cache keeps the data after an unmap and after kill -9.
+The last file is mapped while the queue is written, an older one while it is read; others are read with ordinary reads.
 """
 
 from __future__ import annotations
@@ -28,10 +25,8 @@ _HEAD_UNITS = 4096 // UNIT_SIZE_BYTES
 
 
 class MappedBudget:
-    """Keeps the number of mapped queues under ``limit``: those without an append since the last check are unmapped first (second chance).
-
-    In addition, at most an eighth as many full files are mapped for readers that are behind; those mapped first are unmapped first.
-    """
+    """Keeps the number of mapped queues under ``limit``: those without an append since the last check are unmapped first (second
+    chance). In addition, an eighth as many full files are mapped for readers that are behind; those mapped first go first."""
 
     def __init__(self, limit: int) -> None:
         self.limit = max(1, limit)
@@ -40,7 +35,6 @@ class MappedBudget:
         self._read: OrderedDict[StoreFile, None] = OrderedDict()
 
     def admit(self, queue: ConsumeQueue) -> None:
-        """Count ``queue``, which was just mapped, and unmap others if there are too many."""
         while len(self._queues) >= self.limit:
             candidate, seen_offset = self._queues.popitem(last=False)
             if candidate.max_offset != seen_offset:
@@ -50,7 +44,6 @@ class MappedBudget:
         self._queues[queue] = queue.max_offset
 
     def admit_reader(self, file: StoreFile) -> None:
-        """Map ``file``, a full file that will be read, and unmap others if there are too many."""
         self._read[file] = None
         self._read.move_to_end(file)
         if len(self._read) > self.read_limit:
@@ -64,10 +57,8 @@ class MappedBudget:
 
 
 class ConsumeQueue:
-    """One queue's index.
-
-    The append path of the store writes units itself (``UNIT.pack_into(queue.view, queue.at, ...)``, then it moves ``at`` and
-    ``max_offset``), because another method call would be too slow there; it calls ``make_room`` first whenever ``at > room``.
+    """The store's append writes units itself (``UNIT.pack_into(queue.view, queue.at, ...)``, then it moves ``at`` and
+    ``max_offset``), because another call would be too slow there; it calls ``make_room`` first whenever ``at > room``.
 
     Attributes:
         min_offset, max_offset: first kept offset, and one past the last.
@@ -98,8 +89,7 @@ class ConsumeQueue:
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
     def make_room(self) -> None:
-        """Map the last file, or a new one, and reserve space for the next unit. Raises StoreNotWritable: no space; the queue is
-        unchanged."""
+        """Map the last file, or a new one, and reserve space for the next unit. Raises StoreNotWritable; the queue is unchanged."""
         position = self.max_offset * UNIT_SIZE_BYTES
         file = self.files.file_at(position)
         if file is None:
@@ -113,7 +103,6 @@ class ConsumeQueue:
             full.unmap()  # only now: readers use this file until the next one has space
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int) -> None:
-        """Append one unit."""
         if self.at > self.room:
             self.make_room()
         UNIT.pack_into(self.view, self.at, physical_offset, size_bytes, tags_code)
@@ -121,7 +110,7 @@ class ConsumeQueue:
         self.max_offset += 1
 
     def put_all(self, units: bytes) -> None:
-        """Append many units, all or none. Raises StoreNotWritable: no space; the queue is unchanged."""
+        """Append many units, all or none. Raises StoreNotWritable; the queue is unchanged."""
         begin, done = self.max_offset, 0
         try:
             while done < len(units):
@@ -139,8 +128,8 @@ class ConsumeQueue:
             raise
 
     def put_at(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
-        """Recovery: write the unit of ``queue_offset`` as its record says, unless it is right already. Returns False, and writes
-        nothing, if units between max_offset and ``queue_offset`` are missing (the queue lost its tail)."""
+        """Recovery: write the unit of ``queue_offset`` as its record says. Returns False, and writes nothing, if units between
+        max_offset and ``queue_offset`` are missing (the queue lost its tail)."""
         if not self.files.files:
             self._create_first(queue_offset)
             self.min_offset = self.max_offset = self.flushed_offset = queue_offset
@@ -171,12 +160,11 @@ class ConsumeQueue:
 
     def fill_gap(self, queue_offset: int) -> None:
         """Recovery: write fillers for records up to ``queue_offset`` that are missing in the log; readers skip them."""
-        before = self.unit(self.max_offset - 1)[0] if self.max_offset > self.min_offset else 0  # keeps law 2
+        before = self.unit(self.max_offset - 1)[0] if self.max_offset > self.min_offset else 0  # keeps rule 2
         while self.max_offset < queue_offset:
             self.put(before, FILLER_SIZE, 0)
 
     def truncate_to(self, max_offset: int) -> None:
-        """Recovery: remove the units from ``max_offset`` on; the tail becomes zero."""
         self.unmap()
         self.files.truncate_to(max_offset * UNIT_SIZE_BYTES)
         self.max_offset = max_offset
@@ -200,7 +188,7 @@ class ConsumeQueue:
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
     def units_at(self, offset: int, count: int) -> tuple[memoryview | bytes, int]:
-        """A buffer with ``count`` existing units, to be read at once, and their place in it. The buffer may hold fewer."""
+        """A buffer with existing units, to be read at once, and their place in it. The buffer may hold fewer than ``count``."""
         at = self.at - (self.max_offset - offset) * UNIT_SIZE_BYTES
         if at >= 0:
             return self.view, at
@@ -215,7 +203,6 @@ class ConsumeQueue:
         return file.readable, at
 
     def unit_bytes(self, offset: int, max_units: int) -> bytes:
-        """The raw units from ``offset`` on, fewer at the end of the queue."""
         remaining = min(max_units, self.max_offset - offset)
         if remaining <= 0 or offset < self.files.start // UNIT_SIZE_BYTES:
             return b""
@@ -233,7 +220,7 @@ class ConsumeQueue:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def unit(self, offset: int) -> tuple[int, int, int]:
-        """(physical offset, size, tags code) of one existing offset."""
+        """(physical offset, size, tags code) of an existing offset."""
         physical_offset, size_bytes, tags_code = UNIT.unpack(self.unit_bytes(offset, 1))
         return physical_offset, size_bytes, tags_code
 
@@ -243,8 +230,8 @@ class ConsumeQueue:
         return self.files.start // UNIT_SIZE_BYTES
 
     def first_from(self, physical_offset: int, low: int | None = None) -> int:
-        """First offset whose record lies at or behind ``physical_offset``; max_offset if there is none. The search uses the middle
-        one of three neighbours, so one entry with a flipped bit does not mislead it."""
+        """First offset whose record lies at or behind ``physical_offset``; max_offset if there is none. One entry with a flipped
+        bit does not mislead the search, which uses the middle one of three neighbours."""
         first = low = self.min_offset if low is None else low
         high = self.max_offset
 
@@ -271,7 +258,6 @@ class ConsumeQueue:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Open the files and find the end: units are valid from the front, zeros follow (law 3)."""
         self.files.load()
         if not self.files.files:
             return
@@ -286,12 +272,12 @@ class ConsumeQueue:
         self.min_offset = self.first_offset
 
     def clean(self, min_physical_offset: int) -> None:
-        """Retention: delete files that point before ``min_physical_offset``. The last file stays, so offsets continue from there."""
+        """Retention: delete files that point before ``min_physical_offset``. The last one stays, so offsets continue from there."""
         self.min_offset = self.first_from(min_physical_offset, self.first_offset)
         self.files.delete_before(self.min_offset * UNIT_SIZE_BYTES)
 
     def sync(self) -> None:
-        """Flush thread: write the units so far to the disk (for names of new files see ``MappedFileQueue.take_new_directories``)."""
+        """Flush thread; for names of new files see ``MappedFileQueue.take_new_directories``."""
         max_offset = self.max_offset
         if max_offset == self.flushed_offset:
             return
@@ -302,8 +288,8 @@ class ConsumeQueue:
 
 
 def _count_units(file: StoreFile) -> int:
-    """Count the valid units at the front of a file (a valid unit has size > 0): the first page, then binary search. Everything
-    behind the last unit is zero (law 3). If it is not, bits were flipped, and the last unit that is not zero counts."""
+    """How many units at the front are valid (size > 0): the first page, then binary search. If not all behind them is zero (rule 3),
+    bits were flipped, and the last unit that is not zero counts."""
     head = file.read(0, min(_HEAD_UNITS * UNIT_SIZE_BYTES, file.size_bytes))
     count = len(head) // UNIT_SIZE_BYTES
     for index, (physical_offset, size_bytes, _) in enumerate(UNIT.iter_unpack(head)):

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The extension of consume queues: data that does not fit into their units. Java: ConsumeQueueExt. Off by default, as in Apache.
 
-The unit of the consume queue then has an address instead of its tags code: the position of the extension's unit, less 2^63. Java reads any
-value up to -2^31 - 1 as an address; tags codes are 32-bit numbers, so the two cannot be mixed up. A file ends with size -1 where the next
-unit does not fit together with 4 bytes of it.
-
-We always compute the tags code from the record to which the unit points, so losing a part of the extension, or all of it, changes nothing.
-We write units (without a bit map, which is a cache of SQL92 results) if ``enableConsumeQueueExt`` is set, so that an Apache broker finds
-what it expects.
+The unit of the consume queue then has an address instead of its tags code: the position of the extension's unit, less 2^63. Java
+reads any value up to -2^31 - 1 as an address; tags codes are 32-bit numbers. A file ends with size -1 where the next unit does not
+fit together with 4 bytes of it. We compute the tags code from the record, so losing a part of the extension changes nothing; units
+(without a bit map, a cache of SQL92 results) are written only so that an Apache broker finds what it expects.
 """
 
 from __future__ import annotations
@@ -75,7 +72,7 @@ def _end_of_units(file: StoreFile) -> int:
 
 
 class ConsumeQueueExtTable:
-    """The extensions of all queues. ``directory``: the ``consumequeue_ext`` folder; None = in memory."""
+    """The extensions of all queues; ``directory=None``: in memory."""
 
     def __init__(self, directory: str | None, file_size_bytes: int) -> None:
         self._directory, self._file_size_bytes = directory, file_size_bytes
@@ -97,7 +94,7 @@ class ConsumeQueueExtTable:
         return extension
 
     def clean(self, topic: str, queue_id: int, min_address: int) -> None:
-        """Retention: delete files before ``min_address``, the address in the first kept unit of the queue."""
+        """Retention: ``min_address`` is in the first kept unit of the queue."""
         if is_extension_address(min_address) and self.exists(topic, queue_id):
             self._open(topic, queue_id).files.delete_before(min_address - _LOWEST)
 

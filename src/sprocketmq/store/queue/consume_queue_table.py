@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All consume queues of a store, by (topic, queue id). Java: queue.ConsumeQueueStore.
-
-On disk: ``consumequeue/TOPIC/QUEUE_ID/FILES``. A queue is created with its first record.
-"""
+"""All consume queues of a store, in ``consumequeue/TOPIC/QUEUE_ID/``. Java: queue.ConsumeQueueStore."""
 
 from __future__ import annotations
 
@@ -26,8 +23,7 @@ _ENOUGH_MAPPINGS = 16_384  # Linux allows 65,530 mappings to a process by defaul
 
 
 class ConsumeQueueTable:
-    """All consume queues. The append path reads ``queues`` directly; queues are added and removed only by these methods.
-    ``directory``: the ``consumequeue`` folder; None = in memory."""
+    """A queue is created with its first record. The append path reads ``queues`` directly. ``directory=None``: in memory."""
 
     def __init__(self, directory: str | None, config: StoreConfig, *, read_only: bool = False) -> None:
         self.directory, self.read_only = directory, read_only
@@ -40,8 +36,8 @@ class ConsumeQueueTable:
         self.empty_folders: list[tuple[str, int]] = []  # found by ``load``
 
     def open(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue, created if it does not exist yet. Raises ConfigurationError: the topic cannot be the name of a folder. The
-        broker checks names first; this is the last check."""
+        """The queue, created if it does not exist yet. Raises ConfigurationError: the topic cannot be the name of a folder; the
+        broker checks names first."""
         queue = self.queues.get((topic, queue_id))
         if queue is None:
             if not is_folder_name(topic) or queue_id < 0:
@@ -75,7 +71,6 @@ class ConsumeQueueTable:
         return queue
 
     def load(self) -> None:
-        """Open what the directory holds. Raises StoreCorrupt (a file has a wrong length or name)."""
         if self.directory is None or not os.path.isdir(self.directory):
             return
         for topic in sorted(os.listdir(self.directory)):
@@ -100,13 +95,12 @@ class ConsumeQueueTable:
                         self.empty_folders.append((topic, int(queue_id)))
 
     def delete_topic(self, topic: str) -> int:
-        """Delete the queues of ``topic`` with their files; returns how many there were."""
         keys = [(topic, queue_id) for queue_id in self.ids(topic)]
         self.delete_queues(keys)
         return len(keys)
 
     def delete_queues(self, keys: Collection[tuple[str, int]]) -> None:
-        """Delete these queues with their files; the folder of a topic is deleted with its last queue."""
+        """The folder of a topic is deleted with its last queue."""
         if not keys:
             return
         for key in keys:
@@ -119,7 +113,7 @@ class ConsumeQueueTable:
                     remove_below(self.directory, topic)
 
     def delete_empty_folders(self) -> None:
-        """Recovery: remove folders of queues that have no file. A folder with a foreign file stays."""
+        """Recovery: folders of queues that have no file; one with a foreign file stays."""
         for topic, queue_id in self.empty_folders:
             if self.directory is not None:
                 with contextlib.suppress(OSError):
@@ -127,7 +121,7 @@ class ConsumeQueueTable:
         self.empty_folders = []
 
     def totals(self) -> tuple[int, int]:
-        """(queues with entries, sum of their ends), which the checkpoint stores to notice lost queues. Any thread may call it."""
+        """(queues with entries, sum of their ends), by which the checkpoint notices lost queues. Any thread may call it."""
         ends = [queue.max_offset for queue in list(self.queues.values()) if queue.max_offset]
         return len(ends), sum(ends)
 
@@ -143,11 +137,9 @@ class ConsumeQueueTable:
         return len(ends), sum(ends)
 
     def sum_of_begins(self) -> int:
-        """The first bytes of all queues' first files, added up."""
         return sum(queue.files.start for queue in self.queues.values() if queue.max_offset)
 
     def dirty(self) -> list[ConsumeQueue]:
-        """Queues with entries that are not on the disk."""
         return [queue for queue in list(self.queues.values()) if queue.max_offset != queue.flushed_offset]
 
     def sync(self, queues: list[ConsumeQueue] | None = None) -> None:
@@ -175,7 +167,6 @@ class ConsumeQueueTable:
 
 
 def _mapping_limit() -> int:
-    """The maximum number of mappings: what Linux allows, or less if each mapping needs a file descriptor."""
     if not MAPPING_TAKES_ONE:
         return _ENOUGH_MAPPINGS
     try:

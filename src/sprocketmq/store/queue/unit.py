@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit of a consume queue: where a message's record is (Java: ConsumeQueue.CQ_STORE_UNIT_SIZE).
-
-Offset n of a queue is the unit at byte n * ``UNIT_SIZE_BYTES``. A filler, which stands for no message, has ``FILLER_SIZE``.
-"""
+"""The unit of a consume queue: where a message's record is (Java: ConsumeQueue.CQ_STORE_UNIT_SIZE). Offset n of a queue is the unit
+at byte n * ``UNIT_SIZE_BYTES``. A filler, which stands for no message, has ``FILLER_SIZE``."""
 
 from __future__ import annotations
 
@@ -31,7 +29,6 @@ FILLER_SIZE: Final = 0x7FFFFFFF
 
 @lru_cache(maxsize=1)
 def unit_type() -> np.dtype[Any]:
-    """The element type of a NumPy array of units."""
     import numpy as np
 
     columns: np.dtype[Any] = np.dtype(UNIT_LAYOUT.columns())

@@ -7,8 +7,7 @@
                             found: the entry is written again
                             not found: the record is damaged or gone; a filler replaces the entry, and readers skip it
 
-In both cases one log line names topic, queue and offset. Apache answers a pull at such an entry with whatever bytes are there, or the pull
-waits there forever.
+Apache answers a pull at such an entry with whatever bytes are there, or the pull waits there forever.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from sprocketmq.wire.records.record import RecordView
 
 _BITS = 63
 _UNITS_AT_ONCE = 512
-_NEIGHBOURS = 64  # entries looked at on either side for one that is sound
-_MOST_RECORDS = 20_000  # some 50 ms of looking
+_NEIGHBOURS = 64  # entries checked on either side for one that is sound
+_MOST_RECORDS = 20_000  # some 50 ms
 _log = logging.getLogger("sprocketmq.store")
 
 
@@ -38,8 +37,8 @@ def confirms(log: CommitLog, queue: ConsumeQueue, offset: int, physical_offset: 
 
 
 def confirmed_end(log: CommitLog, queue: ConsumeQueue, log_end: int | None) -> int:
-    """The offset after the last entry that its record confirms, that is a filler, or that has expired. ``log_end``: where the log
-    ends; None = in its last file."""
+    """The offset after the last entry that its record confirms, that is a filler, or that has expired. ``log_end=None``: in the
+    last file."""
     end = queue.max_offset
     if log_end is None:
         last = log.files.files[-1]
@@ -79,7 +78,6 @@ def _is_at(record: RecordView, queue: ConsumeQueue, offset: int) -> bool:
 
 
 def find_record(log: CommitLog, queue: ConsumeQueue, offset: int, *, one_bit_only: bool = False) -> RecordView | None:
-    """Find the record of ``offset``: near the place that the entry names, else between the records of its neighbours."""
     physical_offset, _, _ = queue.unit(offset)
     places = [physical_offset, *(physical_offset ^ (1 << bit) for bit in range(_BITS))]
     places += [place ^ (-1 << 63) for place in places if place < 0]  # the sign is a bit, too
@@ -108,7 +106,6 @@ def _between_neighbours(log: CommitLog, queue: ConsumeQueue, offset: int) -> Rec
 
 
 def repair_entry(log: CommitLog, queue: ConsumeQueue, offset: int, levels: DelayLevels) -> bool:
-    """Repair the entry of ``offset``, which does not match its record. Returns whether the record was found."""
     record = find_record(log, queue, offset)
     physical_offset, size_bytes, tags_code = queue.unit(offset)
     if record is None:
@@ -135,7 +132,7 @@ def repair_entry(log: CommitLog, queue: ConsumeQueue, offset: int, levels: Delay
 
 
 def repaired_units(log: CommitLog, queue: ConsumeQueue, offset: int, count: int, levels: DelayLevels) -> bytes:
-    """The raw entries from ``offset`` on, each checked with the head of its record; entries that do not match are repaired first."""
+    """The raw entries from ``offset`` on, repaired where the head of the record does not match."""
     raw = queue.unit_bytes(offset, count)
     agrees, queue_id, repaired = log.has_head, queue.queue_id, False
     for index, (physical_offset, size_bytes, _) in enumerate(UNIT.iter_unpack(raw), offset):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a store is missing, judged from what the rest of its files says. Reads only; a start and ``store check`` ask the same judge.
+"""What of a store is missing, as the rest of its files says. Reads only; a start and ``store check`` ask the same.
 
     the log must reach    where it ended at our last clean stop, the durable record of the checkpoint, what the index has: each was written
                           after the log was on the disk, and the log only grows
@@ -44,15 +44,12 @@ Key = tuple[str, int]
 
 
 class Stop(enum.Enum):
-    """How the last broker ended."""
-
     CLEAN = "clean"
     KILLED = "killed"  # and the machine was not restarted: the page cache has all its writes
     CRASHED = "crashed"  # or this is a copy or a snapshot of its directory: what was not synced may be missing
 
 
 def stop_of(directory: str, checkpoint: Checkpoint) -> Stop:
-    """How the last broker of ``directory`` ended."""
     abort = os.path.join(directory, "abort")
     if not os.path.lexists(abort):
         # Our clean stop keeps the file under another name. If both are gone, something else removed them.
@@ -69,7 +66,7 @@ def stop_of(directory: str, checkpoint: Checkpoint) -> Stop:
 
 @dataclass(frozen=True)
 class Lost:
-    """A part of the log that is missing: from ``begin`` to ``end``; ``why`` names the files and the evidence."""
+    """A missing part of the log; ``why`` names the files and the evidence."""
 
     begin: int
     end: int
@@ -77,7 +74,7 @@ class Lost:
     messages: dict[Key, tuple[int, int]]  # of each queue, the first missing offset and the one after the last
 
     def __str__(self) -> str:
-        return f"the log from {self.begin} to {self.end} is missing ({self.why}), with {said(self.messages)}"
+        return f"the log from {self.begin} to {self.end} is missing ({self.why}), with {messages_text(self.messages)}"
 
 
 @dataclass
@@ -85,7 +82,6 @@ class Losses:
     """What is missing.
 
     Attributes:
-        stop: how the last broker ended.
         log_end: the log must reach this place.
         sound_until: before it the log is as it was written, except for flipped bits.
         lost: parts of the log that are missing.
@@ -115,8 +111,8 @@ def lost_messages(queues: ConsumeQueueTable, begin: int, end: int) -> dict[Key, 
 
 
 def lost_entries(totals: tuple[int, int, int], found: tuple[int, int]) -> str | None:
-    """What the queues have fewer than the checkpoint says; None if it is all there. ``totals``: of the checkpoint: (end of the log,
-    queues with entries, sum of their ends). ``found``: the last two, of the entries before that end."""
+    """What the queues have fewer than the checkpoint says; None if it is all there. ``totals``: (end of the log, queues with
+    entries, sum of their ends); ``found``: the last two, of the entries before that end."""
     end, *wanted = totals
     if found[0] >= wanted[0] and found[1] >= wanted[1]:
         return None
@@ -127,7 +123,7 @@ def lost_entries(totals: tuple[int, int, int], found: tuple[int, int]) -> str | 
     return f"the queues had {text(*wanted)} before physical offset {end} of the log, and have {text(*found)}"
 
 
-def said(messages: dict[Key, tuple[int, int]]) -> str:
+def messages_text(messages: dict[Key, tuple[int, int]]) -> str:
     """Messages by topic: a count, and the offsets of each queue (of the first ones, if there are many)."""
     count = sum(last - first for first, last in messages.values())
     if not count:
@@ -144,7 +140,6 @@ def said(messages: dict[Key, tuple[int, int]]) -> str:
 
 
 def refusal_of(directory: str, losses: Losses) -> str:
-    """Why a store is not opened, as one sentence."""
     parts = "; ".join(map(str, losses.lost))
     return (
         f"the store {directory} is not as it was left: {parts}; mount or restore the files, or start once with --accept-store-loss "
@@ -153,7 +148,7 @@ def refusal_of(directory: str, losses: Losses) -> str:
 
 
 def find_losses(store: MessageStore, *, is_ours: bool) -> Losses:
-    """What is missing of a store whose files are loaded. ``is_ours``: no Java broker has opened it since ours did."""
+    """For a store whose files are loaded. ``is_ours``: no Java broker has opened it since ours did."""
     return _Search(store, is_ours).run()
 
 
@@ -184,7 +179,7 @@ class _Search:
     # -- the end of the log ----------------------------------------------------------------------------------------------------
 
     def _end_of_log(self) -> int:
-        """Where the log ends now: the first place behind the newest known record at which no record begins."""
+        """The first place behind the newest known record at which no record begins."""
         log, durable = self._log, self._checkpoint.durable_offset
         if not log.files.files:
             return 0
@@ -250,12 +245,11 @@ class _Search:
         return self._last[queue]
 
     def _may_be_unwritten(self, at: int) -> bool:
-        """Whether a kill may have come between the entries of a batch and its records: they are still zero."""
+        """A kill may have come between the entries of a batch and its records: they are still zero."""
         file = self._log.files.file_at(at)
         return file is not None and file.start not in self._log.files.faults and not any(file.read(at - file.start, 8))
 
     def _has_newest_record(self, found: int) -> bool:
-        """Whether the log has a record that is as new as the checkpoint says."""
         wanted_ms, log = self._checkpoint.physic_msg_timestamp, self._log
         return not wanted_ms or any(
             record.store_timestamp_ms >= wanted_ms
@@ -296,7 +290,6 @@ class _Search:
             self._add(begin, log.min_offset, what)
 
     def _check_files(self, end: int) -> None:
-        """Each file has its length and the records of its place."""
         log = self._log
         for file in log.files.files:
             file_end = min(file.start + file.size_bytes, end)
@@ -337,7 +330,6 @@ class _Search:
         return f"{file.path} has records that no queue knows: it belongs to another store"
 
     def _known_records(self, file: StoreFile) -> Iterator[bool]:
-        """For queues with an entry that points into a file: whether the record there confirms it."""
         for queue in self._queues.queues.values():
             if not queue.files.files or queue.files.faults:
                 continue
@@ -350,7 +342,7 @@ class _Search:
     # -- queues ----------------------------------------------------------------------------------------------------------------
 
     def _check_queues(self, log_end: int) -> None:
-        """Queues that the log can rebuild. One whose messages have all expired is not rebuilt: it would begin at 0 again."""
+        """One whose messages have all expired is not rebuilt: it would begin at 0 again."""
         losses, checkpoint, queues = self._losses, self._checkpoint, self._queues
         totals, exact = checkpoint.queue_totals, False
         if self._stop is Stop.CLEAN and self._is_ours and totals is not None and totals[0] == log_end:

@@ -10,11 +10,8 @@
     the end             the first place where no valid record begins; a filler leads to the next file
     truncate            every byte after the end becomes zero in the log, and queue entries that point there are removed
 
-The first records of a scan are read one by one, the others in batches (``record_batch``). A batch costs two microseconds per record,
-checksum included, if the entries are there or follow directly on those that are there. Other records are again read one by one.
-
-After recovery the laws of ``commit_log`` and ``consume_queue`` hold; ``store.tools.check`` tests them. Recovery may be killed at any point
-and starts again: it writes only what the records say, and it truncates the queues before anything is written to the end of the log.
+It may be killed at any point and starts again: it writes only what the records say, and it truncates the queues before anything is
+written to the end of the log.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_ext import is_extension_address
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, has_unit, units_of
 from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms, find_record, record_end, repair_entry
-from sprocketmq.store.recovery.losses import Losses, Stop, lost_entries, lost_messages, said
+from sprocketmq.store.recovery.losses import Losses, Stop, lost_entries, lost_messages, messages_text
 from sprocketmq.wire.records.properties import TAGS
 from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.sys_flag import TRANSACTION_PREPARED_TYPE
@@ -56,17 +53,13 @@ _log = logging.getLogger("sprocketmq.store")
 class Recovery:
     """The recovery of a store whose files are loaded.
 
-    Records of a topic of ``deleted_topics`` that are before the log's end at its deletion get no entry. Otherwise they would be in the
-    queues of a topic that was created again under the same name.
+    Queues of ``losses`` are built anew from the whole log; what it says is lost of the log has been accepted: the entries that
+    point there become fillers, so that their offsets are not used again. Records of ``deleted_topics`` that are before the log's
+    end at the deletion get no entry. ``known_topics``: those that exist, after a Java broker, which notes no deletion; records from
+    before it get no entry in a lost queue of another topic.
 
-    ``known_topics``: those that exist, after a Java broker, which notes no deletion. Records from before it get no entry in a lost queue of
-    another topic.
-
-    After ``run``: ``begin`` (physical offset where the scan began), ``record_count`` scanned, ``entry_count`` added to the queues,
-    ``damaged_count`` left without an entry because topic, queue or offset cannot be true, and the ``walk`` with the damages of the log.
-
-    Queues of ``losses`` are built anew from the whole log. What it says is lost of the log has been accepted: the entries that point there
-    become fillers, so that their offsets are not used again.
+    After ``run``: ``begin`` (where the scan began), ``record_count`` scanned, ``entry_count`` added to the queues,
+    ``damaged_count`` left without an entry, and the ``walk`` with the damages of the log.
     """
 
     def __init__(
@@ -155,12 +148,12 @@ class Recovery:
                 "the commit log is damaged from physical offset %d to %d: the records there are lost, those behind it are kept; it had %s",
                 begin,
                 end,
-                said(lost_messages(self._queues, begin, end)),
+                messages_text(lost_messages(self._queues, begin, end)),
             )
 
     def _delete_resurrected_queues(self) -> None:
-        """Delete queues of deleted topics that are there again because a power cut undid the removal of their files. A queue that
-        has an entry of the topic that was created again is kept; the scan corrects it."""
+        """Queues of deleted topics are there again if a power cut undid the removal of their files. One that has an entry of the
+        topic that was created again is kept; the scan corrects it."""
         gone = []
         for (topic, queue_id), queue in self._queues.queues.items():
             end = self._deleted_topics.get(topic)
@@ -174,9 +167,8 @@ class Recovery:
         self._queues.delete_queues(gone)
 
     def _drop_unconfirmed_tails(self) -> None:
-        """Remove the entries after the newest one that its record confirms. Entries after the log's end are what a crash leaves.
-        But if the newest confirmed entry is older than the scan, the entry after it may be damaged, and more may follow. Then
-        the log is read from there."""
+        """Entries after the newest one that its record confirms are what a crash leaves. But if that one is older than the scan,
+        the entry after it may be damaged, and more may follow: then the log is read from there."""
         begin = self.begin
         totals = self._checkpoint.queue_totals
         known_end = totals[0] if totals is not None else 0
@@ -216,7 +208,6 @@ class Recovery:
         return True
 
     def _deletion_of(self, topic: str, queue_id: int) -> int:
-        """Records of the queue before this place get no entry."""
         deleted_at, known = self._deleted_topics.get(topic, 0), self._known_topics
         if known is None or topic in known or (topic, queue_id) in self._queues.queues:
             return deleted_at
@@ -239,16 +230,15 @@ class Recovery:
         return max(newest, self._log.min_offset)
 
     def _newest_end(self, queue: ConsumeQueue, log_end: int | None = None) -> int:
-        """The end of the record of the last entry. Entries that their record does not confirm are dropped first. Apache truncates a
-        queue without zeroing, so stale entries may follow the true end. An entry with a flipped bit is not stale: it is
-        repaired, and those after it stay."""
-        kept = confirmed_end(self._log, queue, log_end)
-        while kept < queue.max_offset and self._is_damaged(queue, kept, log_end):
-            repair_entry(self._log, queue, kept, self._levels)
-            kept = confirmed_end(self._log, queue, log_end)
-        if kept < queue.max_offset:
-            queue.truncate_to(kept)
-        return record_end(queue, kept)
+        """The end of the record of the last entry. Entries that their record does not confirm are dropped first (Apache truncates a
+        queue without zeroing), but one with a flipped bit is repaired, and those after it stay."""
+        end = confirmed_end(self._log, queue, log_end)
+        while end < queue.max_offset and self._is_damaged(queue, end, log_end):
+            repair_entry(self._log, queue, end, self._levels)
+            end = confirmed_end(self._log, queue, log_end)
+        if end < queue.max_offset:
+            queue.truncate_to(end)
+        return record_end(queue, end)
 
     def _is_damaged(self, queue: ConsumeQueue, offset: int, log_end: int | None) -> bool:
         """Whether the entry differs in one bit from what its record says."""
@@ -269,8 +259,7 @@ class Recovery:
 
     def _begin_by_time(self, file_start: int) -> int:
         """The first record in a file that was stored within a minute of the checkpoint, as the queues know it; else the file's
-        start. Apache syncs all its queues once a minute, so the entries of older records are on the disk whatever the crash
-        was."""
+        start. Apache syncs all its queues once a minute, so the entries of older records are on the disk."""
         since_ms = self._checkpoint.min_timestamp_ms - _THOROUGH_INTERVAL_MS
         queues = list(self._queues.queues.values())
         if len(queues) > _MANY_QUEUES:
@@ -446,7 +435,7 @@ class Recovery:
             log.last_store_timestamp_ms = self._checkpoint.physic_msg_timestamp
 
     def _restore_first_entry(self, queue: ConsumeQueue) -> None:
-        """Restore the entry before the first kept one, if it only looked expired because of a flipped bit."""
+        """It may only have looked expired because of a flipped bit."""
         before = queue.min_offset - 1
         if before >= queue.first_offset and queue.files.files and self._is_damaged(queue, before, None):
             repair_entry(self._log, queue, before, self._levels)
@@ -465,7 +454,6 @@ class Recovery:
 
 
 def _tags_codes(batch: RecordBatch) -> Ints:
-    """The tags code of each record, if it is not a delayed one."""
     import numpy as np
 
     from sprocketmq.store.log.property_columns import PropertyTexts

@@ -4,18 +4,15 @@
     records of the log ---- appended ----|---- not yet dispatched ----|
                                      ``offset``                     log end
 
-An append does nothing for the index. ``dispatch`` reads the records between its own offset and the end of the log again, many at once
-(``record_batch``, ``property_columns``), and adds an entry for the UNIQ_KEY, for each word of the KEYS and (as Apache 5.4 does) for the
-TAGS of each record that is not a rollback. So the index is a little late, as Apache's is; a query dispatches first and sees everything.
+``dispatch`` reads the records between its offset and the end of the log again, many at once, and adds an entry for the UNIQ_KEY,
+for each word of the KEYS and (as Apache 5.4 does) for the TAGS of each record that is not a rollback. A query dispatches first and
+sees everything.
 
-``offset`` starts where the newest index file ends. The checkpoint's mark (offset, newest file) moves it on over records without keys. It
-also shows that the newest files are lost: then the index is completed from the remaining files, in the background.
+``offset`` starts where the newest index file ends. The checkpoint's mark (offset, newest file) moves it on over records without
+keys, and shows that the newest files are lost: then the index is completed from the remaining files, in the background.
 
-Laws
-1. Every record before ``offset`` that has keys has its entries, each at least once (a crash or a full file in the middle of a record
-   may add some twice; queries return each record once).
-2. ``dispatch`` does at most the requested amount of work. A record with many keys, or with long properties, counts as several records
-   (``_indexing_costs``).
+1. Every record before ``offset`` that has keys has its entries, each at least once: a crash or a full file may add some twice.
+2. ``dispatch`` does at most the requested amount of work; a record may count as several (``_indexing_costs``).
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ def index_texts(topic: str, raw_properties: bytes, *, tags: bool = True) -> list
 
 
 class Dispatcher:
-    """See the module's docstring. Belongs to the thread that owns the store."""
+    """Belongs to the thread that owns the store."""
 
     def __init__(self, log: CommitLog, index: IndexFiles, checkpoint: Checkpoint) -> None:
         self._log, self._index, self._checkpoint = log, index, checkpoint
@@ -64,20 +61,18 @@ class Dispatcher:
 
     @property
     def offset(self) -> int:
-        """The offset before which everything is in the index; -1 before the first dispatch."""
+        """-1 before the first dispatch."""
         return -1 if self._offset is None else self._offset
 
     @property
     def backlog_bytes(self) -> int:
-        """How many bytes the index is behind the log."""
         if self._offset is None:
             return self._log.max_offset - self._log.min_offset
         return self._log.max_offset - max(self._offset, self._log.min_offset) or int(self._index.has_pending)
 
     def dispatch(self, max_records: int) -> int:
-        """Index up to ``max_records`` records, fewer if they have many keys (law 2), but at least one. Returns how many; 0 = none
-        are left. Raises StoreNotWritable: the disk is full; the next call continues where this one stopped. StoreCorrupt: an
-        index file cannot be used."""
+        """Returns how many records were indexed; 0 = none are left. Raises StoreNotWritable: the disk is full; the next call
+        continues where this one stopped. StoreCorrupt: an index file cannot be used."""
         log = self._log
         self.make_ready()
         if self._offset is None:
@@ -123,17 +118,14 @@ class Dispatcher:
         return self._offset is not None and self._index.has_changes
 
     def _raise_index_timestamp(self, store_timestamps: Ints) -> None:
-        """Raise the checkpoint's third timestamp, before the entries of records that were stored then are added."""
         if len(store_timestamps):
             self._checkpoint.raise_index_timestamp(int(store_timestamps.max()))
 
     @property
     def index_numbers(self) -> tuple[int, int]:
-        """Slots and entries of each index file."""
         return self._index.slot_count, self._index.entry_limit
 
     def sync(self) -> None:
-        """Flush thread: write the index to the disk. Raises OSError (the disk reported an error)."""
         self._index.sync()
 
     def _offset_after_gap(self, at: int, file_end: int, end: int) -> int:
@@ -147,7 +139,6 @@ class Dispatcher:
         return min(file_end, end)
 
     def _begin(self) -> int:
-        """Where to continue: behind the newest record with entries, or further, if the checkpoint says so."""
         log, index = self._log, self._index
         newest = index.end_physical_offset
         begin = log.min_offset
@@ -176,13 +167,12 @@ class Dispatcher:
 
 
 def _indexing_costs(properties_bytes: Ints, spaces: Ints | int) -> Ints:
-    """The cost of indexing each record, in ordinary records: its properties may hold sixteen thousand keys."""
+    """In ordinary records: the properties of one may hold sixteen thousand keys."""
     costs: Ints = 1 + properties_bytes // 1024 + spaces // 4
     return costs
 
 
 def _count_within(costs: Ints, most: int) -> int:
-    """How many at the front cost at most so much together, but at least one (law 2)."""
     return max(1, int(costs.cumsum().searchsorted(most, "right")))
 
 
@@ -217,7 +207,7 @@ def keys_of(batch: RecordBatch, texts: PropertyTexts | None = None, *, tags: boo
 
 
 def _positive(hashes: Hashes) -> Ints:
-    """Apply the last step of ``wire.hashing.index_hash`` to wrapped sums."""
+    """The last step of ``wire.hashing.index_hash``, for wrapped sums."""
     import numpy as np
 
     signed = np.abs(hashes.view(np.int32).astype(np.int64))

@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flushing written bytes to the disk, on a thread. Java: GroupCommitService, FlushRealTimeService, FlushConsumeQueueService.
 
-Group commit: all callers that wait when the thread starts a round share one fdatasync. The thread reads the end of the log *before* it
-syncs; bytes written during the sync belong to the next round. The thread never touches a mapping, only paths (see ``mapped_file``), so the
-owner loop appends in the meantime.
-
-A failed fdatasync is final: the kernel may have dropped the pages, and a second call would report success for lost data. Every waiter gets
-the error, and the store refuses further messages. A file that could not be opened because the process has no free descriptors was not
-synced at all; it is tried again.
+All callers that wait when the thread starts a round share one fdatasync. The thread reads the end of the log *before* it syncs, and
+never touches a mapping, only paths, so the owner loop appends in the meantime. A failed fdatasync is final: the kernel may have
+dropped the pages, and a second call would report success for lost data. A file that could not be opened for want of descriptors is
+tried again.
 
     open --> failed     a flush failed, or anything else ended the thread: the store takes no more messages
       |        |
       +--------+--> closed
-
-Laws of the waiters:
 
 1. A waiter is answered once: when ``flushed_offset`` has reached its place, when the state becomes failed, or at the end of ``close``,
    however the last flush ends. Who asks in the states failed and closed is answered at once.
@@ -21,12 +16,10 @@ Laws of the waiters:
 3. In the state failed no sync of the log begins, neither on the thread nor by ``flush``: it would report success (see above).
 4. Whatever the callback of a waiter raises is logged. It does not keep the other waiters from their answers.
 
-A sync takes milliseconds however little it writes, so the queues are synced in rounds. A round notes the indexed end of the log and the
-queues with new entries, syncs some of them each second, and moves the checkpoint to the noted place after the last one. With up to 64
-written queues a round takes a second, with up to 1,024 at most 16 seconds. With more queues, one sync of the whole file system every ten
-seconds replaces the round. A late sync loses nothing: recovery rebuilds entries from the log and only has to read a little more of it.
-
-The index by key is synced once a minute and when the store is closed: its pages are scattered, and it can be rebuilt too.
+A sync takes milliseconds however little it writes, so the queues are synced in rounds. A round notes the indexed end of the log and
+the queues with new entries, syncs some of them each second, and moves the checkpoint to the noted place after the last one. With
+more than 1,024 written queues, one sync of the whole file system every ten seconds replaces the round. A late sync loses nothing:
+recovery rebuilds entries from the log. The index by key is synced once a minute and when the store is closed.
 """
 
 from __future__ import annotations
@@ -126,8 +119,8 @@ class Flusher:
             raise
 
     def close(self) -> None:
-        """Stop the thread after a last flush. Raises StoreNotWritable: that flush failed, or one that the thread was in: this stop
-        is not a clean one. If the state was failed before, the caller knows."""
+        """Stop the thread after a last flush. Raises StoreNotWritable: that flush failed, or one that the thread was in. If the
+        state was failed before, the caller knows."""
         with self._condition:
             had_failed = self._failure is not None
             self._closed = True
@@ -223,13 +216,12 @@ class Flusher:
             _answer(future, None)
 
     def _sync_queues(self) -> None:
-        """Sync the log, then all entries, then write the checkpoint."""
         self._round = None
         self._sync_some_queues(None)
 
     def _sync_some_queues(self, at_once: int | None = _QUEUES_AT_ONCE) -> None:
-        """Do one step of a round; the last step moves the checkpoint. The checkpoint's place is read first: it must not include a
-        record whose entry the owner loop is about to write."""
+        """One step of a round; the last step moves the checkpoint. Its place is read first: it must not include a record whose
+        entry the owner loop is about to write."""
         current = self._round
         if current is None:
             indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms
@@ -260,7 +252,6 @@ class Flusher:
                 self._checkpoint.save()
 
     def _sync_index(self) -> None:
-        """Sync the index, then write the checkpoint; its place is read first, as for the queues."""
         dispatcher = self._store.dispatcher
         progress = dispatcher.progress or self._checkpoint.index_mark
         # A repair changes the index without progress, and the start after a clean stop takes it for whole.
@@ -277,7 +268,7 @@ class Flusher:
             self._checkpoint.save()
 
     def _failed(self, what: str, error: OSError) -> StoreNotWritable:
-        """Enter the state failed while the lock of the syncs is held, so that the thread that waits for it begins none (law 3)."""
+        """Enter the state failed while the lock of the syncs is held, so that the thread that waits for it begins none (rule 3)."""
         failure = not_writable(what, error)
         if error.errno not in _NO_DESCRIPTORS:
             with self._condition:
@@ -298,7 +289,7 @@ class Flusher:
 
 
 def _answer(future: concurrent.futures.Future[None], error: StoreNotWritable | None) -> None:
-    """Complete a waiter that was not cancelled. Callbacks run now; the base class logs only those of their errors that are Exceptions."""
+    """Callbacks run now; the base class logs only those of their errors that are Exceptions."""
     try:
         if not future.set_running_or_notify_cancel():
             return

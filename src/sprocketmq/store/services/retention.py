@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Retention: deleting old files. Java: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService.
 
-A commit log file has expired if its youngest message is older than ``file_reserved_time`` hours. The store time of the first record of
-the next file is used for this: it needs no file times and follows the broker's clock. The file that is being written is never deleted.
-Expired files are deleted in the hours of ``delete_when``, or at any hour if the disk is fuller than ``disk_max_used_space_ratio``. Above
-``disk_space_clean_forcibly_ratio`` the oldest file is deleted even if it has not expired. Above ``disk_space_warning_level_ratio`` the
-store refuses appends until there is space again; reads continue. Queue and index files that point only before the first kept record are
-deleted together with the log files, except the last file of each.
+A commit log file has expired if its youngest message (about: the first of the next file) is older than ``file_reserved_time``
+hours. The file that is being written is never deleted. Expired files go in the hours of ``delete_when``, or at any hour if the disk
+is fuller than ``disk_max_used_space_ratio``; above ``disk_space_clean_forcibly_ratio`` the oldest file goes even if it has not
+expired; above ``disk_space_warning_level_ratio`` the store refuses appends. Queue and index files that point only before the first
+kept record go too, except the last file of each.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ log = logging.getLogger("sprocketmq.store")
 
 
 class Retention:
-    """The retention of a store. ``clean`` is one round; the broker calls it every ten seconds."""
-
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._disk_full: StoreNotWritable | None = None
@@ -40,7 +37,7 @@ class Retention:
         return self._disk_full is not None and self._store.refusal is self._disk_full
 
     def disk_used_percent(self) -> float:
-        """Percentage used of the commit log's or the queues' disk, whichever is fuller; 0 for a store in memory."""
+        """Of the commit log's or the queues' disk, whichever is fuller; 0 for a store in memory."""
         store = self._store
         directories = {store.commit_log.files.directory, store.consume_queues.directory}
         return max(
@@ -48,7 +45,7 @@ class Retention:
         )
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
-        """Delete what may be deleted now, with ``any_hour`` at any time of the day. Returns the number of deleted commit log files."""
+        """One round. Returns the number of deleted commit log files."""
         config, files = self._store.config, self._store.commit_log.files
         used = self.disk_used_percent()
         hour = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone().hour

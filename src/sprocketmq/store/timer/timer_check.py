@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress of timer messages: the file ``config/timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java: timer.TimerCheckpoint.
+"""The progress of timer messages: the file ``config/timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java:
+timer.TimerCheckpoint.
 
-4096 bytes: the fields of ``TimerCheck``, an int64 each, up to ``counter``; behind them our part, with the same fields once more,
-``copies_before`` and a checksum; at 2048 live progress, see ``mapped_progress``; zero elsewhere. The first two parts are written when log
-and wheel are on the disk; a slave requests the first from its master. A Java broker leaves our part as it is, so it counts only beside
-equal fields, or beside some in which one bit has flipped since.
+4096 bytes: the fields of ``TimerCheck`` up to ``counter``, an int64 each; the same once more with ``copies_before`` and a checksum;
+at 2048 ``mapped_progress``. The first two parts are written when log and wheel are on the disk. A Java broker leaves ours as it is,
+so it counts only beside equal fields, or beside some in which one bit has flipped since.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FILE_BYTES: Final = 4096
 
 
 class TimerCheck(msgspec.Struct, gc=False):
-    """The fields of the file, in their order."""
+    """In the order of the file."""
 
     last_read_time_ms: int = 0  # all slots before it are delivered
     last_timer_log_flush_pos: int = 0  # the timer log is on the disk up to here
@@ -37,11 +37,10 @@ class TimerCheck(msgspec.Struct, gc=False):
     copies_before: int | None = None
 
     def encode(self) -> bytes:
-        """Its bytes, as Java has them."""
+        """As Java has them."""
         return _FIELDS.pack(*msgspec.structs.astuple(self)[:-1])
 
     def encode_with_ours(self) -> bytes:
-        """Both parts."""
         fields = self.encode()
         ours = _MAGIC + fields + _COPIES.pack(-1 if self.copies_before is None else self.copies_before)
         return fields + ours + _CHECKSUM.pack(zlib.crc32(ours))
@@ -56,7 +55,7 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 def load_timer_check(path: str | None) -> TimerCheck | None:
-    """Read the file; None if there is none."""
+    """None if there is no file."""
     if path is None or not os.path.lexists(path):
         return None
     with open(path, "rb") as file:
@@ -78,8 +77,8 @@ def load_timer_check(path: str | None) -> TimerCheck | None:
 
 
 def save_timer_check(path: str | None, check: TimerCheck, *, is_named: bool = False) -> None:
-    """Write and sync in place. ``is_named``: the names of the file and of its folder are on the disk. The existence of the file
-    does not show that, because live progress creates it, too. Raises StoreNotWritable (the disk reported an error)."""
+    """Write and sync in place. ``is_named``: the names of the file and of its folder are on the disk, which its existence does not
+    show: live progress creates it, too. Raises StoreNotWritable."""
     if path is None:
         return
     folder = os.path.dirname(path)

@@ -8,11 +8,10 @@
                              (what was delivered since then is found in the commit log)
     timercheck, from 2048    queue_offset, read_ms, done: to the last step, while the machine runs (``mapped_progress``)
 
-Laws
-    1. Every queue entry before ``queue_offset`` is delivered, or in the log and linked from its slot.
-    2. Every slot before ``read_ms`` is delivered; of the slot at ``read_ms`` the first ``done`` units are.
-    3. Progress that is read back after a kill is never ahead of what was done: at worst a step is done twice.
-    4. Each lost file is rebuilt from the others, or from the queue.
+1. Every queue entry before ``queue_offset`` is delivered, or in the log and linked from its slot.
+2. Every slot before ``read_ms`` is delivered; of the slot at ``read_ms`` the first ``done`` units are.
+3. Progress that is read back after a kill is never ahead of what was done: at worst a step is done twice.
+4. Each lost file is rebuilt from the others, or from the queue.
 """
 
 from __future__ import annotations
@@ -38,14 +37,9 @@ _EVERYTHING: Final = (1 << 63) - 1
 
 
 class TimerFiles:
-    """Belongs to the broker's loop; only ``sync`` runs on another thread.
+    """Belongs to the broker's loop; only ``sync`` runs on another thread. ``root``: the store directory; None = in memory.
 
-    Args:
-        root: the store directory; with None everything is in memory.
-        precision_ms: length of a slot.
-        file_size_bytes: of a timer log file.
-
-    Attributes: ``queue_offset``, ``read_ms`` and ``done`` as in the laws. ``skip_before`` is (queue offset, ms): if the log was lost,
+    ``queue_offset``, ``read_ms`` and ``done`` are as in the rules. ``skip_before`` is (queue offset, ms): if the log was lost,
     entries before that offset whose slot is before that time have been delivered.
     """
 
@@ -72,8 +66,7 @@ class TimerFiles:
     ) -> None:
         """Read the files and repair them. ``queue_offset_of``: the offset in the timer queue of the record to which a unit points;
         None if that record is gone. ``log_end``, ``queue_end``: of the commit log, and of the timer queue. Raises StoreCorrupt
-        (a file has a length or name that the format does not allow), StoreNotWritable (a file cannot be read, or a repair could
-        not be written)."""
+        (a file has a length or name that the format does not allow), StoreNotWritable."""
         try:
             self._load(queue_offset_of, log_end, queue_end)
         except OSError as error:
@@ -120,7 +113,6 @@ class TimerFiles:
         self._find_queue_offset(queue_offset_of(newest), live, begin)
 
     def _damaged_slot(self) -> int | None:
-        """A slot whose first or last unit is not there, or is one of another slot."""
         precision_ms = self.wheel.precision_ms
         for slot in self.wheel.slots.values():
             for position in (slot.first, slot.last):
@@ -130,7 +122,7 @@ class TimerFiles:
         return None
 
     def _start_over(self, why: str) -> None:
-        """Parts of the log are lost: all waiting messages are read again from their queue (law 4)."""
+        """Parts of the log are lost: all waiting messages are read again from their queue (rule 4)."""
         log.error(
             "the timer log in %s %s; the waiting messages are read again from their queue", self._path("timerlog"), why
         )
@@ -155,7 +147,7 @@ class TimerFiles:
             self._known = np.sort(np.concatenate(places))
 
     def _link_again(self) -> None:
-        """Compare the wheel with all units that wait: they hold the links, only the ends of the slots may be missing."""
+        """The units hold the links, only the ends of the slots may be missing in the wheel."""
         lost = 0
         for first_position, units in self.log.scan(self.log.files.start):
             import numpy as np
@@ -198,12 +190,10 @@ class TimerFiles:
         return at < len(self._known) and int(self._known[at]) == physical_offset
 
     def caught_up(self) -> None:
-        """Called when the queue has been read to its end after the start."""
         self._known = None
 
     def add(self, slot_ms: int, unit: TimerUnit) -> None:
-        """Append ``unit`` and link it as the last one of its slot; sets its ``previous``. Raises StoreNotWritable: the disk
-        reported an error; nothing waits that did not before."""
+        """Append ``unit`` and link it as the last one of its slot. Raises StoreNotWritable; nothing waits that did not before."""
         slot = self.wheel.get(slot_ms)
         position = self.log.append(unit, -1 if slot is None else slot.last)
         try:
@@ -213,25 +203,24 @@ class TimerFiles:
             raise
 
     def ensure_progress_file(self) -> None:
-        """Before a step: reserve the place where its progress is recorded. Otherwise a full disk might have space for the step but
-        not for its progress, and the step would be repeated. Raises StoreNotWritable (no space)."""
+        """Before a step: a full disk might have space for the step but not for its progress, and the step would be repeated. Raises
+        StoreNotWritable."""
         if not self._progress.count:
             self._progress.save((self.queue_offset, self.read_ms, self.done))
 
     def record_progress(self, queue_offset: int, read_ms: int, done: int) -> None:
-        """Record a finished step; cannot fail after ``ensure_progress_file``."""
         self.ensure_progress_file()
         live = self._progress
         if queue_offset != self.queue_offset:
             live.change(0, queue_offset)
         if read_ms != self.read_ms:
-            live.change(2, 0)  # law 3: the count of one slot must never stand next to another slot
+            live.change(2, 0)  # rule 3: the count of one slot must never stand next to another slot
             live.change(1, read_ms)
         live.change(2, done)
         self.queue_offset, self.read_ms, self.done = queue_offset, read_ms, done
 
     def snapshot(self, read_ms: int, now_ms: int, copies_before: int | None = None) -> TimerCheck:
-        """The checkpoint for the time when everything written so far is on the disk; pass it to :meth:`sync`."""
+        """The checkpoint for the time when everything written so far is on the disk; for ``sync``."""
         check = self.check
         if (read_ms, self.queue_offset) != (check.last_read_time_ms, check.master_timer_queue_offset):
             self.check = check = TimerCheck(
@@ -248,7 +237,7 @@ class TimerFiles:
 
     def sync(self, flushed_position: int, check: TimerCheck) -> None:
         """Write the log (from ``flushed_position`` on), the wheel and then the checkpoint to the disk; blocks. Raises
-        StoreNotWritable (the disk reported an error)."""
+        StoreNotWritable."""
         self.log.sync(flushed_position)
         self.wheel.sync()
         save_timer_check(self._check_path, check, is_named=self._is_named)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The timer log: one unit for each waiting message, linked backwards by slot. Java: timer.TimerLog.
 
-The files of ``timerlog/`` have 100 MiB. A blank ends a file that has no room for a unit and a blank. Positions count through all files,
-as in the commit log. A file is deleted when the log no longer has the last record that it points to.
+The files of ``timerlog/`` have 100 MiB. A blank ends a file that has no room for a unit and a blank. Positions count through all
+files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PIECE_BYTES: Final = UNIT_BYTES * 20_000
 
 
 class TimerUnit(NamedTuple):
-    """One unit, without its constant fields."""
+    """Without its constant fields."""
 
     previous: int
     magic: int
@@ -51,7 +51,6 @@ class TimerUnit(NamedTuple):
 
     @property
     def slot_ms(self) -> int:
-        """The time of the slot in which it waits."""
         return self.write_ms + self.delayed_ms
 
     @property
@@ -66,22 +65,18 @@ class TimerUnit(NamedTuple):
 
 
 class TimerLog:
-    """Append, read and scan. ``directory``: ``timerlog``; with None the log is in memory. ``file_size_bytes``: length of a file,
-    100 MiB in a broker."""
-
     def __init__(self, directory: str | None, file_size_bytes: int) -> None:
         self.files = MappedFileQueue(directory, file_size_bytes, "mappedFileSizeTimerLog", folders_above=1)
         self.end = 0
 
     def load(self) -> None:
-        """Find the files; :meth:`recover` then sets ``end``. Raises StoreCorrupt (a file's length or name is wrong)."""
         self.files.load_whole()
         self.files.new_files = bool(self.files.files)  # a killed process may not have synced their names
         self.end = self.files.start
 
     def append(self, unit: TimerUnit, previous: int | None = None) -> int:
-        """Write a unit, linked to ``previous`` if given, else to its own ``previous``. Returns its position. Raises
-        StoreNotWritable: the disk reported an error; nothing was written."""
+        """Write a unit, linked to ``previous`` if given, else to its own. Returns its position. Raises StoreNotWritable; nothing
+        was written."""
         files, size = self.files, self.files.file_size_bytes
         file = files.file_at(self.end) or files.create_file(self.end - self.end % size)
         at = self.end - file.start
@@ -102,7 +97,6 @@ class TimerLog:
         return position
 
     def read(self, position: int) -> TimerUnit | None:
-        """The unit at a position; None if there is none (any more)."""
         file = self.files.file_at(position)
         if file is None or not 0 <= position <= self.end - UNIT_BYTES:
             return None
@@ -136,8 +130,7 @@ class TimerLog:
             files.truncate_to(self.end)
 
     def scan(self, begin: int) -> Iterator[tuple[int, Any]]:
-        """(position of the first unit, array of units) for each file from the unit at ``begin`` on, up to the end. The arrays are
-        copies with the fields of the layout."""
+        """(position of the first unit, array of units) for each file from the unit at ``begin`` on. The arrays are copies."""
         for file in self.files.files:
             first = max(begin, file.start)
             last = min(self.end, self._last_of_full(file.start) + UNIT_BYTES)
@@ -150,13 +143,11 @@ class TimerLog:
                 yield first, units
 
     def align(self, position: int) -> int:
-        """The unit boundary at or before ``position``, within the kept files."""
         position = min(max(position, self.files.start), self.end)
         file = self.files.file_at(position)
         return position if file is None else position - (position - file.start) % UNIT_BYTES
 
     def last_unit(self) -> TimerUnit | None:
-        """The newest unit; None if there is none."""
         file = self.files.file_at(self.end - 1) if self.end > self.files.start else None
         if file is None:
             return None
@@ -178,7 +169,6 @@ class TimerLog:
         return deleted
 
     def sync(self, begin: int) -> None:
-        """Write everything from ``begin`` on to the disk, including the names of new files; blocks."""
         for directory in self.files.take_new_directories():
             sync_directory(directory)
         for file in list(self.files.files):
@@ -190,7 +180,6 @@ class TimerLog:
 
 
 def _good_until(file: StoreFile, at: int, log_end: int) -> int:
-    """Position in ``file`` of the first place from ``at`` on that does not hold a unit of a record before ``log_end``."""
     import numpy as np
 
     while True:

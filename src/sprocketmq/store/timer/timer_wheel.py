@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timer wheel: for each second, the end in the timer log of the list of messages that are due then. Java: timer.TimerWheel, Slot.
+"""The timer wheel: for each second, the end in the timer log of the list of messages that are due then. Java: timer.TimerWheel,
+Slot.
 
-The file ``timerwheel`` has the slots of two weeks, 2 x 604,800. The slot of a time is at ``time / precision % slots``. The file is sparse
-and is created with the first timer message. Slots that are still needed are also kept in a dict. Reads use the dict; the file only
-follows it.
+The file ``timerwheel`` has the slots of two weeks; that of a time is at ``time / precision % slots``. It is sparse and is created
+with the first timer message. Slots that are still needed are also kept in a dict, which reads use.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ class Slot(msgspec.Struct, gc=False):
 
 
 class TimerWheel:
-    """The slots by their time in ms, which is a multiple of ``precision_ms``. ``path``: the file; with None the wheel is in memory.
-    ``precision_ms``: length of a slot."""
+    """The slots by their time in ms, which is a multiple of ``precision_ms``. ``path=None``: in memory."""
 
     def __init__(self, path: str | None, precision_ms: int) -> None:
         self.path, self.precision_ms = path, precision_ms
@@ -58,11 +57,9 @@ class TimerWheel:
 
     @property
     def exists(self) -> bool:
-        """Whether the file exists already, and is not empty."""
         return self.path is not None and os.path.exists(self.path) and os.path.getsize(self.path) > 0
 
     def load(self, since_ms: int) -> None:
-        """Read all slots from ``since_ms`` on. Raises StoreCorrupt (the file has another length than Apache's)."""
         self.slots.clear()
         if self.path is None or not os.path.exists(self.path):
             return
@@ -93,11 +90,10 @@ class TimerWheel:
             begin += len(raw)
 
     def get(self, time_ms: int) -> Slot | None:
-        """The slot of a time; None if no message waits there."""
         return self.slots.get(time_ms)
 
     def put(self, slot: Slot) -> None:
-        """Write a slot. Raises StoreNotWritable: the disk reported an error; the slot is as before."""
+        """Raises StoreNotWritable; the slot is as before."""
         if self.path is not None:
             at = slot.time_ms // self.precision_ms % WHEEL_SLOTS * _SLOT.size
             view = self._map or self._open(self.path)
@@ -110,27 +106,23 @@ class TimerWheel:
         self.slots[slot.time_ms] = slot
 
     def delete(self) -> None:
-        """Forget all slots, and delete the file."""
         self.close()
         self.slots.clear()
         if self.path is not None and os.path.lexists(self.path):
             os.unlink(self.path)
 
     def forget(self, time_ms: int) -> None:
-        """Remove a delivered slot from memory. It stays in the file, as in Apache's: readers know the time up to which all is delivered."""
+        """Remove a delivered slot from memory. It stays in the file, as in Apache's: readers know up to when all is delivered."""
         self.slots.pop(time_ms, None)
 
     def number(self, time_ms: int) -> int:
-        """Number of messages that wait in the slot of a time."""
         slot = self.slots.get(time_ms)
         return slot.number if slot is not None else 0
 
     def total(self) -> int:
-        """Number of all waiting messages."""
         return sum(slot.number for slot in self.slots.values())
 
     def sync(self) -> None:
-        """Write the file to the disk; blocks."""
         if self.path is None or not self._may_differ:
             return
         self._may_differ, is_new = False, self._is_new  # before the sync: a later write sets it again

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check whether a store keeps its laws. Used after every store test, and by ``sprocketmq store check DIR``.
+"""``sprocketmq store check DIR``; tests check each store by it, too. Nothing is changed.
 
-What is missing is judged as at a start (``recovery.losses``): the start refuses what is lost of the log, and rebuilds queues.
-Checks of the log: from the first file on, records follow each other without a gap, across fillers; each has a sound structure, a correct
-body checksum and its own physical offset; behind the end there is nothing. Behind damage the check goes on as a start does.
-Checks of each queue: entries are dense, in the order of the
-log, and each record has the same topic, queue and offset; every record that should have an entry has one. The rest (index by key,
-checkpoint, consumer and delay offsets) is in ``check_auxiliary_files``. Problems are yielded as they are found; nothing is changed.
+What is missing is found as at a start (``recovery.losses``). Of the log: records follow each other without a gap, across fillers;
+each has a sound structure, a correct body checksum and its own physical offset; behind the end there is nothing. Of each queue:
+entries are dense, in the order of the log, and each record has the same topic, queue and offset; every record that should have an
+entry has one.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from sprocketmq.store.log.log_walk import LogWalk
 from sprocketmq.store.message_store import MessageStore
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, has_unit
-from sprocketmq.store.recovery.losses import Losses, Stop, find_losses, lost_entries, lost_messages, said
+from sprocketmq.store.recovery.losses import Losses, Stop, find_losses, lost_entries, lost_messages, messages_text
 from sprocketmq.store.store_config import StoreConfig
 from sprocketmq.store.tools.check_auxiliary_files import check_auxiliary_files, loaded
 from sprocketmq.store.tools.check_report import Problem, StoreSummary
@@ -40,8 +38,8 @@ Ranges = Sequence[tuple[int, int]]
 def check_directory(
     path: str | os.PathLike[str], config: StoreConfig | None = None, summary: StoreSummary | None = None
 ) -> Iterator[Problem]:
-    """Check the store in ``path`` while no broker has it open. Reads only; file sizes are taken from the files that are there.
-    Raises StoreCorrupt (``path`` is not a store directory, or its files do not fit together at all)."""
+    """Check the store in ``path`` while no broker has it open; file sizes are taken from the files that are there. Raises
+    StoreCorrupt (``path`` is not a store directory, or its files do not fit together at all)."""
     store = open_read_only(path, config)
     root, checkpoint = store.path or "", store.checkpoint
     summary = StoreSummary() if summary is None else summary
@@ -77,9 +75,8 @@ def check_directory(
 
 
 def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = None) -> MessageStore:
-    """Open the store in ``path`` for reading: log and queues are loaded, the end of the log is not searched, the index is not
-    loaded. File sizes are taken from the files that are there. A broker may have the store open. Raises StoreCorrupt (``path``
-    is not a store directory, or its files do not fit together at all)."""
+    """Log and queues are loaded, the end of the log is not searched, the index is not loaded. A broker may have the store open.
+    Raises as ``check_directory``."""
     root = os.path.abspath(os.fspath(path))
     config = config or StoreConfig()
     log_path = config.store_path_commit_log or os.path.join(root, "commitlog")
@@ -122,8 +119,8 @@ def _usual_file_size(directory: str, unit_bytes: int, least_bytes: int = 1) -> i
 def check_store(
     store: MessageStore, summary: StoreSummary | None = None, losses: Losses | None = None
 ) -> Iterator[Problem]:
-    """Check an open store, from the thread that owns it. With ``losses``, which are reported already: one that was opened for reading;
-    then the end of its log is found, too."""
+    """Check an open store, from the thread that owns it. With ``losses``, which are reported already: one that was opened for
+    reading; then the end of its log is found, too."""
     summary = StoreSummary() if summary is None else summary
     log, end = store.commit_log, store.max_physical_offset
     if losses is None:
@@ -137,7 +134,7 @@ def check_store(
     yield from _check_log(store, walk, orphans, summary)
     for begin, behind in walk.damages.items():
         if not any(lost_from < behind and begin < lost_to for lost_from, lost_to in lost):
-            missing = said(lost_messages(store.consume_queues, begin, behind))
+            missing = messages_text(lost_messages(store.consume_queues, begin, behind))
             yield Problem(f"commitlog at {begin}", f"no valid record begins before {behind}: lost is {missing}")
     if losses is not None:
         log.end_at(walk.at)

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second half of a store check: index by key, checkpoint, consumer offsets, delay offsets.
-
-Index: entries are in the order of the log, each entry points at a record with a key of that hash, and each chain of a slot contains only
-entries of that slot. Keys of the log without an entry are counted. Checkpoint: no field is newer than the log. Offsets: none is beyond the
-end of its queue.
-"""
+"""The second half of a store check. Index: entries are in the order of the log, each points at a record with a key of that hash,
+and each chain of a slot contains only entries of that slot. Checkpoint: no field is newer than the log. Offsets: none is beyond
+the end of its queue."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ T = TypeVar("T")
 
 
 def check_auxiliary_files(store: MessageStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
-    """Check the auxiliary files of the store in directory ``root``, which is opened for reading."""
+    """Of the store in ``root``, which is opened for reading."""
     crashed = os.path.exists(os.path.join(root, "abort"))
     try:
         store.index.load(clean_stop=True)
@@ -50,7 +47,7 @@ def check_auxiliary_files(store: MessageStore, root: str, summary: StoreSummary)
 
 
 def check_index(store: MessageStore, summary: StoreSummary, *, after_crash: bool = False) -> Iterator[Problem]:
-    """Check the index files that are loaded against the log."""
+    """The index files are loaded."""
     files = store.index.files
     summary.index_file_count = len(files)
     if not files:
@@ -157,7 +154,7 @@ def _check_checkpoint(store: MessageStore, root: str, summary: StoreSummary, cra
 
 
 def loaded(path: str, parse: Callable[[bytes], T]) -> Generator[Problem, None, T | None]:
-    """The content of a configuration file; None if it does not exist, or if it cannot be read, which is reported."""
+    """None if the file does not exist, or if it cannot be read, which is reported."""
     try:
         return load_config(path, parse)
     except RocketMQError as error:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """A broken law: ``where`` (file, or topic/queue/offset) and ``what`` (a sentence).
-
-    ``note``: no law is broken, but it is worth knowing.
-    """
+    """A broken rule: ``where`` (file, or topic/queue/offset) and ``what`` (a sentence). ``note``: none is broken, but it is worth
+    knowing."""
 
     where: str
     what: str
@@ -23,8 +21,6 @@ class Problem:
 
 @dataclass
 class StoreSummary:
-    """Totals that a check fills in."""
-
     record_count: int = 0
     record_bytes: int = 0
     newest_timestamp_ms: int = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show parts of a store directory without changing it, also while a broker has it open: a record, a queue, the records with a key."""
+"""Show parts of a store directory without changing it, also while a broker has it open."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _SHOWN_BYTES = 200
 
 
 class StoreInspector:
-    """The store in ``path``. Every result consists of plain values, ready for a table or for JSON. Raises StoreCorrupt (``path`` is
-    not a store directory, or its files do not fit together at all)."""
+    """Every result consists of plain values, ready for a table or for JSON. Raises StoreCorrupt (``path`` is not a store directory,
+    or its files do not fit together at all)."""
 
     def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:
         self._store = open_read_only(path, config)
@@ -35,14 +35,12 @@ class StoreInspector:
         self._store.unmap()
 
     def overview(self) -> list[dict[str, Any]]:
-        """Every queue: topic, queue_id, first offset and end."""
         return [
             {"topic": topic, "queue_id": queue_id, "min_offset": queue.min_offset, "max_offset": queue.max_offset}
             for (topic, queue_id), queue in sorted(self._store.consume_queues.queues.items())
         ]
 
     def record(self, physical_offset: int) -> dict[str, Any]:
-        """The record that begins at a commit log offset. Raises ConfigurationError (none begins there)."""
         record = self._store.commit_log.view_at(physical_offset, check_crc=False)
         if record is None:
             log = self._store.commit_log
@@ -80,8 +78,7 @@ class StoreInspector:
         return {**entry, "record": "missing" if record is None else _fields(record)}
 
     def by_key(self, topic: str, key: str, count: int) -> list[dict[str, Any]]:
-        """The newest ``count`` records of ``topic`` with ``key``: from the index, and from the part of the log that is not indexed
-        yet. Raises StoreCorrupt (the index cannot be read)."""
+        """The newest ``count`` records: from the index, and from the part of the log that is not indexed yet. Raises StoreCorrupt."""
         index, log = self._store.index, self._store.commit_log
         if not index.files:
             index.load()
