@@ -26,6 +26,7 @@ from sprocketmq.spark.options.read_options import read_options
 from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import bad_row
+from sprocketmq.spark.retry.send_back import RetryGroup
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.write.message_sender import MessageSender
 
@@ -61,7 +62,7 @@ def test_rows_are_read_written_and_handed_back_over_the_same_connections_whateve
         sent(secured.options, b"%d" % number)
         read = rows(secured.options)
         assert [row["body"] for row in read] == [b"%d" % at for at in range(number + 1)]
-        hand = BadRowSender("delays", secured.namesrv_addr, access=access)
+        hand = BadRowSender(RetryGroup("delays", secured.namesrv_addr, access))
         assert hand.send_back([bad_row(read[-1], "dlq", delay_level=0, max_reconsume=16)]) == []
     assert Cluster.at(secured.namesrv_addr, access=access) is before
     with rmq.DeadLetters("delays", namesrv_addr=secured.namesrv_addr, secret_key_file=str(secured.file)) as letters:
@@ -140,7 +141,7 @@ def test_the_broker_may_have_new_keys_before_the_file(
         sent(secured.options, b"two")
     else:
         access = read_options(secured.options, streaming=False).access
-        hand = BadRowSender("delays", secured.namesrv_addr, access=access)
+        hand = BadRowSender(RetryGroup("delays", secured.namesrv_addr, access))
         assert hand.send_back([bad_row(read[0], "dlq", delay_level=0, max_reconsume=16)]) == []
     assert refusals >= late
 

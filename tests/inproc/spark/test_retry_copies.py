@@ -15,7 +15,7 @@ from sprocketmq.spark.retry import retry_copies
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
 from sprocketmq.spark.retry.retry_copies import with_content
-from sprocketmq.spark.retry.send_back import SendBackRequest
+from sprocketmq.spark.retry.send_back import RetryGroup, SendBackRequest
 from sprocketmq.spark.send.row_messages import replayed_rows
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -64,7 +64,7 @@ def hand_back(
 ) -> None:
     """The broker is asked first, then a copy is sent, as a batch does."""
     bad = bad_row({**row, "reason": reason}, action, delay_level=delay_level, max_reconsume=max_reconsume)
-    hand = BadRowSender("delays", mq.namesrv_addr, max_reconsume=max_reconsume)
+    hand = BadRowSender(RetryGroup("delays", mq.namesrv_addr, max_reconsume=max_reconsume))
     refused = hand.send_back([BadRow(bad.message)] if not reason else [])
     assert [lost.message for lost, _ in refused] == ([bad.message] if copied and not reason else [])
     if copied or reason:
@@ -128,7 +128,7 @@ def test_a_copy_is_tried_until_the_timeout_of_its_user(mq: EmbeddedRocketMQ, mon
     monkeypatch.setattr(retry_copies, "_TRY_MS", 200)
     bad = bad_row({**row, "reason": "late"}, "retry", delay_level=1, max_reconsume=16)
     with pytest.raises(RequestTimeout):
-        BadRowSender("delays", mq.namesrv_addr, retry_timeout_ms=50).send_back([bad])
+        BadRowSender(RetryGroup("delays", mq.namesrv_addr, retry_timeout_ms=50)).send_back([bad])
     assert never.hits == 1
 
 
@@ -279,7 +279,7 @@ def test_a_reason_without_a_body_to_go_with_is_refused() -> None:
 def test_a_message_goes_back_once_however_many_of_its_rows_are_bad(mq: EmbeddedRocketMQ) -> None:
     row = sent_row(mq)
     bad = [bad_row({**row, "reason": reason}, "retry", delay_level=1, max_reconsume=16) for reason in ("", "late", "x")]
-    hand = BadRowSender("delays", mq.namesrv_addr)
+    hand = BadRowSender(RetryGroup("delays", mq.namesrv_addr))
     assert hand.send_back(hand.first_of_each_message(bad)) == []
     assert hand.send_back(hand.first_of_each_message(bad)) == []
     mq.advance(1_000)
@@ -389,7 +389,7 @@ def test_the_log_names_dead_letters_and_counts_what_comes_again(
     with mq.producer() as producer:
         for number in range(10):
             producer.send(rmq.Message("flights", b"%d" % number, keys=f"k{number}"))
-    sender = BadRowSender("delays", mq.namesrv_addr, max_reconsume=2)
+    sender = BadRowSender(RetryGroup("delays", mq.namesrv_addr, max_reconsume=2))
     bad = [
         bad_row({**row, "reason": f"why {at}"}, "dlq" if at < 7 else "retry", delay_level=0, max_reconsume=2)
         for at, row in enumerate(rows_of(mq))

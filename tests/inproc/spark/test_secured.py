@@ -24,6 +24,7 @@ from sprocketmq.spark.options.read_options import read_options
 from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import bad_row
+from sprocketmq.spark.retry.send_back import RetryGroup
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.transactions.transactional_write import TransactionalWrite
 from sprocketmq.spark.write.message_sender import MessageSender
@@ -79,7 +80,7 @@ def test_rows_are_written_read_and_given_back_with_keys_over_tls(options: dict[s
     rows = rows_of(options, topic="flights")
     assert [row["body"] for row in rows] == [b"late", b"early"]
     access = read_options({**options, "topic": "flights"}, streaming=False).access
-    hand = BadRowSender("delays", options["namesrvAddr"], access=access)
+    hand = BadRowSender(RetryGroup("delays", options["namesrvAddr"], access))
     bad = [bad_row(row, "dlq", delay_level=0, max_reconsume=16) for row in rows]
     why = bad_row({**rows[0], "reason": "no time"}, "dlq", delay_level=0, max_reconsume=16)
     assert hand.send_back([bad[1], why]) == []

@@ -33,10 +33,8 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.client.results import SendStatus
 from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, retry_level
 from sprocketmq.errors import RemoteError, RocketMQError
-from sprocketmq.spark.cluster.cluster import Cluster
-from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.spark.retry.bad_rows import BadRow, Place
-from sprocketmq.spark.retry.send_back import SendBackRequest, send_back, warn_unsafe
+from sprocketmq.spark.retry.send_back import RetryGroup, send_back_to, warn_unsafe
 
 if TYPE_CHECKING:
     from sprocketmq.spark.retry.retry_copies import UnsafeCopy
@@ -48,22 +46,11 @@ _SHOWN: Final = 5
 
 
 class BadRowSender:
-    """Sends back one group's rows, for one batch. ``send_back`` may be called many times; law 1 holds over all calls. ``retried``
-    and ``dead_lettered`` count the messages. ``group``: the consumer group that retries. ``max_reconsume``: for the brokers;
-    after so many tries they make a dead letter. ``retry_timeout_ms``: how long a request is retried while its broker does not
-    answer."""
+    """Sends back rows to ``group``, for one batch. ``send_back`` may be called many times; law 1 holds over all calls. ``retried``
+    and ``dead_lettered`` count the messages."""
 
-    def __init__(
-        self,
-        group: str,
-        namesrv_addr: str,
-        *,
-        access: Access = ANONYMOUS,
-        max_reconsume: int = 16,
-        retry_timeout_ms: int = 60_000,
-    ) -> None:
-        self.group, self.namesrv_addr, self.access = group, namesrv_addr, access
-        self.max_reconsume, self.retry_timeout_ms = max_reconsume, retry_timeout_ms
+    def __init__(self, group: RetryGroup) -> None:
+        self._group = group
         self._done: set[Place] = set()
         self.retried = self.dead_lettered = 0
         self._dead: list[BadRow] = []  # the first of them
@@ -88,16 +75,16 @@ class BadRowSender:
 
     def warn_if_nobody_reads_retries(self, topics: Iterable[str], what: str) -> None:
         """Log a warning if no member of the group is online: for a sink, which does not see the source of its query."""
-        cluster = Cluster.at(self.namesrv_addr, self.retry_timeout_ms, self.access)
+        cluster = self._group.cluster
         try:
-            members = cluster.engine.run(cluster.members_of(self.group, sorted(topics)))
+            members = cluster.engine.run(cluster.members_of(self._group.name, sorted(topics)))
         except RocketMQError:
             return
         if not members:
             log.warning(
                 "%s sends rows back to group %s, of which no member is online, so nobody reads them again; give the query's source the "
                 "options group and includeRetry=true",
-                *(what, self.group),
+                *(what, self._group.name),
             )
 
     def send_back(self, rows: Iterable[BadRow]) -> list[tuple[BadRow, RemoteError]]:
@@ -113,15 +100,15 @@ class BadRowSender:
         asked = {row.message: row for row in rows if not row.reason}
         for row, problem in self._send_copies(row for row in rows if row.reason):
             if isinstance(problem, SendStatus) and row.message.delay_level >= 0:
-                warn_unsafe(self.group, row.message, problem.name)
+                warn_unsafe(self._group.name, row.message, problem.name)
                 continue
             log.warning(
                 "group %s: the copy of %s with its reason is not stored safely, so the broker makes it without: %s",
-                *(self.group, row.message.message_id, problem),
+                *(self._group.name, row.message.message_id, problem),
             )
             asked[row.message] = replace(row, reason="")
         copied, left = [], []
-        for message, error in self._refused(asked) if asked else ():
+        for message, error in send_back_to(self._group, asked) if asked else ():
             if asked[message].content is None:
                 left.append((asked[message], error))
             else:
@@ -129,52 +116,33 @@ class BadRowSender:
         self.send_copies(copied)
         return left
 
-    def _refused(self, messages: Iterable[SendBackRequest]) -> list[tuple[SendBackRequest, RemoteError]]:
-        return send_back(
-            messages,
-            group=self.group,
-            namesrv_addr=self.namesrv_addr,
-            max_reconsume=self.max_reconsume,
-            retry_timeout_ms=self.retry_timeout_ms,
-            access=self.access,
-        )
-
     def send_copies(self, rows: Iterable[BadRow]) -> None:
         """Send rows that have content as copies. Raises RemoteError, ConfigurationError (a copy is refused)."""
         for row, problem in self._send_copies(rows):
             if isinstance(problem, Exception):
                 raise problem
-            warn_unsafe(self.group, row.message, problem.name)
+            warn_unsafe(self._group.name, row.message, problem.name)
 
     def _send_copies(self, rows: Iterable[BadRow]) -> list[UnsafeCopy]:
         from sprocketmq.spark.retry.retry_copies import send_copies
 
-        return send_copies(
-            rows,
-            self.group,
-            self.namesrv_addr,
-            max_reconsume=self.max_reconsume,
-            retry_timeout_ms=self.retry_timeout_ms,
-            access=self.access,
-        )
+        return send_copies(rows, self._group)
 
     def log_result(self, what: str, dropped: int = 0) -> None:
         """Log what became of the rows: one WARNING if there are new dead letters, and INFO about those that come again."""
-        tries = self.max_reconsume + 1
+        group, tries = self._group.name, self._group.max_reconsume + 1
         if self.dead_lettered:
             named = ", ".join(_named(row, tries) for row in self._dead)
             more = f" and {self.dead_lettered - len(self._dead)} more" if self.dead_lettered > len(self._dead) else ""
             log.warning(
-                "%s of group %s: %d rows became dead letters: %s%s", what, self.group, self.dead_lettered, named, more
+                "%s of group %s: %d rows became dead letters: %s%s", what, group, self.dead_lettered, named, more
             )
         levels = DEFAULT_DELAY_LEVELS.split()
         again = [
             f"{count} again at delay level {level} ({levels[min(level, len(levels)) - 1]} by default, try {number} of {tries})"
             for (number, level), count in sorted(self._again.items())
         ]
-        log.info(
-            "%s of group %s: %s, %d rows dropped", what, self.group, ", ".join(again) or "no row comes again", dropped
-        )
+        log.info("%s of group %s: %s, %d rows dropped", what, group, ", ".join(again) or "no row comes again", dropped)
 
 
 def _named(row: BadRow, tries: int) -> str:

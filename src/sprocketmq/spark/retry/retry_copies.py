@@ -28,9 +28,9 @@ from sprocketmq.net.address import local_ip
 from sprocketmq.net.process.clock import SystemClock
 from sprocketmq.spark.cluster.cluster import Cluster, is_transient
 from sprocketmq.spark.columns.fetched_rows import FetchedRows
-from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_rows import BadRow
+from sprocketmq.spark.retry.send_back import RetryGroup
 from sprocketmq.spark.retry.verdict_columns import as_stored, check_source_types
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
@@ -104,15 +104,7 @@ def retry_copies(rows: Iterable[BadRow], group: str, max_reconsume_times: int) -
         yield retry_copy(_message(row), group, limit, level, row.reason)
 
 
-def send_copies(
-    rows: Iterable[BadRow],
-    group: str,
-    namesrv_addr: str,
-    *,
-    max_reconsume: int = 16,
-    retry_timeout_ms: int = 60_000,
-    access: Access = ANONYMOUS,
-) -> list[UnsafeCopy]:
+def send_copies(rows: Iterable[BadRow], group: RetryGroup) -> list[UnsafeCopy]:
     """Send a copy of each row (all have content) to the broker of its record.
 
     That broker would have made the copy. It creates %RETRY%group with the first message for it, also if it creates no other topics
@@ -121,12 +113,13 @@ def send_copies(
     Returns the rows whose copies were refused, here or by the broker, or are not stored with SEND_OK. All others are stored. Raises
     NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some copies may be stored.
     """
-    cluster = Cluster.at(namesrv_addr, retry_timeout_ms, access)
-    settings = SendSettings(group=group + "_RETRY")
+    cluster = group.cluster
+    settings = SendSettings(group=group.name + "_RETRY")
     writer = MessageWriter(settings, SystemClock(), UniqueKeys(local_ip()), None, False)
     rest, addresses, unsafe = iter(rows), _Addresses(cluster), list[UnsafeCopy]()
     while chunk := list(islice(rest, _AT_ONCE)):
-        problems = cluster.engine.run(_send_all(addresses, writer, chunk, retry_copies(chunk, group, max_reconsume)))
+        copies = retry_copies(chunk, group.name, group.max_reconsume)
+        problems = cluster.engine.run(_send_all(addresses, writer, chunk, copies))
         unsafe += [(row, problem) for row, problem in zip(chunk, problems, strict=True) if problem is not None]
     return unsafe
 

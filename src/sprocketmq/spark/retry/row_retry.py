@@ -30,14 +30,13 @@ from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_int, plain_text
-from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.columns.fetched_rows import FetchedRows
-from sprocketmq.spark.options.access import Access
 from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
 from sprocketmq.spark.retry.query_sources import QuerySource, check_retries_are_read
+from sprocketmq.spark.retry.send_back import RetryGroup
 from sprocketmq.spark.retry.verdict_columns import (
     action_of,
     as_stored,
@@ -126,14 +125,14 @@ def foreach_batch(
             "that sent it back, give both the same"
         )
     address = resolve_namesrv_addr(namesrv_addr or given.text("namesrvAddr"))
-    settings = (named, address, given.access(), max_reconsume, retry_timeout_ms)
+    retry_group = RetryGroup(named, address, given.access(), max_reconsume, retry_timeout_ms)
     check_delay_level(delay_level)
     where = (
         plain_text(name or named),
         checkpoint_location if checkpoint_location is None else plain_text(checkpoint_location),
     )
     source_options = {**(options or {}), "namesrvAddr": address, "group": named, "includeRetry": "true"}
-    retry = RowRetry(process, write, plain_text(on_error), plain_int(delay_level), settings, where)
+    retry = RowRetry(process, write, plain_text(on_error), plain_int(delay_level), retry_group, where)
     retry.source_options, retry.check_source = source_options, check_source
     return retry
 
@@ -161,9 +160,6 @@ def each_try_once(rows: DataFrame, within: str | None = None) -> DataFrame:
     return first_of_each(rows.withColumn(_LIFE, life), [_LIFE, "reconsumeTimes"], within).drop(_LIFE)
 
 
-SendBackSettings = tuple[str, str, Access, int, int]
-
-
 class RowRetry:
     """Made by :func:`foreach_batch`. ``retried``, ``dead_lettered``, ``dropped``: count rows since it was made. ``source_options``:
     options for the query's source, which then reads what is sent back: those given, the name server, the group, and
@@ -175,17 +171,17 @@ class RowRetry:
         write: Write,
         on_error: str,
         delay_level: int,
-        settings: SendBackSettings,
-        kept: tuple[str, str | None],
+        group: RetryGroup,
+        verdicts: tuple[str, str | None],
     ) -> None:
         self._process, self._write = process, write
-        self._on_error, self._delay_level, self._settings, self._kept = on_error, delay_level, settings, kept
+        self._on_error, self._delay_level, self._group, self._verdicts = on_error, delay_level, group, verdicts
         self.retried = self.dead_lettered = self.dropped = 0
         self.source_options: dict[str, str] = {}
         self.check_source = True
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        store = VerdictStore(rows, batch_id, *self._kept)
+        store = VerdictStore(rows, batch_id, *self._verdicts)
         try:
             self._batch(store, rows, batch_id)
         except BaseException:
@@ -204,7 +200,7 @@ class RowRetry:
             log.warning(
                 "batch %d of group %s is repeated with the verdicts that it was given before; to compute new verdicts, delete %s while the "
                 "query stands still",
-                *(batch_id, self._settings[0], store.path),
+                *(batch_id, self._group.name, store.path),
             )
             # Run the batch all the same, for what depends on it: state stores, watermarks, progress.
             rows.write.format("noop").mode("overwrite").save()
@@ -227,7 +223,6 @@ class RowRetry:
     def _bad_rows(self, judged: DataFrame) -> FetchedRows:
         """The bad rows of the batch, checked: each can be sent back. Raises ConfigurationError (a row lacks a value, or has one
         that is not allowed), NetworkError, RequestTimeout (the broker of a row is not registered)."""
-        _, namesrv_addr, access, _, retry_timeout_ms = self._settings
         bad = FetchedRows(self._columns_to_fetch(judged.where(self._is_bad(judged))))
         try:
             messages = (row.message for row in map(self._bad_row, bad) if row is not None)
@@ -236,7 +231,7 @@ class RowRetry:
             raise ConfigurationError(
                 f"a text of a bad row is not UTF-8 ({error}); keep the columns of the source as they are, or cast it by make_valid_utf8"
             ) from None
-        cluster = Cluster.at(namesrv_addr, retry_timeout_ms, access)
+        cluster = self._group.cluster
         # By a topic of its rows: behind a proxy an account may see no other.
         for name, topic in sorted(topics.items()):
             cluster.run(partial(cluster.broker_address, name, topic or None))
@@ -246,9 +241,9 @@ class RowRetry:
         """Raise ConfigurationError if rows are to be retried, now or later, and no source of the query reads them again."""
         if not self.check_source or not sources:
             return
-        later = "failed" in judged.columns and self._on_error == "retry" and self._settings[3] > 0
+        later = "failed" in judged.columns and self._on_error == "retry" and self._group.max_reconsume > 0
         if later or any(row is not None and row.message.delay_level >= 0 for row in map(self._bad_row, bad)):
-            check_retries_are_read(sources, self._settings[0])
+            check_retries_are_read(sources, self._group.name)
 
     def _judged(self, rows: DataFrame, batch_id: int) -> DataFrame:
         judged = self._process(rows, batch_id)
@@ -275,10 +270,7 @@ class RowRetry:
         return f.coalesce(verdict, f.lit(False))
 
     def _send_back(self, judged: DataFrame, bad: FetchedRows, batch_id: int) -> None:
-        group, namesrv_addr, access, max_reconsume, retry_timeout_ms = self._settings
-        sender = BadRowSender(
-            group, namesrv_addr, access=access, max_reconsume=max_reconsume, retry_timeout_ms=retry_timeout_ms
-        )
+        sender = BadRowSender(self._group)
         rows = map(self._bad_row, bad)
         dropped = 0
         while chunk := list(islice(rows, _CHUNK)):
@@ -312,4 +304,4 @@ class RowRetry:
         action = action_of(row.get("action"), self._on_error)
         if action == "drop":
             return None
-        return bad_row(row, action, delay_level=self._delay_level, max_reconsume=self._settings[3])
+        return bad_row(row, action, delay_level=self._delay_level, max_reconsume=self._group.max_reconsume)

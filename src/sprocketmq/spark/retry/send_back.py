@@ -45,6 +45,25 @@ class SendBackRequest:
             object.__setattr__(self, field.name, plain_value(getattr(self, field.name)))
 
 
+@dataclass(frozen=True, slots=True)
+class RetryGroup:
+    """The consumer group that gets messages back, and how its brokers are asked.
+
+    ``max_reconsume``: after so many tries the broker makes a dead letter of a message. ``retry_timeout_ms``: how long a request is
+    retried while its broker does not answer.
+    """
+
+    name: str
+    namesrv_addr: str
+    access: Access = ANONYMOUS
+    max_reconsume: int = 16
+    retry_timeout_ms: int = 60_000
+
+    @property
+    def cluster(self) -> Cluster:
+        return Cluster.at(self.namesrv_addr, self.retry_timeout_ms, self.access)
+
+
 def send_back(
     messages: Iterable[SendBackRequest],
     *,
@@ -60,34 +79,46 @@ def send_back(
     Returns the messages that a broker refused for good, with its answer (code 1: the stored record is gone). Raises NetworkError,
     RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some messages may be stored.
     """
-    group, max_reconsume = check_group(group), plain_int(max_reconsume)
-    cluster = Cluster.at(resolve_namesrv_addr(namesrv_addr), plain_int(retry_timeout_ms), access)
-    rest, refused = iter(messages), []
+    return send_back_to(
+        RetryGroup(
+            check_group(group),
+            resolve_namesrv_addr(namesrv_addr),
+            access,
+            plain_int(max_reconsume),
+            plain_int(retry_timeout_ms),
+        ),
+        messages,
+    )
+
+
+def send_back_to(group: RetryGroup, messages: Iterable[SendBackRequest]) -> list[tuple[SendBackRequest, RemoteError]]:
+    """``send_back`` to a group."""
+    cluster, rest, refused = group.cluster, iter(messages), []
     while chunk := list(islice(rest, _CHUNK)):
-        refused += cluster.engine.run(_sent_back(cluster, group, chunk, max_reconsume))
+        refused += cluster.engine.run(_sent_back(cluster, group, chunk))
     return refused
 
 
 async def _sent_back(
-    cluster: Cluster, group: str, messages: list[SendBackRequest], max_reconsume: int
+    cluster: Cluster, group: RetryGroup, messages: list[SendBackRequest]
 ) -> list[tuple[SendBackRequest, RemoteError]]:
     for topic in sorted({message.topic for message in messages if message.topic}):
         # The route has the addresses of brokers: one request for a topic instead of one for each message.
         await cluster.retrying(lambda topic=topic: cluster.route(topic))  # type: ignore[misc]
-    refused = await cluster.gather(_refusal(cluster, group, message, max_reconsume) for message in messages)
+    refused = await cluster.gather(_refusal(cluster, group, message) for message in messages)
     return [(message, error) for message, error in zip(messages, refused, strict=True) if error is not None]
 
 
-async def _refusal(cluster: Cluster, group: str, message: SendBackRequest, max_reconsume: int) -> RemoteError | None:
+async def _refusal(cluster: Cluster, group: RetryGroup, message: SendBackRequest) -> RemoteError | None:
     """The broker's error if it refuses; None once the message is stored."""
     header = headers.ConsumerSendMsgBackRequestHeader(
         offset=message.commit_log_offset,
-        group=group,
+        group=group.name,
         delay_level=message.delay_level,
         origin_msg_id=message.message_id or None,
         origin_topic=message.topic or None,
         bname=message.broker_name,
-        max_reconsume_times=max_reconsume,
+        max_reconsume_times=group.max_reconsume,
     )
 
     async def ask() -> None:
@@ -100,7 +131,7 @@ async def _refusal(cluster: Cluster, group: str, message: SendBackRequest, max_r
         if is_transient(error):
             raise
         if error.remark in NOT_SAFE_YET:  # of a copy that is stored
-            warn_unsafe(group, message, error.remark)
+            warn_unsafe(group.name, message, error.remark)
             return None
         return error
     return None

@@ -70,13 +70,19 @@ def task_id_of(options: SinkOptions, context: TaskContext | None) -> TaskId:
         name = options.txn_app_id
         # Only a stream's name is a UUID in lower case (``each_write_once``).
         return name.upper() if re.fullmatch(_UUID, name) else name, str(options.txn_version), partition
+    query_id, batch_id = stream_batch(context)
+    return query_id, batch_id, partition
+
+
+def stream_batch(context: TaskContext | None) -> tuple[str, str]:
+    """The ids of the query and the batch that a task belongs to. Raises ConfigurationError (Spark does not name them)."""
     query_id = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
     batch_id = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
     if not query_id or batch_id is None:
         raise ConfigurationError(
             "Spark does not say which query and batch this task belongs to; it must run in a streaming query"
         )
-    return query_id, batch_id, partition
+    return query_id, batch_id
 
 
 def each_write_once(rows: DataFrame, within: str | None = None) -> DataFrame:

@@ -16,7 +16,7 @@ from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.core.transactions.decision_ledger import BatchStatus, Decision, DecisionLedger, QuerySummary, Record
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import NetworkError, RemoteError
-from sprocketmq.spark.transactions.ledger_location import find_ledger, volatile_settings
+from sprocketmq.spark.transactions.ledger_location import broker_settings, find_ledger
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
@@ -86,12 +86,13 @@ class DecisionTopic:
         if self._warned:
             return
         self._warned = True
-        settings = await volatile_settings(self._api, self._address)
-        if settings is not None:
+        settings = await broker_settings(self._api, self._address)
+        if settings.get("flushDiskType") == "ASYNC_FLUSH":
             log.warning(
-                "the ledger %s is on broker %s with %s: a power cut of its machine may take decisions of the last moments, whose batches "
-                "would be written twice, or not appear; set flushDiskType=SYNC_FLUSH there", self.topic, self._broker_name, settings,
-            )  # fmt: skip
+                "the ledger %s is on broker %s with flushDiskType=ASYNC_FLUSH: a power cut of its machine may take decisions of the last "
+                "moments, whose batches would be written twice, or not appear; set flushDiskType=SYNC_FLUSH there",
+                *(self.topic, self._broker_name),
+            )
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
 

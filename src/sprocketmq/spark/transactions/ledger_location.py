@@ -98,15 +98,13 @@ async def set_permission(api: RemotingApi, address: str, topic: str, permission:
     await api.create_topic(address, header)
 
 
-async def volatile_settings(api: RemotingApi, address: str) -> str | None:
-    """The setting by which the broker may lose acknowledged messages, as ``name=value``; None if there is none or no answer."""
+async def broker_settings(api: RemotingApi, address: str) -> dict[str, str]:
+    """The settings of the broker at ``address``; empty if this account may not ask."""
     answer = await api.invoke(address, requests.brokers.GET_BROKER_CONFIG.command(), _CONFIG_TIMEOUT_MS)
     if answer.code != ResponseCode.SUCCESS:
-        return None
+        return {}
     lines = bytes(answer.body).decode("utf-8", "replace").splitlines()
-    settings = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
-    is_async = settings.get("flushDiskType") == "ASYNC_FLUSH"
-    return "flushDiskType=ASYNC_FLUSH" if is_async else None
+    return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
 
 
 async def _at(api: RemotingApi, topic: str, name: str) -> LedgerLocation:

@@ -32,9 +32,8 @@ from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dropped
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
+from sprocketmq.spark.transactions.ledger_location import broker_settings
 from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC, VisibleRows
-from sprocketmq.wire import requests
-from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.properties import PGROUP
@@ -50,7 +49,6 @@ ATTEMPT: Final = props.SPARK_ATTEMPT
 TRY: Final = props.SPARK_TRY
 LEDGER: Final = props.SPARK_LEDGER
 
-_CONFIG_TIMEOUT_MS: Final = 3_000
 # When to ask again how long half messages are kept, after a broker did not answer.
 _ASK_AGAIN_S: Final = 30.0
 _AWAY_S: Final = 72 * 3_600.0  # MessageStoreConfig.fileReservedTime
@@ -221,16 +219,7 @@ class Responder:
     async def lifetime(self, address: str) -> HalfLifetime:
         """How long the broker at ``address`` keeps half messages that are not ended. Apache's defaults if this account may not ask.
         Raises NetworkError, RequestTimeout (it does not answer now)."""
-        return HalfLifetime.of(await self._settings(address))
-
-    async def _settings(self, address: str) -> dict[str, str]:
-        answer = await self.cluster.api.invoke(
-            address, requests.brokers.GET_BROKER_CONFIG.command(), _CONFIG_TIMEOUT_MS
-        )
-        if answer.code != ResponseCode.SUCCESS:
-            return {}
-        lines = bytes(answer.body).decode("utf-8", "replace").splitlines()
-        return {name: value.strip() for name, _, value in (line.partition("=") for line in lines)}
+        return HalfLifetime.of(await broker_settings(self.cluster.api, address))
 
     async def direct_end_window_ms(self, address: str, topic: str) -> int:
         """Up to which age a half message for ``topic`` may be ended without a check-back, by the settings of the broker at ``address``
@@ -242,7 +231,7 @@ class Responder:
         row for both.
         """
         try:
-            settings = await self._settings(address)
+            settings = await broker_settings(self.cluster.api, address)
             is_kept = settings.get("messageIndexEnable", "true") == "true"
             can_tell = is_kept and await self.visible_rows.can_tell(address, topic)
         except RocketMQError:

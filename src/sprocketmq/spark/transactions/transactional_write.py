@@ -49,6 +49,7 @@ from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import SinkOptions
+from sprocketmq.spark.send.row_ids import stream_batch
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.half_ends import end_half_messages
 from sprocketmq.spark.transactions.half_messages import HalfMessage, HalfPositions, HalfSender
@@ -145,13 +146,7 @@ class TransactionalWrite:
             return TransactionalTaskResult(options.txn_app_id, options.txn_version or 0, attempt)
         if not self._streaming:
             return TransactionalTaskResult(self._write_id, 0, attempt, is_new=True)
-        context = TaskContext.get()
-        query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
-        batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
-        if not query or batch is None:
-            raise ConfigurationError(
-                "Spark does not say which query and batch this task belongs to; it must run in a streaming query"
-            )
+        query, batch = stream_batch(TaskContext.get())
         return TransactionalTaskResult(query, int(batch), attempt)
 
     @staticmethod

@@ -28,7 +28,7 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.retry.bad_rows import DEAD_LETTER_LEVEL, BadRow
-from sprocketmq.spark.retry.send_back import SendBackRequest
+from sprocketmq.spark.retry.send_back import RetryGroup, SendBackRequest
 from sprocketmq.spark.send.row_ids import TaskId
 from sprocketmq.spark.send.row_messages import LEFT_OUT
 from sprocketmq.wire.records import properties as props
@@ -96,7 +96,8 @@ class RefusedRows:
             )
             for letter in letters
         ]
-        send_copies(rows, options.group, options.namesrv_addr, retry_timeout_ms=timeout_ms, access=options.access)
+        group = RetryGroup(options.group, options.namesrv_addr, options.access, retry_timeout_ms=timeout_ms)
+        send_copies(rows, group)
 
     def _letter(self, row: Mapping[str, Any], reason: str) -> _DeadLetter:
         topic, body = self._options.topic or row["topic"] or "", row["body"]

@@ -32,6 +32,7 @@ from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_rows
+from sprocketmq.spark.retry.send_back import RetryGroup
 from sprocketmq.spark.send.row_ids import TaskId, check_write_name, task_id_of
 from sprocketmq.spark.send.row_messages import check_columns
 from sprocketmq.spark.write.message_sender import MessageSender
@@ -105,12 +106,15 @@ class _Sink:
         results = [message for message in messages if isinstance(message, TaskResult)]
         back = [message for result in results for message in result.to_send_back]
         if back:
+            options = self._options
             sender = BadRowSender(
-                self._options.group,
-                self._options.namesrv_addr,
-                access=self._options.access,
-                max_reconsume=self._options.max_reconsume_times,
-                retry_timeout_ms=self._options.retry_timeout_ms,
+                RetryGroup(
+                    options.group,
+                    options.namesrv_addr,
+                    options.access,
+                    options.max_reconsume_times,
+                    options.retry_timeout_ms,
+                )
             )
             if self._streaming and any(row.message.delay_level >= 0 for row in back):
                 sender.warn_if_nobody_reads_retries({row.message.topic for row in back if row.message.topic}, what)
