@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and edit the checkpoint of a stream while no query runs.
-
-Used by ``sprocketmq spark-checkpoint``. It needs no PySpark. The files are Spark's:
+"""Read and edit the checkpoint of a stream while no query runs (``sprocketmq spark-checkpoint``); needs no PySpark. The files are
+Spark's:
 
     CHECKPOINT/metadata        {"id": query}
     CHECKPOINT/offsets/N       offset log: v1, one line of the batch, one line of JSON for each source; written before batch N runs
     CHECKPOINT/commits/N       commit log: v1, one line of JSON; written when batch N is done
     CHECKPOINT/offsets/.N.crc  checksums of local files; Hadoop's ChecksumFileSystem accepts a missing one
 
-The next batch begins where the last one ended (MicroBatchExecution.populateStartOffsets). So a stream is moved by an edit of the last file
-of ``offsets``. A batch that is planned but not committed would run again as planned: it must be finished first, or planned again.
-
-Laws (tests/unit/spark/test_checkpoint_files.py, tests/system/spark/test_checkpoints.py)
-1. Everything that is not edited stays the same, byte for byte: other sources, other queues, unknown fields.
-2. Files are replaced as a whole. The old content is kept in CHECKPOINT/sprocketmq-before.
-3. A file that changed since it was read is not replaced: a query is running.
+The next batch begins where the last one ended (MicroBatchExecution.populateStartOffsets), so a stream is moved by an edit of the last
+file of ``offsets``. What is not edited stays the same, byte for byte. Files are replaced as a whole, and the old content is kept.
 """
 
 from __future__ import annotations
@@ -32,7 +26,7 @@ from sprocketmq.spark.offsets import StreamOffset, queues_from_json, queues_to_j
 from sprocketmq.wire.records.message import MessageQueue
 
 _VERSION: Final = "v1"
-_KEPT: Final = "sprocketmq-before"
+_OLD_FILES: Final = "sprocketmq-before"
 _NOT_A_SOURCE: Final = "-"
 _FIRST_LINES: Final = 2
 _NOTHING_DONE: Final = _VERSION + '\n{"nextBatchWatermarkMs":0}'
@@ -72,7 +66,6 @@ class StreamCheckpoint:
 
     @property
     def query(self) -> str:
-        """The id of the query."""
         try:
             found = json.loads((self.path / "metadata").read_text())["id"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -101,8 +94,7 @@ class StreamCheckpoint:
         ]
 
     def source(self, number: int | None) -> SourceLine:
-        """The source with this number, or the only source. Raises ConfigurationError (there is no such source, or there are several
-        and no number is given)."""
+        """The source with this number, or the only source. Raises ConfigurationError (there is none, or several and no number)."""
         found = self.sources()
         numbers = ", ".join(str(one.number) for one in found) or "none"
         chosen = [one for one in found if number in (None, one.number)]
@@ -113,8 +105,8 @@ class StreamCheckpoint:
         return chosen[0]
 
     def edit(self, source: SourceLine, change: Callable[[Offsets], Offsets]) -> None:
-        """Change the offsets of a source: ``change`` receives the offset of each queue and returns the new ones. Raises
-        ConfigurationError (a batch is planned but not committed, or the query has read nothing yet)."""
+        """Change the offsets of a source by ``change``. Raises ConfigurationError (a batch is planned but not committed, the query has read
+        nothing yet, or the file changed since it was read: a query runs)."""
         self.refuse_unfinished()
         if source.offset.initial is not None:
             raise ConfigurationError(f"the query of {self.path} has not begun to read; there is nothing to move")
@@ -135,7 +127,6 @@ class StreamCheckpoint:
         self._write("offsets", source.batch, "\n".join(lines))
 
     def refuse_unfinished(self) -> None:
-        """Raise ConfigurationError if a batch is planned but not committed."""
         if self.planned != self.done:
             raise ConfigurationError(
                 f"batch {self.planned} of {self.path} is planned and not done, and would run again as planned; start the query until "
@@ -145,10 +136,9 @@ class StreamCheckpoint:
     def finish(self, how: Literal["plan-anew", "done"]) -> None:
         """Mark a batch that is planned but not committed as done.
 
-        With ``plan-anew`` it is written as a batch without rows, so the next batch begins where this one began. Its number is not
-        used again: a sink that already knows the number (Spark's file sink, Delta, a transactional write) would skip the rows of
-        the new plan. Raises ConfigurationError: the query is stateful, and the batch did not write its state version; or it is the
-        first batch.
+        With ``plan-anew`` it becomes a batch without rows. Its number is not used again: a sink that knows it (Spark's file sink,
+        Delta, a transactional write) would skip the rows of the new plan. Raises ConfigurationError (the query is stateful, and the
+        batch did not write its state version; or it is the first batch).
         """
         number = self.planned
         if number == self.done:
@@ -183,7 +173,6 @@ class StreamCheckpoint:
         return self.path / log / f".{number}.crc"
 
     def _text(self, batch: int) -> str:
-        """The offset-log file of a batch."""
         if batch < 0:
             raise ConfigurationError(f"{self.path} holds no batch yet; there is nothing to show or to move")
         text = self._file("offsets", batch).read_text()
@@ -205,14 +194,13 @@ class StreamCheckpoint:
         new.replace(self._file(log, number))
 
     def _keep(self, log: str, number: int) -> None:
-        folder = self.path / _KEPT / log
+        folder = self.path / _OLD_FILES / log
         folder.mkdir(parents=True, exist_ok=True)
         count = sum(name.startswith(f"{number}.") for name in os.listdir(folder))
         shutil.copyfile(self._file(log, number), folder / f"{number}.{count}")
 
 
 def _document(line: str) -> dict[str, Any] | None:
-    """The offset of a rocketmq source; None for another source."""
     if line == _NOT_A_SOURCE:
         return None
     try:

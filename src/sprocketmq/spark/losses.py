@@ -8,12 +8,7 @@
 | topic gone, queue gone | the broker answers and does not know it | from the wanted offset to the last known end |
 | broker retired | the broker is in ``retiredBrokers``; fails no query | the same |
 
-A broker that does not answer is not a loss: its queues keep their position (``plan``, law 5).
-
-Laws (tests/unit/spark/test_losses.py)
-1. Merging counts each offset of a queue once, in any order and however often a loss is reported: tasks may run twice.
-2. Merging drops no offset.
-3. A loss that is written to the offset log is read back unchanged.
+Merging counts each offset of a queue once, however often a loss is reported: tasks may run twice.
 """
 
 from __future__ import annotations
@@ -54,10 +49,8 @@ class QueueBounds:
 
 @dataclass(frozen=True, order=True)
 class Loss:
-    """Offsets ``start`` (inclusive) to ``end`` (exclusive; None if unknown) of ``queue`` that can no longer be read.
-
-    ``held`` is what the broker holds instead. It is ignored in comparisons.
-    """
+    """Offsets ``start`` (inclusive) to ``end`` (exclusive; None if unknown) of ``queue`` that can no longer be read. ``held``: what the
+    broker holds instead, ignored in comparisons."""
 
     queue: MessageQueue
     start: int
@@ -80,7 +73,7 @@ class Loss:
 
 
 def merge_losses(losses: Iterable[Loss]) -> list[Loss]:
-    """``losses`` in order; overlapping and adjacent ones of the same queue and reason are joined (laws 1 and 2)."""
+    """``losses`` in order; overlapping and adjacent ones of the same queue and reason are joined."""
     found: list[Loss] = []
     for loss in sorted(losses, key=lambda one: (one.queue, one.reason, one.start)):
         last = found[-1] if found else None

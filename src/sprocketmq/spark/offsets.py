@@ -6,24 +6,18 @@
      "group":"delays","retries":true}                                            after it
 
 Spark calls ``initialOffset()`` again at every restart until batch 0 is committed, and does not store the result. A source that returned
-"the latest offset right now" would lose what arrived between two attempts. But Spark writes the *end* of a batch to the offset log before
-the batch runs. So ``initialOffset()`` returns a constant symbol, and the end of the first batch says in ``origin`` where the batch began.
-Later batches use ``origin`` for queues that appear for the first time, or that are read again from another place (messages deleted, topic
-created again).
+"the latest offset right now" would lose what arrived between two attempts. But Spark writes the *end* of a batch to the offset log
+before the batch runs. So ``initialOffset()`` returns a constant symbol, and the end of the first batch says in ``origin`` where the
+batch began.
 
-Laws
-1. The start of a queue in the batch (start, end] is ``end.origin[queue]``, otherwise ``start.queues[queue]``; nothing else. A batch whose
-   start equals its end is empty.
-2. Equal offsets have equal JSON text: keys are sorted. Spark compares the text to find out whether there is new data.
-3. A queue in ``end.queues`` has a start by law 1.
-4. Unknown versions are refused.
-5. A batch that runs again is divided into the same tasks: ``tasks`` and ``ordered`` are written before it runs. So each row comes from the
-   same task again, whatever options the query has now (``row_ids``). Older checkpoints lack both fields.
+1. The start of a queue in the batch (start, end] is ``end.origin[queue]`` (a queue that is new, or read again from another place),
+   otherwise ``start.queues[queue]``. A batch whose start equals its end is empty.
+2. Equal offsets have equal JSON text: Spark compares the text to find out whether there is new data.
+3. A batch that runs again is divided into the same tasks: ``tasks`` and ``ordered`` are written before it runs, so each row comes from the
+   same task again (``row_ids``). Older checkpoints lack both.
 
-``lost`` names the messages that the batch leaves out (``losses``). It appears in the checkpoint and in progress events; reads do not use
-it. ``late`` says where a queue begins whose broker was unreachable when the query began (``new_queue_start``). It is the same in every
-offset of a query. ``group`` and ``retries`` are the options group and includeRetry that the source had when the batch was planned
-(``query_sources``).
+``lost`` (``losses``) is for people and progress events; reads do not use it. ``late``: see ``new_queue_start``. ``group`` and
+``retries`` are the options group and includeRetry that the source had when the batch was planned (``query_sources``).
 """
 
 from __future__ import annotations
@@ -63,8 +57,7 @@ class QueueRange:
 
 @dataclass(frozen=True)
 class StreamOffset:
-    """One offset of the stream. ``initial`` is the symbolic start (None after the first batch); ``queues`` has the next offset to read of
-    each queue."""
+    """One offset. ``initial``: the symbolic start (None after the first batch). ``queues``: the next offset to read of each queue."""
 
     queues: Offsets = field(default_factory=dict)
     origin: Offsets = field(default_factory=dict)
@@ -77,7 +70,7 @@ class StreamOffset:
     includes_retry: bool | None = None  # None: written by an older version
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object for the offset log; equal offsets give equal text (law 2)."""
+        """Equal offsets give equal text (2)."""
         if self.initial is not None:
             return {"v": VERSION, "init": self.initial}
         document: dict[str, Any] = {"v": VERSION, "q": queues_to_json(self.queues)}
@@ -99,8 +92,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
-        """The offset that is read from a checkpoint. Raises ConfigurationError: the checkpoint was written by an unknown version
-        (law 4), or by another source."""
+        """The offset in a checkpoint. Raises ConfigurationError (another source or an unknown version wrote it)."""
         if not isinstance(document, dict):  # another source may write any JSON
             raise _strange(document)
         version = document.get("v")
@@ -164,8 +156,8 @@ def queues_from_json(nested: Mapping[str, Mapping[str, Mapping[str, int]]]) -> d
 
 
 def batch_ranges(start: StreamOffset, end: StreamOffset) -> list[QueueRange]:
-    """The ranges of the batch between two offsets (law 1); empty ranges are left out. Raises ConfigurationError (law 3 is broken:
-    the checkpoint was edited or belongs to another query)."""
+    """The ranges of the batch between two offsets (1); empty ranges are left out. Raises ConfigurationError (a queue has no start: the
+    checkpoint was edited or belongs to another query)."""
     if start == end:  # Spark may plan an empty batch; the origin in ``end`` belongs to the batch that ended there
         return []
     ranges = []

@@ -2,12 +2,9 @@
 # ruff: noqa: N802 - Spark calls these methods, with these argument names
 """The data source ``format("rocketmq")``, for reading and writing, batch and streaming.
 
-Spark builds it in a short-lived process and pickles it, so it holds nothing but options. Each reader or writer checks the options that it
-needs when it is made: on the driver, before a task runs.
-
-CREATE TABLE ... USING rocketmq OPTIONS (...), or TBLPROPERTIES: Spark 4.3 stores them but does not pass them to a Python source when
-the table is read. It does pass the stored schema. So the schema of a table carries the options as metadata of its first column. INSERT INTO
-passes neither: ``INSERT INTO name WITH (...)``, or ``df.write.format("rocketmq")``.
+Spark builds it in a short-lived process and pickles it, so it holds nothing but options. CREATE TABLE ... USING rocketmq OPTIONS (...):
+Spark 4.3 stores them but does not pass them to a Python source when the table is read. It does pass the stored schema, so the schema of
+a table carries the options as metadata of its first column. INSERT INTO passes neither.
 """
 
 from __future__ import annotations
@@ -122,8 +119,7 @@ class RocketMQDataSource(DataSource):
 
     def _sink_options(self, schema: StructType) -> SinkOptions:
         """The options of a write. Into a table of the catalog it gets none of the table's. The metadata of ``schema`` may be of the
-        table that is written or of the one that the rows come from, so no topic is taken from there. Rows whose topic comes from
-        such a table would go to the topic that they were read from."""
+        table that is written or of the one that the rows come from, so no topic is taken from there."""
         if not {name.lower() for name in self.options}.difference(map(str.lower, SPARK_OPTIONS)):
             raise ConfigurationError(
                 f"the write has no options, and {_NOT_PASSED}; any other write needs namesrvAddr here, too, as NAMESRV_ADDR does not "
@@ -140,15 +136,15 @@ class RocketMQDataSource(DataSource):
 
     def _read_options(self, schema: StructType, streaming: bool) -> ReadOptions:
         """Options, with the columns of ``schema``, which is the user's choice if ``.schema(...)`` was called."""
-        kept: dict[str, str] = {}
+        of_table: dict[str, str] = {}
         for field in schema.fields:
-            kept.update(json.loads((field.metadata or {}).get(TABLE_OPTIONS, "{}")))
-        if not kept and not self.options.keys() - {"path"}:
+            of_table.update(json.loads((field.metadata or {}).get(TABLE_OPTIONS, "{}")))
+        if not of_table and not self.options.keys() - {"path"}:
             raise ConfigurationError(
                 'no topic is given; add .option("topic", "..."); a table that was made with a list of columns has no options, because '
                 "Spark does not pass them: make it without the list, and choose columns by the option columns"
             )
-        options = read_options({**kept, **self.options}, streaming=streaming)
+        options = read_options({**of_table, **self.options}, streaming=streaming)
         if odd := [tag for tag in options.tags if "|" in tag or "," in tag]:
             log.warning(
                 "tags is %r, where %r counts as one tag; several are separated by ||", options.expression, min(odd)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which Python Spark's workers run: it must have this package, or Spark says DATA_SOURCE_NOT_FOUND.
 
-Spark starts the command in PYSPARK_DRIVER_PYTHON, else in PYSPARK_PYTHON, else ``python3`` of PATH, each as it was in the environment in
-which its JVM started; ``spark.pyspark.python`` does not count (Spark: PythonUtils.defaultPythonExec). That process looks data sources up,
-and executors start the same command. So a program that is started by the python of a virtual environment that is not activated does not
-find the source, although its own Python has the package.
+Spark starts the command in PYSPARK_DRIVER_PYTHON, else in PYSPARK_PYTHON, else ``python3`` of PATH, as they were when its JVM started
+(PythonUtils.defaultPythonExec). So a program that is started by the python of a virtual environment that is not activated does not find
+the source, although its own Python has the package.
 """
 
 from __future__ import annotations
@@ -22,14 +21,13 @@ from typing import Final, cast
 log = logging.getLogger("sprocketmq.spark")
 
 _CHOICES: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")  # in Spark's order
-_LOOK: Final = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pyspark_rocketmq') is None)"
-_LOOK_S: Final = 10
+_FIND_SPEC: Final = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pyspark_rocketmq') is None)"
+_FIND_SPEC_S: Final = 10
 
 
 def use_this_python() -> None:
     """Set PYSPARK_PYTHON to this process's Python, if nobody chose one, no JVM runs yet, and ``python3`` of PATH does not have the
-    package. Then the source would not be found with any master, so nothing that works changes. (On a cluster the executors start
-    the same path, and Spark names it if they do not have it.) If the JVM runs already, the log tells what is wrong."""
+    package: then the source would not be found, so nothing that works changes. If the JVM runs already, the log tells what is wrong."""
     if not sys.executable or find_spec("pyspark") is None or _is_worker():
         return
     wheel = next((folder for folder in Path(__file__).parents if folder.suffix == ".whl"), None)
@@ -65,7 +63,6 @@ def _is_worker() -> bool:
 
 
 def _environment_of_the_jvm() -> Callable[[str], str | None] | None:
-    """``getenv`` of the JVM that this process talks to; None if there is none yet."""
     context = sys.modules.get("pyspark.core.context")
     jvm = None if context is None else context.SparkContext._jvm
     return None if jvm is None else cast("Callable[[str], str | None]", getattr(jvm, "java.lang.System").getenv)
@@ -79,7 +76,7 @@ def _has_the_package(command: str) -> bool:
     if os.path.dirname(found) == os.path.dirname(mine) and os.path.realpath(found) == os.path.realpath(mine):
         return True  # an environment that is activated
     try:
-        return subprocess.run([found, "-c", _LOOK], capture_output=True, timeout=_LOOK_S).returncode == 0
+        return subprocess.run([found, "-c", _FIND_SPEC], capture_output=True, timeout=_FIND_SPEC_S).returncode == 0
     except OSError:
         return False
     except subprocess.TimeoutExpired:

@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes of many places of a buffer as Arrow columns, copied in blocks: no Python object for each.
 
-Slices are copied in one of three ways, each as fast as its sizes allow:
-
-- All of one size: NumPy gathers them as opaque items, one memcpy each.
-- Short ones: NumPy copies a block of ``SPARE_BYTES`` for each, in order, so that what a block brings too much lies under the next one. The
-  rest of longer ones is copied behind that, in blocks that end where the slice ends.
-- Others: as a ``binary_view``, which Arrow copies together in C++. A view has 16 bytes (int32, little-endian)::
+Slices of one size are gathered by NumPy as opaque items, one memcpy each. Of short ones NumPy copies a block of ``SPARE_BYTES`` each, in
+order, so that what a block brings too much lies under the next one; the rest of longer ones is copied behind that. Others are passed to
+Arrow as a ``binary_view``, 16 bytes for each (int32, little-endian), so a start is below 2 GiB::
 
     | size | up to 12 bytes, which the view holds itself        |   size <= 12
     | size | first four bytes | number of buffer, here 0 | start |   size > 12
-
-  so a start is below 2 GiB.
 """
 
 from __future__ import annotations
@@ -44,7 +39,6 @@ NOT_ASCII: Final = 0x80
 
 
 def binary(offsets: Offsets, data: Any, validity: Any = None) -> Array:
-    """A ``binary`` column of ``len(offsets) - 1`` rows; ``offsets`` are int32."""
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
@@ -86,8 +80,7 @@ def gathered(data: Bytes, starts: NDArray[np.integer], size: int) -> Bytes:
 
 
 def places_of(content: Bytes, byte: int) -> Numbers:
-    """Where one byte is found. NumPy looks at each item for whether it is zero, so groups of four bytes are looked through. Most
-    have the byte once."""
+    """Where one byte is found. NumPy looks at each item for whether it is zero, so groups of four bytes are searched."""
     size = len(content)
     is_it = np.zeros(-(-size // _GROUP_BYTES) * _GROUP_BYTES, bool)
     np.equal(content, byte, out=is_it[:size])
@@ -115,8 +108,8 @@ def _blocks(data: Bytes, size: int) -> Items:
 
 
 def slices(data: Bytes, starts: Numbers, sizes: NDArray[np.integer], heads: Bytes | None = None) -> Array:
-    """``binary`` array of slices of ``data``, which must reach ``SPARE_BYTES`` beyond the last start. ``heads``: the first bytes of
-    each slice, and what follows it if it is shorter, if they are gathered already."""
+    """``binary`` array of slices of ``data``, which must reach ``SPARE_BYTES`` beyond the last start. ``heads``: the first bytes of each,
+    if they are gathered already."""
     count = len(starts)
     if count and sizes[0] > 0 and (sizes == sizes[0]).all():
         block = gathered(data, starts, int(sizes[0]))
@@ -137,7 +130,6 @@ def slices(data: Bytes, starts: Numbers, sizes: NDArray[np.integer], heads: Byte
 def _short_slices(
     data: Bytes, starts: Numbers, sizes: NDArray[np.integer], offsets: Offsets, heads: Bytes | None
 ) -> Bytes:
-    """The bytes of slices one after the other: a block for each, then the rest of longer ones."""
     if not len(starts):
         return np.empty(0, np.uint8)
     heads = gathered(data, starts, SPARE_BYTES) if heads is None else heads
@@ -159,8 +151,8 @@ def _short_slices(
 
 
 def laid_out(count: int, parts: Sequence[tuple[Rows, Bytes]]) -> tuple[Offsets, Bytes]:
-    """Blocks of bytes, each row of which belongs to one of ``count`` rows, in the order of rows: offsets, and the bytes. ``parts``:
-    the rows, and a table of as many rows, of which each lies in one piece; rows without bytes are in none."""
+    """Blocks of bytes, each of one of ``count`` rows, in the order of rows: offsets, and the bytes. ``parts``: rows, and a table of as
+    many rows; rows without bytes are in none."""
     if len(parts) == 1 and isinstance(parts[0][0], slice):
         block = parts[0][1]
         laid = np.ascontiguousarray(_rows_of(block)).view(np.uint8) if block.size else np.empty(0, np.uint8)

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pull bodies (raw commit log records back to back) into Arrow record batches, without a Python object per message.
 
-``records`` finds the records and gathers their fixed fields, ``opened_bodies`` opens what is compressed or a batch in one record, and
-``property_columns`` reads the properties of all messages together. Here is what each column of Spark is made of.
-
-There is one way for all records. What is odd about one of them is made ordinary before columns are made, for that record alone: a body is
-decompressed, a batch in one record unwrapped, a text that is not UTF-8 written anew. The rows are those that ``wire.records.record`` reads
-one by one; the tests hold both against each other.
+What is odd about a record is made ordinary before columns are made, for that record alone: a body is decompressed, a batch in one record
+unwrapped, a text that is not UTF-8 written anew. The rows are those of ``wire.records.record``; the tests compare both.
 """
 
 from __future__ import annotations
@@ -52,9 +48,9 @@ _ORIGIN_NAMES: Final = (props.RETRY_TOPIC, props.DLQ_ORIGIN_TOPIC)
 
 
 class BatchDecoder:
-    """Decodes pull bodies into batches of one schema. ``schema``: the exact Arrow schema that Spark expects
-    (``to_arrow_schema(schema, "UTC")``); names out of ``source_columns.COLUMNS``. ``tags``: keep only messages with one of these
-    tags (brokers compare hash codes, so others slip through); empty keeps all. Retry topics are not filtered, as in Java."""
+    """Decodes pull bodies into batches of ``schema``, the Arrow schema that Spark expects; names out of ``source_columns.COLUMNS``.
+    ``tags``: keep only messages with one of these tags (brokers compare hash codes, so others slip through); empty keeps all. Retry
+    topics are not filtered, as in Java."""
 
     def __init__(self, schema: pa.Schema, tags: frozenset[str] = frozenset()) -> None:
         self.schema = schema
@@ -62,20 +58,19 @@ class BatchDecoder:
 
     def decode(self, bodies: Sequence[PullBody]) -> Iterator[pa.RecordBatch]:
         """The wanted messages of all bodies, in order: in one batch, or in several when compressed bodies grow too large for one.
-        Raises ProtocolError: the bytes are not records; nothing of the first batch is to be used."""
+        Raises ProtocolError (the bytes are not records; no message of the first batch is to be used)."""
         for records in opened(located(bodies), self._looks_at_bodies):
             rows = _Rows(records)
             columns = [_BUILDERS[field.name](rows, field) for field in self.schema]
             batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-            keep = self._kept(rows)
+            keep = self._wanted(rows)
             yield batch if keep is None else batch.filter(keep)
 
     @property
     def _looks_at_bodies(self) -> bool:
         return any(name in _OF_BODIES for name in self.schema.names)
 
-    def _kept(self, rows: _Rows) -> Array | None:
-        """Which rows pass the filter; None for all."""
+    def _wanted(self, rows: _Rows) -> Array | None:
         if self._tags is None or not len(rows):
             return None
         keep = pc.fill_null(pc.is_in(rows.property(props.TAGS), value_set=self._tags), False)
@@ -100,16 +95,13 @@ class _Rows:
         return property_columns(records.data, records.property_starts, records.property_sizes)
 
     def property(self, name: str) -> Array:
-        """One property as a column, null where a message has it not."""
         return self.properties.column(name)
 
     def v6_rows(self, name: str) -> Mask | None:
-        """Which hosts of this name are IPv6 ones; None for none."""
         return self.head["sys_flag"] & HOST_BITS[name] != 0 if name in self.records.hosts_v6 else None
 
 
 def _hosts(rows: _Rows, name: str) -> Array:
-    """``ip:port`` of each host."""
     values, is_v6 = rows.head[name], rows.v6_rows(name)
     if is_v6 is None:
         return _v4_hosts(values)
@@ -126,7 +118,6 @@ def _hosts(rows: _Rows, name: str) -> Array:
 
 
 def _v4_hosts(values: NDArray[np.uint64]) -> Array:
-    """Of 8 host bytes each; hosts are few, mostly one."""
     if len(values) and (values == values[0]).all():
         host = int(values[0])
         return pa.repeat(pa.scalar(format_host((host >> 32).to_bytes(4, "big"), host & 0xFFFFFFFF)), len(values))

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetches the rows of a DataFrame to the driver, without a memory leak in Spark.
 
-``toLocalIterator`` would hold one partition at a time. But its jobs start after their execution has ended, and Spark 4.3.0 never releases
-such jobs (``DAGScheduler.activeQueryToJobs``, which ``doCleanupQueryJobs`` empties at the end of the execution). That costs half a megabyte
-for each micro-batch of a small stream, until the driver has no heap left. ``toArrow`` runs its job inside the execution. So all rows are in
-memory at once, as Arrow, and become Python objects a few thousand at a time: select only the columns that are needed.
+Jobs of ``toLocalIterator`` start after their execution has ended, and Spark 4.3.0 never releases those
+(``DAGScheduler.activeQueryToJobs``): half a megabyte for each micro-batch. ``toArrow`` runs its job inside the execution. All rows are
+in memory at once, as Arrow.
 """
 
 from __future__ import annotations

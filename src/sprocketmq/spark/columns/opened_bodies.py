@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bodies that are compressed, and batches that are stored as one record: opened, all other records are left as they are.
 
-What was decompressed lies behind the records in a longer buffer, and the columns are told the new places. So a body that was compressed is
-read like any other, and the messages of a batch in one record (5.x topics with queue.type=BatchCQ) are rows like any other. Those are read
-where they lie: a record becomes as many as it has messages.
+What was decompressed lies behind the records in a longer buffer, and is read like any other body. The messages of a batch in one record
+(5.x topics with queue.type=BatchCQ) are read where they lie: a record becomes as many as it has messages.
 """
 
 from __future__ import annotations
@@ -33,9 +32,8 @@ _LEAST_BYTES: Final = batch_element_size(0, 0)
 
 
 def opened(records: Records, with_bodies: bool) -> Iterator[Records]:
-    """All wanted messages in order, as many at a time as open to no more than ``_MOST_BYTES``. A body that is broken stays as it
-    is, with the bit of sysFlag that says so, and WARNING counts them (``wire.records.record.decode_records`` does the same).
-    ``with_bodies``: whether anybody looks at bodies or sysFlag; otherwise only batches in one record are opened."""
+    """All wanted messages in order, as many at a time as open to no more than ``_MOST_BYTES``. A broken body stays as it is, and WARNING
+    counts them, as in ``wire.records.record.decode_records``. ``with_bodies``: whether a column of bodies or sysFlag is wanted."""
     records = records.wanted(or_wrapped=True)
     sys_flags = records.head["sys_flag"]
     closed = COMPRESSED if with_bodies else COMPRESSED | WRAPPED
@@ -74,7 +72,6 @@ def _log_broken(records: Records, broken: list[tuple[int, ProtocolError]]) -> No
 
 
 def _with_bodies(records: Records, start: int, end: int, found: list[tuple[int, bytes]]) -> Records:
-    """The records from ``start`` to ``end`` with the bodies that were found for them."""
     piece = records.taken(np.arange(start, end)) if end - start < len(records) else records
     sizes = np.array([len(body) for _, body in found], np.int64)
     rows = np.array([row for row, _ in found], np.int64) - start
@@ -109,8 +106,6 @@ def _unwrapped(records: Records) -> Records:
 
 
 class _Elements(NamedTuple):
-    """Messages of batches in one record, one batch after the other."""
-
     starts: Numbers
     flags: NDArray[np.integer]
     body_sizes: Numbers

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Properties as columns, by the places of all separators; see ``property_columns``.
 
-Names are not numbered: most of the work would go into that, and the map needs their bytes alone. Each name has a *print*, a hash of its
-first 16 bytes and its size. Equal names have equal prints. The reverse is checked byte by byte wherever it matters: a property is looked up
-by its print, and rows in which a print repeats are read once more with numbered names (``_merge_repeated``).
+Each name has a *print*, a hash of its first 16 bytes and its size; to number all names would be most of the work. Equal prints are checked
+byte by byte wherever it matters: for a property that is looked up, and in rows in which a print repeats (``_merge_repeated``).
 """
 
 from __future__ import annotations
@@ -75,7 +74,6 @@ class PropertiesBySeparator:
         self._merge_repeated()
 
     def _keep(self, pairs: Mask) -> None:
-        """Some of the pairs are left; each row has fewer."""
         if pairs.all():
             return
         before = np.zeros(len(pairs) + 1, np.int32)
@@ -132,7 +130,6 @@ class PropertiesBySeparator:
         return first[is_same], again[is_same]
 
     def _named(self, name: str) -> Numbers:
-        """The pairs of one name."""
         wanted = name.encode()
         head = np.frombuffer(wanted[:_PRINT_BYTES].ljust(_PRINT_BYTES), np.uint8).reshape(1, -1)
         pairs: Numbers = np.flatnonzero(self._prints == _prints(head, np.array([len(wanted)], np.int64)))
@@ -184,8 +181,7 @@ def _prints(heads: Bytes, sizes: Numbers) -> Prints:
 
 def _last_and_first(codes: Numbers, names: int, offsets: Numbers) -> tuple[Numbers, Mask]:
     """Of each pair the number of the last one of its row with its name, and whether it is the first of them. A table has a cell for
-    each name of each row, of as many rows as keep it in a processor's cache. Each pair writes its number into its cell; one that
-    does not find it there afterwards was not the last."""
+    each name of each row, of as many rows as fit a processor's cache; each pair writes its number into its cell."""
     most_rows = max(1, _MOST_CELLS // max(1, names))
     valued, is_first = np.empty(len(codes), np.int64), np.empty(len(codes), bool)
     last, first = np.empty((2, most_rows * names), np.int64)
@@ -205,7 +201,6 @@ def _taken(heads: Bytes, kept: Mask) -> Bytes:
 
 
 def _whole(texts: Texts) -> tuple[Bytes, Offsets]:
-    """All texts one after the other, with ``SPARE_BYTES`` behind, and where each begins and ends."""
     raw, offsets = _joined(texts)
     rows = broken(raw, offsets)
     if not len(rows):

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Properties as columns, for texts that are alike; see ``property_columns``.
 
-Laws
-1. A template counts for a text only if it accounts for every byte: names and separators are the template's, and there are no more
-   separators in the text than in the template.
-2. Every text has a template. There may be too many of them: ``alike_texts`` gives up once it has compared each text a few times.
+A template counts for a text only if it accounts for every byte: names and separators are the template's, and there are no more separators
+in the text than in the template.
 """
 
 from __future__ import annotations
@@ -70,7 +68,6 @@ class _Search:
         self._comparisons = _MOST_COMPARISONS * count
 
     def goes_through(self, texts: Texts, rows: Numbers | slice) -> bool:
-        """``rows``: which rows of the batch ``texts`` are."""
         sizes = texts.sizes
         if not len(sizes):
             return True
@@ -82,7 +79,6 @@ class _Search:
         return all(self._of_one_size(texts, size, np.flatnonzero(sizes == size), rows) for size in distinct.tolist())
 
     def _of_one_size(self, texts: Texts, size: int, own: Numbers | slice, of_batch: Numbers | slice) -> bool:
-        """``own``: which of ``texts`` have this size."""
         starts = texts.starts[own]
         rows = own if isinstance(of_batch, slice) else of_batch[own]
         if not size:
@@ -119,7 +115,6 @@ class _Search:
 
 
 def _broken_rows(block: Bytes) -> Numbers:
-    """Texts that are not UTF-8."""
     if block.max() < NOT_ASCII:
         return np.empty(0, np.int64)
     return broken(block.reshape(-1), np.arange(len(block) + 1, dtype=np.int32) * np.int32(block.shape[1]))
@@ -139,7 +134,7 @@ def _template(first: Bytes, size: int) -> Template:
 
 
 def _like_the_first(texts: Bytes, fixed: Bytes) -> Mask | None:
-    """Which texts have the first one's template (law 1); None when all of them have. Equal to it in every byte outside of values,
+    """Which texts have the first one's template; None when all of them have. Equal to it in every byte outside of values,
     separators among them, and with as many separators: so no value holds another one."""
     words = texts.view(np.uint64)
     differing = words ^ words[0]

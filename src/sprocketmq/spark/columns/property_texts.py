@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The texts of the properties of many messages: each ends with its last separator, and all of it is UTF-8.
 
-Properties are ``name \\x01 value \\x02`` runs. Apache 4.9 leaves out the last separator, 5.x and we write it; readers take both (Java:
-MessageDecoder.string2messageProperties). A text that is not UTF-8 is written anew, as Java would read it: U+FFFD for what is broken.
+Apache 4.9 leaves out the last separator (Java: MessageDecoder.string2messageProperties takes both). What is broken becomes U+FFFD, as in
+Java.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ class Texts(NamedTuple):
         return Texts(data, np.cumsum(sizes) - sizes, sizes, False)
 
     def with_mended(self, rows: Numbers) -> Texts:
-        """All texts, those of ``rows`` written anew."""
         own = self.mended(rows)
         starts, sizes = self.starts.copy(), self.sizes.copy()
         starts[rows], sizes[rows] = own.starts + len(self.data), own.sizes
@@ -86,5 +85,4 @@ def broken(raw: Bytes, offsets: Offsets) -> Numbers:
 
 
 def is_separator(content: Bytes) -> Mask:
-    """Which bytes are one of the two."""
     return (content - np.uint8(MIDDLE)) < END

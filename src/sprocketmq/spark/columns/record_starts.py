@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds where each record of some pull bodies starts. Only the size of the record before it says so.
 
-The records of one body often have the same size. Then the places where they should start are checked together: if each has that size,
-and the last record ends with its body, these are the records (by induction from the first). If not, the body is walked record by record
-(``size_chains``).
-
-Many bodies are walked at the same time. A few large bodies of small records are too few chains for that, so further starts are guessed: a
-record may start where its magic word is found. A walk begins at each guess, too. A guess counts only if the walk before it ends exactly
-there, because then a walk of the whole body would reach the same place. The body of a message may contain the magic word, so the guesses
-behind a walk that ended elsewhere are dropped.
+If all records of a body have one size, their starts are checked together; if not, bodies are walked record by record (``size_chains``),
+many at once. A few large bodies of small records are too few chains, so further starts are guessed where the magic word of a record is
+found. A guess counts only if the walk before it ends exactly there. A body may contain the magic word, so the guesses behind a walk
+that ended elsewhere are dropped.
 """
 
 from __future__ import annotations
@@ -36,9 +32,8 @@ _SMALL_RECORD: Final = 800
 
 
 def record_starts(data: Bytes, bodies: Sequence[PullBody]) -> tuple[Numbers, Numbers]:
-    """Return where each record starts, and how many records each body contains. ``data``: all bodies one after the other as an
-    array of bytes, with some more bytes at the end. Raises ProtocolError: the bytes are not records; the message names the queue
-    of the body."""
+    """Where each record starts, and how many records each body contains. ``data``: all bodies one after the other, with some more bytes
+    at the end. Raises ProtocolError (the bytes are not records)."""
     ends = np.cumsum([len(entry.body) for entry in bodies], dtype=np.int64)
     begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends
     filled = ends > begins
@@ -51,7 +46,6 @@ def record_starts(data: Bytes, bodies: Sequence[PullBody]) -> tuple[Numbers, Num
 
 
 def _of_equal_size(sizes: Sizes, begins: Numbers, ends: Numbers) -> Numbers | None:
-    """Return where each record starts; None if the records of a body have several sizes."""
     own = sizes[begins].astype(np.int64)
     lengths = ends - begins
     if (own < MIN_RECORD_BYTES).any() or (lengths % own).any():

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records of some pull bodies as arrays: their fixed fields, and where the body and the properties of each are.
 
-The fields of a record are those of ``wire.records.record_layout`` (Java: MessageDecoder). Fixed fields come out of one strided gather: a
-NumPy structured type laid over every byte position, indexed by the starts of the records. Records with IPv6 hosts have longer layouts. They
-are gathered again with their own one, and their hosts stand in a column beside the IPv4 ones.
+Fixed fields (``wire.records.record_layout``) come out of one strided gather: a NumPy structured type laid over every byte position, indexed
+by the starts of the records. Records with IPv6 hosts are gathered again with their own layout.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ HOST_BITS: Final = {"born_host": flags.BORNHOST_V6, "store_host": flags.STOREHOS
 
 
 class Records:
-    """Records of one batch, or the messages that they hold. Bodies and properties are (start, size) in ``data``. ``head``: the
-    fixed fields; a host is a number here, if it is an IPv4 one. ``hosts_v6``: the hosts of all records by name, address and port
-    as they are stored, if one of that name is an IPv6 one. ``which``: the number of the pull body."""
+    """Records of one batch, or the messages that they hold. Bodies and properties are (start, size) in ``data``. ``head``: the fixed
+    fields; an IPv4 host is a number here. ``hosts_v6``: by name, the hosts of all records as they are stored, if one of that name is
+    an IPv6 one. ``which``: the number of the pull body."""
 
     __slots__ = (
         "bodies",
@@ -121,7 +120,6 @@ class Records:
         return len(self.head)
 
     def taken(self, rows: Numbers | Mask) -> Records:
-        """Copies of these records."""
         own = Records.__new__(Records)
         own.data, own.bodies = self.data, self.bodies
         own.head = self.head.view(f"V{_HEAD_BYTES}")[rows].view(HEAD)
@@ -132,8 +130,8 @@ class Records:
         return own
 
     def wanted(self, or_wrapped: bool = False) -> Records:
-        """Those whose offsets are in the range that was asked for. ``or_wrapped``: keep batches in one record, too, whose messages
-        have offsets of their own."""
+        """Those whose offsets are in the range that was asked for. ``or_wrapped``: also batches in one record, whose messages have offsets
+        of their own."""
         offsets, sys_flags = self.head["queue_offset"], self.head["sys_flag"]
         first = np.array([entry.start for entry in self.bodies], np.int64)[self.which]
         upto = np.array([entry.end for entry in self.bodies], np.int64)[self.which]

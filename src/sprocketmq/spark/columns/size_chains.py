@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walks of items that follow each other, each beginning with its own size: records of a pull body, or messages of a batch in one record.
 
-An item is found only by the size of the one before it, so each chain has to be walked. Chains do not depend on each other, so NumPy walks
-many at the same time, one item of each per step. When few chains are left, Python walks them one by one, and takes several items of the
-same size in one step.
+Chains do not depend on each other, so NumPy walks many at the same time, one item of each per step. When few chains are left, Python walks
+them one by one, and takes several items of the same size in one step.
 """
 
 from __future__ import annotations
@@ -37,13 +36,11 @@ class Chains(NamedTuple):
 
 
 def sizes_in(data: Bytes) -> Sizes:
-    """Return for each byte the size of an item that would begin there."""
     return np.ndarray((len(data) - _SIZE.itemsize + 1,), _SIZE, data, strides=(1,))
 
 
 def followed(data: Bytes, begins: Numbers, ends: Numbers, least_bytes: int) -> Chains:
-    """Walk from each of ``begins`` to its end. ``data``: the bytes of all chains, with some more after the last end.
-    ``least_bytes``: an item that is smaller does not fit."""
+    """Walk from each of ``begins`` to its end; more bytes follow the last one. A smaller item than ``least_bytes`` does not fit."""
     sizes = sizes_in(data)
     reached = begins.copy()
     live = np.flatnonzero(begins < ends)

@@ -4,12 +4,8 @@
     LossReport(spark) --format, options--> source --pickled--> task --add--> Spark accumulator --task done--> LossReport.losses
 
 Spark passes accumulators to the tasks of a registered source, but not to those of a source that it found by itself, such as ``rocketmq``;
-and that source cannot be registered again. So the report registers the same source under another name.
-
-Losses found at planning are in the driver's log and, for streams, in the offset log. Those found by tasks come back through Spark's
-accumulators. Spark Connect has no accumulators: read the executors' log there.
-
-Law: the report is a set of ranges. A task or a batch that runs twice is counted once (``losses``, law 1).
+and that source cannot be registered again. So the report registers the same source under another name. It is a set of ranges: a task or a
+batch that runs twice is counted once.
 """
 
 from __future__ import annotations

@@ -43,7 +43,6 @@ class ProgressMetrics:
         self._losses: Counter[tuple[str, MessageQueue]] = Counter()
 
     def take(self, report: LagReport) -> None:
-        """Add the report of a finished batch."""
         with self._lock:
             self._last[report.query_id] = report
             self._rows[report.query_id] += report.input_rows
@@ -52,7 +51,6 @@ class ProgressMetrics:
                 self._losses[report.query_id, queue] += sum(1 for loss in report.losses if loss.queue == queue)
 
     def forget(self, query_id: str) -> None:
-        """Remove a query that has ended."""
         with self._lock:
             self._last.pop(query_id, None)
             self._rows.pop(query_id, None)
@@ -61,7 +59,6 @@ class ProgressMetrics:
                     del counter[key]
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics, for a scrape."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         with self._lock:

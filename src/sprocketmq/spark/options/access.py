@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Account and TLS settings of a Spark job. Parsed on the driver, used in every process.
 
-    options --parse--> Access --pickled with reader or writer--> driver's source process, tasks --credentials, ssl_context--> connections
-
-Laws
-1. No text shows a secret: neither ``repr`` nor an error message. A catalog table, which anybody may describe, must not have one
-   (``refuse_secrets_in_tables``); name a file there.
-2. ``secretKeyFile`` is a path on every machine. Each process reads the file when it signs, and again when it was renewed
-   (``client.settings.key_file``). So its secret is never pickled. The option ``secretKey`` is pickled.
-3. An SSL context cannot be pickled; each process makes its own, once.
+No text shows a secret: neither ``repr`` nor an error message. ``secretKeyFile`` is a path on every machine; each process reads the file
+when it signs, and again when it was renewed, so its secret is never pickled. The option ``secretKey`` is pickled. An SSL context cannot be;
+each process makes its own, once.
 """
 
 from __future__ import annotations
@@ -35,14 +30,9 @@ _NAMES: Final = (
 
 @dataclass(frozen=True)
 class Access:
-    """Credentials and TLS settings of one query. Picklable, and equal for equal options, so that connections can be shared by it.
-
-    Attributes:
-        access_key, secret_key, security_token: requests are signed with them; empty for no signature.
-        secret_key_file: a file on every machine that has the secret key, or both keys.
-        tls: use TLS; the paths are PEM files on every machine that runs the query.
-        tls_auth_server: check the server's certificate against ``tls_trust_cert_path``, or against the authorities that the machine trusts.
-    """
+    """Credentials and TLS settings of one query. Picklable, and equal for equal options, so that connections can be shared by it. Without
+    an access key requests are not signed; the paths are PEM files on every machine. ``tls_auth_server``: check the server's certificate
+    against ``tls_trust_cert_path``, or against the authorities that the machine trusts."""
 
     access_key: str = field(default="", repr=False)
     secret_key: str = field(default="", repr=False)
@@ -57,7 +47,7 @@ class Access:
 
     @property
     def credentials(self) -> Credentials | KeyFile | None:
-        """What requests are signed with; None for no signature. Raises ConfigurationError if the file cannot be used on this machine."""
+        """What requests are signed with; None for no signature. Raises ConfigurationError (the file cannot be used on this machine)."""
         if self.secret_key_file:
             from sprocketmq.client.settings.key_file import KeyFile  # Spark imports this module for everybody
 
@@ -72,7 +62,7 @@ class Access:
         return _ssl_context(self) if self.tls else None
 
     def client_options(self) -> dict[str, Any]:
-        """The settings as keyword arguments of a producer or another client. Raises ConfigurationError if the key file cannot be used."""
+        """The settings as keyword arguments of a producer or another client."""
         _ = self.credentials
         return {
             "access_key": self.access_key or None,
@@ -87,9 +77,8 @@ ANONYMOUS: Final = Access()
 
 
 def access_from(text: Callable[[str], str | None], flag: Callable[[str], bool]) -> Access:
-    """The access settings of some options. ``text``: option name -> value or None. ``flag``: option name -> value. Raises
-    ConfigurationError: one key is given without the other, or TLS settings without ``tls``. The key file is not opened: with
-    Spark Connect this may be another machine than those of the query."""
+    """The access settings of some options. Raises ConfigurationError (one key without the other, or TLS settings without ``tls``). The key
+    file is not opened: with Spark Connect this may be another machine than those of the query."""
     given = {name: (text(name) or "").strip() for name in _NAMES}
     if given["secretKeyFile"]:
         if given["secretKey"]:
@@ -123,7 +112,7 @@ def access_from(text: Callable[[str], str | None], flag: Callable[[str], bool]) 
 
 
 def refuse_secrets_in_tables(options: Mapping[str, str]) -> None:
-    """Raise ConfigurationError if the options of a catalog table hold a secret (law 1)."""
+    """Raise ConfigurationError if the options of a catalog table hold a secret, which anybody could see there."""
     known = {name.lower(): name for name in SECRETS}
     held = next((known[key.lower()] for key in options if key.lower() in known), None)
     if held is not None:

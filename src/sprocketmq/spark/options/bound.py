@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a read starts and ends: six options in three forms (a word, a time, JSON by queue) become two ``Bound`` values.
-
-startingOffsets | startingTimestamp | startingOffsetsByTimestamp --bounds_of--> Bound --offsets of the brokers (plan)--> offsets
-endingOffsets   | endingTimestamp   | endingOffsetsByTimestamp
-"""
+"""Where a read starts and ends: six options in three forms (a word, a time, JSON by queue) become two ``Bound`` values."""
 
 from __future__ import annotations
 
@@ -21,15 +17,11 @@ from sprocketmq.wire.records.message import MessageQueue
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a read starts or ends, as the options say it, before any broker is asked.
+    """Where a read starts or ends, before any broker is asked. A queue that is not named starts at its smallest offset, or ends at its
+    latest one.
 
-    Attributes:
-        kind: ``earliest``, ``latest``, ``group`` (the offsets that the consumer group committed), ``timestamp`` (``timestamp_ms``),
-            ``offsets`` (``offsets`` by queue, where -2 means earliest and -1 latest) or ``timestamps`` (``offsets`` are times by queue, in
-            ms).
-        option: the name of the option, for error messages.
-
-    A queue that is not named starts at its smallest offset, or ends at its latest one.
+    ``kind``: a word, ``timestamp`` (``timestamp_ms``), ``offsets`` (by queue; -2 is earliest, -1 latest) or ``timestamps`` (``offsets`` are
+    times by queue, in ms). ``option``: the option's name, for error messages.
     """
 
     kind: Literal["earliest", "latest", "group", "timestamp", "offsets", "timestamps"]
@@ -82,7 +74,6 @@ def bounds_of(given: GivenOptions, streaming: bool) -> tuple[Bound, Bound]:
 
 
 def _check_order(starting: Bound, ending: Bound) -> None:
-    """Check what needs no broker: a read that ends before it begins, and queues that differ between start and end."""
     if starting.kind == ending.kind == "timestamp" and ending.timestamp_ms < starting.timestamp_ms:
         raise ConfigurationError(
             f"endingTimestamp is {ending.timestamp_ms}, which is before startingTimestamp {starting.timestamp_ms}; exchange them"

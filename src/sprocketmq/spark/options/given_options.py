@@ -65,8 +65,6 @@ _LAST_MS: Final = 253_402_300_799_999
 
 
 class GivenOptions:
-    """The user's options under the documented spelling."""
-
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values: dict[str, str] = {}
         self._of_table = any(key.lower().startswith(CATALOG_PREFIX) for key in options)
@@ -158,7 +156,6 @@ class GivenOptions:
         return text
 
     def access(self) -> Access:
-        """Account and TLS settings."""
         return access_from(self.text, self.flag)
 
     def count(self, name: str) -> int | None:

@@ -53,13 +53,11 @@ def topics_to_read(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
 
 
 def topic_to_write(given: GivenOptions) -> str | None:
-    """The topic of all rows; None if each row names its own. Raises ConfigurationError if two are given."""
     _one_topic(given)
     return given.name("topic", "") or _path_as_topic(given) or None
 
 
 def check_topics_are_read(given: GivenOptions, name: str, named: set[str]) -> None:
-    """Refuse offsets (in option ``name``) of a topic that is not read."""
     topics, pattern = topics_to_read(given)
     strange = sorted(
         topic for topic in named if topic not in topics and (pattern is None or not re.fullmatch(pattern, topic))
@@ -75,7 +73,7 @@ def check_topics_are_read(given: GivenOptions, name: str, named: set[str]) -> No
 
 
 def _one_topic(given: GivenOptions) -> None:
-    """Refuse ``load("a").option("topic", "b")``: one of the two would be ignored."""
+    """Refuse ``load("a").option("topic", "b")``."""
     path = _path_as_topic(given)
     named = next((name for name in _TOPIC_OPTIONS if given.has(name)), None)
     if path and named is not None and given.text(named) != path:
@@ -83,6 +81,5 @@ def _one_topic(given: GivenOptions) -> None:
 
 
 def _path_as_topic(given: GivenOptions) -> str:
-    """The topic in ``load("flights")``; empty for the warehouse folder of a table."""
     path = given.text("path") or ""
     return "" if "/" in path or ":" in path or "\\" in path else path

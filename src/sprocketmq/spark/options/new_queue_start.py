@@ -3,12 +3,9 @@
 
     {"v":1,"q":...,"late":{"rule":"latest","ms":1700000000000,"of":"flights,trains","seen":["broker-a"]}}
 
-A queue that appears later is either new, or it existed before and its broker was down. If the broker was there when the query began
-(``seen``), the queue is new and begins at its first message, whatever the clocks say. For another broker nobody knows which, and it does
-not matter: the starting point of the query gives the right offset in both cases, because all messages of a new queue were stored after the
-query began.
-
-The rule is for the topics (or the pattern) that the query had when it began. A topic that is added later begins at its smallest offset.
+If its broker was there when the query began (``seen``), a queue that appears later is new and begins at its first message, whatever the
+clocks say. For another broker nobody knows, and the starting point of the query is right in both cases: all messages of a new queue were
+stored after the query began. A topic that is added later begins at its smallest offset.
 """
 
 from __future__ import annotations
@@ -26,8 +23,7 @@ _PATTERN: Final = "/"
 @dataclass(frozen=True)
 class NewQueueStart:
     """The rule for queues of brokers that were not seen when the query began. ``rule``: ``latest`` (the first message stored at or
-    after ``ms``) or ``group`` (the group's committed offset; ``ms`` if there is none and the fallback is latest). ``of``: topics
-    separated by commas, or a pattern between slashes. ``seen``: the brokers that were there when the query began, sorted."""
+    after ``ms``) or ``group`` (the group's committed offset; ``ms`` if there is none). ``of``: topics, or a pattern between slashes."""
 
     rule: Literal["latest", "group"]
     ms: int
@@ -43,7 +39,6 @@ class NewQueueStart:
         pattern: str | None,
         seen: Iterable[str],
     ) -> NewQueueStart:
-        """The rule of a query that reads these topics, or those that match, and began while the brokers ``seen`` were there."""
         of = ",".join(topics) if pattern is None else f"{_PATTERN}{pattern}{_PATTERN}"
         return cls(rule, ms, of, tuple(sorted(seen)))
 
@@ -60,7 +55,7 @@ class NewQueueStart:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any] | None) -> NewQueueStart | None:
-        """The rule in an offset; None if there is none. Raises KeyError, TypeError or ValueError for anything else."""
+        """Raises KeyError, TypeError or ValueError for what is not a rule."""
         if document is None:
             return None
         rule, ms, of, seen = document["rule"], document["ms"], document["of"], document["seen"]

@@ -2,9 +2,6 @@
 """Every option of the source and of the sink, in one table.
 
 Names are checked against it, error messages quote it, and docs/spark/options.md is generated from it (``make generate``).
-
-Laws (tests/unit/spark/test_option_table.py): a name is in the table once, whatever its case; page and error message say the same about
-allowed values; a row's default is what happens without the option; every row with a closed set of values refuses others.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of a read, parsed and checked once, on the driver, before any request. ``sink_options`` does the same for a write.
 
-Spark passes options as text with lower-case keys. So names are matched regardless of case, and shown as in the documentation
-(``option_table``). An unknown option, or one of the other side, is an error: a misspelt ``startingOffsets`` that is silently ignored is
-hard to find. A catalog table (CREATE TABLE ... USING rocketmq) has one set of options for reads and writes; there each side ignores the
-other's options.
+Spark passes options as text with lower-case keys, so names are matched regardless of case. An unknown option, or one of the other side, is
+an error. A catalog table has one set of options for reads and writes; there each side ignores the other's options.
 """
 
 from __future__ import annotations
@@ -79,8 +77,7 @@ class ReadOptions:
 
 
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    """Options of a batch or streaming read. Raises ConfigurationError (an unknown name, an invalid value, or a combination that is
-    not allowed)."""
+    """Raises ConfigurationError (an unknown name, an invalid value, or a combination that is not allowed)."""
     given = GivenOptions(options)
     given.refuse_other_side("read")
     if not streaming and (idle := [name for name in STREAM_ONLY if given.has(name)]):

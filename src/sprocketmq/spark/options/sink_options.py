@@ -52,8 +52,7 @@ class SinkOptions:
         return _NEVER if self.compress_type == "none" else self.compress_over_bytes
 
     def producer_settings(self) -> dict[str, Any]:
-        """Message settings for a producer. Its size limit is also for batches, so it is never below the limit of brokers.
-        Delay levels are checked row by row."""
+        """Message settings for a producer. Its size limit is also for batches, so it is never below that of brokers."""
         kind = "ZLIB" if self.compress_type == "none" else self.compress_type.upper()
         return {
             "max_message_bytes": max(self.max_message_bytes, _MESSAGE_BYTES),
@@ -64,8 +63,7 @@ class SinkOptions:
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
-    """Options of a batch or streaming write. Raises ConfigurationError (an unknown name, an invalid value, or a combination that is
-    not allowed)."""
+    """Raises ConfigurationError (an unknown name, an invalid value, or a combination that is not allowed)."""
     given = GivenOptions(options)
     given.refuse_other_side("write")
     mode = given.choice("mode")
@@ -103,7 +101,6 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 
 def _row_settings(given: GivenOptions, mode: str) -> dict[str, Any]:
-    """Options about single rows: size limit, compression, and rows that cannot be messages."""
     names = ("onError", "maxMessageBytes", "maxDelayLevel", "compressType", "compressOverBytes")
     if mode == "ack":
         given.refuse_unused(names, "with mode ack, which sends no row", "set mode to send")

@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Polls the brokers of a running stream for new offsets, and remembers the last answers.
 
-While nothing is new, Spark calls ``latestOffset`` every 11 ms. A poll costs one request for each topic and broker (behind a proxy two for
-each queue), so polls are spaced: 50 ms after new messages, each empty poll half longer, up to 250 ms, or 5 ms for each request if that is
-more (400 topics: 2 s). A broker that says that a message came (``parked_pulls``) brings the next poll forward. The interval has jitter so
-that many streams do not poll at the same moment. The topics of a pattern cost two requests to the name server and are asked for every 2 s,
-routes every 10 s (``cluster``), queues that a topic hides every 30 s.
+While nothing is new, Spark calls ``latestOffset`` every 11 ms. A poll costs one request for each topic and broker (behind a proxy two
+for each queue), so polls are spaced: 50 ms after new messages, each empty poll half longer, up to 250 ms, or 5 ms for each request if
+that is more, with jitter. A broker that says that a message came (``parked_pulls``) brings the next poll forward. The topics of a
+pattern are asked for every 2 s, queues that a topic hides every 30 s.
 
-Laws (tests/unit/spark/test_broker_poller.py, tests/inproc/spark/test_stream_lookups.py)
-1. While nothing is new and no message comes, polls are at least one interval apart, however often Spark calls.
-2. New messages are found by the next poll; no cached offsets are used in its place.
-3. A latest offset that went back is remembered until the batch that reports it as lost was planned (``accept``).
-4. A queue is gone only if its own master says so; this is asked at most once a second. The queues of a retired broker leave the stream only
-   if the name server was asked and does not name the broker (``is_answered``).
-5. A filter that the brokers refuse is an error before a batch is planned (``check_sql92``), not in each task.
+A queue is gone only if its own master says so; this is asked at most once a second. The queues of a retired broker leave the stream
+only if the name server was asked and does not name the broker (``is_answered``).
 """
 
 from __future__ import annotations
@@ -60,37 +54,28 @@ _JAVA_CLASS: Final = re.compile(r"^[\w.$]+Exception: ")
 
 @dataclass
 class PollInterval:
-    """The time until the next poll: longer after each empty poll. Times are seconds of any clock; ``jitter`` is a factor around 1."""
+    """The time until the next poll: longer after each empty one. Seconds of any clock; ``jitter`` is a factor around 1."""
 
     pause_s: float = 0.0
     due_s: float = 0.0
 
     def wait_s(self, now_s: float) -> float:
-        """The time until the next poll."""
         return max(0.0, self.due_s - now_s)
 
     def lengthen(self, now_s: float, jitter: float, questions: int = 1) -> None:
-        """Note an empty poll of ``questions`` requests."""
         longest_s = max(_LONGEST_PAUSE_S, questions * _PAUSE_PER_QUESTION_S)
         self.pause_s = min(max(self.pause_s * _GROWTH, _FIRST_PAUSE_S), longest_s)
         self.due_s = now_s + self.pause_s * jitter
 
     def reset(self) -> None:
-        """Poll at once: there are new messages."""
         self.pause_s = self.due_s = 0.0
 
 
 class BrokerPoller:
-    """The polls of one stream.
-
-    Attributes:
-        latest_offsets: the next offset of each queue, as last seen.
-        earliest_offsets: the smallest offset of each queue.
-        newest_ms: when the last message of each queue was stored.
-        hidden: queues with messages that nobody can read, because their topic has fewer queues now, from the group's progress on.
-        questions: how many requests the last poll cost.
-        is_answered: whether the name server answered the last poll.
-    """
+    """The polls of one stream: ``latest_offsets`` (next ones), ``earliest_offsets``, and when the last message of each queue was stored
+    (``newest_ms``), as last seen; a latest offset that went back is remembered until ``accept``. ``hidden``: queues with messages that
+    nobody can read, because their topic has fewer queues now, from the group's progress on. ``questions``: how many requests the last
+    poll cost. ``is_answered``: whether the name server answered it."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -124,8 +109,8 @@ class BrokerPoller:
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
         """What the brokers hold now. With ``brokerUnavailable=wait`` the queues of an unreachable broker are left out. Raises
-        NetworkError, RequestTimeout, RemoteError (a broker is unreachable and ``brokerUnavailable`` is fail), ConfigurationError
-        (a broker of ``retiredBrokers`` is registered)."""
+        NetworkError, RequestTimeout, RemoteError (``brokerUnavailable`` is fail), ConfigurationError (a broker of ``retiredBrokers`` is
+        registered)."""
         waits = self._options.broker_unavailable == "wait"
         self.is_answered = False
         try:
@@ -189,8 +174,8 @@ class BrokerPoller:
             self.earliest_offsets.pop(queue, None)
 
     def gone(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Reason]:
-        """Which of the unseen ``queues`` no longer exist, and why. Empty while their brokers are unreachable, and if this was asked just
-        now."""
+        """Which of the unseen ``queues`` no longer exist, and why. Empty while their brokers are unreachable, and if this was asked
+        just now."""
         missing = list(queues)
         now_s = time.monotonic()
         if not missing or now_s < self._gone_until_s:
@@ -232,12 +217,10 @@ def is_read(options: ReadOptions, topic: str) -> bool:
 
 
 def check_sql92(options: ReadOptions, cluster: Cluster, queues: Iterable[MessageQueue]) -> bool:
-    """Ask the brokers whether they accept the expression of ``sql92``.
+    """Ask the brokers whether they accept the expression of ``sql92``; returns whether one answered.
 
-    Apache's broker filters nothing if it cannot parse the expression of a pull (ExpressionMessageFilter without a compiled
-    expression matches everything). It reports the error only for CHECK_CLIENT_CONFIG. Returns whether a broker answered. The first
-    answer decides; brokers that are unreachable cannot be read now either. Raises ConfigurationError (the broker refuses the
-    expression).
+    Apache's broker filters nothing if it cannot parse the expression of a pull (ExpressionMessageFilter), and reports the error only
+    for CHECK_CLIENT_CONFIG. The first answer decides. Raises ConfigurationError (the broker refuses the expression).
     """
     if options.expression_type != "SQL92":
         return True

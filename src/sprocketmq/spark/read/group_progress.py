@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress of a consumer group at the brokers.
-
-A query may begin there (``startingOffsets=group``, retry topics), and a stream commits its progress for people and tools to see. The
-progress of a running query is in Spark's checkpoint, not here.
-"""
+"""The progress of a consumer group at the brokers. A query may begin there (``startingOffsets=group``, retry topics), and a stream
+commits its progress for people and tools to see. The progress of a running query is in Spark's checkpoint, not here."""
 
 from __future__ import annotations
 
@@ -30,9 +27,9 @@ def committed_offsets(cluster: Cluster, group: str, queues: Sequence[MessageQueu
 
 
 async def query_committed(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    """The committed offset of each queue; queues without one are left out. A failed request raises: it must not look like "none".
-    For a topic whose first message is still in memory, a 4.x broker answers 0 instead of "none". So if one answers 0, its whole
-    offset table is requested, as a slave does."""
+    """The committed offset of each queue; queues without one are left out. A failed request raises: it must not look like "none". For a
+    topic whose first message is still in memory, a 4.x broker answers 0 instead of "none", so then its whole offset table is requested,
+    as a slave does."""
 
     async def one(queue: MessageQueue) -> int | None:
         return await cluster.api.query_consumer_offset(await cluster.address(queue), group, queue, zero_if_young=False)
@@ -60,8 +57,8 @@ async def query_committed(cluster: Cluster, group: str, queues: Sequence[Message
 def commit_offsets(
     cluster: Cluster, group: str, offsets: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, RocketMQError]:
-    """Commit ``offsets`` (next to read) for ``group``. One request for each queue, without retries: the stream must not wait for
-    it. Returns the queues whose commit failed, with the error."""
+    """Commit ``offsets`` (next to read), one request for each queue, without retries: the stream must not wait. Returns the queues
+    whose commit failed, with the error."""
 
     async def one(queue: MessageQueue, offset: int) -> RocketMQError | None:
         try:
@@ -75,11 +72,10 @@ def commit_offsets(
 
 
 class GroupProgress:
-    """Commits the progress of a stream.
+    """Commits the progress of a stream. ``offsets``: what was committed.
 
-    A queue whose broker cannot be reached does not delay the others. It is skipped for a while, because the broker may be gone for
-    good while the checkpoint still has its queues. A commit that is refused is repeated with the next call, because the group may
-    be created meanwhile, and skipped after that. ``offsets``: what was committed.
+    A queue whose broker cannot be reached does not delay the others; it is skipped for a while. A commit that is refused is repeated
+    with the next call, because the group may be created meanwhile, and skipped after that.
     """
 
     def __init__(self, group: str) -> None:
@@ -117,9 +113,8 @@ class GroupProgress:
             cluster.forget_routes()  # a broker may have moved
 
     def _one_of_each_new_table(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """One queue of each topic and broker where nothing was committed yet; its commit must be over before the others begin.
-        Apache's broker makes the table of a group and topic with its first commit. Of two at the same moment each makes one, and
-        the second replaces the first with its offset (ConsumerOffsetManager.commitOffset)."""
+        """One queue of each topic and broker where nothing was committed yet; its commit must be over before the others begin. Of two
+        first commits at the same moment each makes a table, and the second replaces the first (ConsumerOffsetManager.commitOffset)."""
         known = {(queue.topic, queue.broker_name) for queue in self.offsets}
         firsts = {(queue.topic, queue.broker_name): queue for queue in queues}
         return {queue for table, queue in firsts.items() if table not in known}

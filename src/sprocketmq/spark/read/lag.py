@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lag of a stream, in messages and in time, and its losses; computed from the offsets in its progress events. No I/O.
 
-Spark has no metrics for Python sources. But each progress event carries the end of the batch and what ``reportLatestOffset`` returned just
-before the batch ran (``LatestOffsetReport``)::
+Each progress event carries the end of the batch and what ``reportLatestOffset`` returned just before the batch ran::
 
     {"v":1,"q":{topic:{broker:{queue:latest}}},"behindMs":{topic:{broker:{queue:ms}}},"oldestUnreadMs":1700000000000,
      "begins":{topic:{broker:{queue:smallest}}}}
 
-``behindMs`` is the store time of the queue's last message minus that of the first message that the batch does not read. Both are times of
-the broker, so the driver's clock does not matter. Queues that are read to their end are left out.
-
-Laws (tests/unit/spark/test_lag.py)
-1. The lag of a queue that is read to its end is 0, in messages and in time.
-2. A loss is counted once, with the batch that leaves it out. An event without a batch of its own counts nothing.
-3. Offsets of other sources are ignored. A queue that several sources of the query read is as late as in the last of them.
-4. A queue that the stream has not begun to read lags by the messages that it holds, not by all that it ever had (``begins``).
+``behindMs`` is the store time of the queue's last message minus that of the first message that the batch does not read, both times of
+the broker; queues that are read to their end are left out. A queue that the stream has not begun to read lags by the messages that it
+holds (``begins``). A queue that several sources of the query read is as late as in the last of them.
 """
 
 from __future__ import annotations
@@ -32,10 +26,8 @@ from sprocketmq.wire.records.message import MessageQueue
 
 @dataclass(frozen=True)
 class LatestOffsetReport:
-    """What a stream knows of its queues when a batch begins; times in ms since 1970.
-
-    ``earliest_offsets`` has the queues without a position only. Queues that a topic does not let read any more are in both.
-    """
+    """What a stream knows of its queues when a batch begins; times in ms since 1970. ``earliest_offsets`` has the queues without a
+    position only; queues that a topic does not let read any more are in both."""
 
     latest_offsets: Mapping[MessageQueue, int]
     oldest_unread_ms: Mapping[MessageQueue, int] = field(default_factory=dict)
@@ -57,8 +49,6 @@ class LatestOffsetReport:
 
 @dataclass(frozen=True)
 class SourceLag:
-    """The lag of the rocketmq sources of one query."""
-
     by_queue: dict[MessageQueue, int] = field(default_factory=dict)
     ms_by_queue: dict[MessageQueue, int] = field(default_factory=dict)
     oldest_unread_ms: int | None = None
@@ -114,8 +104,7 @@ class LagReport:
 
 
 def source_lag(offsets: Iterable[tuple[str | None, str | None, str | None]]) -> SourceLag | None:
-    """The lag of a query from the (start, end, latest) offsets of its sources; None if none of them is a rocketmq source with both end and
-    latest."""
+    """The lag of a query from the (start, end, latest) offsets of its sources; None if none is a rocketmq source with end and latest."""
     found: SourceLag | None = None
     for start_text, end_text, latest_text in offsets:
         end, latest = _offset(end_text), _offset(latest_text)
@@ -139,7 +128,6 @@ def source_lag(offsets: Iterable[tuple[str | None, str | None, str | None]]) -> 
 
 
 def _largest(one: Mapping[MessageQueue, int], other: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-    """The larger value of each queue: of two sources that read it, the later one counts."""
     return {queue: max(one.get(queue, 0), other.get(queue, 0)) for queue in {**one, **other}}
 
 

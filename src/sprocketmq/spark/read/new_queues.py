@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where queues begin that appear while the stream runs. Each broker is asked once, by the rule of the query's start.
 
-Laws (tests/inproc/spark/test_late_brokers.py)
-1. A queue whose broker was unreachable when the query began is read from where it would have been read otherwise, no matter when the broker
-   returns and how often the query was restarted meanwhile.
-2. A new queue of a broker that was there begins at its first message, whatever the clocks say.
-3. A broker is asked about a queue until it has answered once. A broker that does not answer delays no other, and the stream by a second at
-   most: its new queues wait for the next poll.
+A queue whose broker was unreachable when the query began is read from where it would have been read otherwise. A new queue of a broker
+that was there begins at its first message, whatever the clocks say. A broker that does not answer delays the stream by a second at
+most: its new queues wait for the next poll.
 """
 
 from __future__ import annotations
@@ -33,8 +30,7 @@ BrokerFailure = NetworkError | RequestTimeout | RemoteError
 
 
 def new_queue_start(options: ReadOptions, now_ms: int, seen: Iterable[str]) -> NewQueueStart | None:
-    """The rule of a query that begins now, while the brokers ``seen`` are there; None if other queues begin at their smallest offset
-    (``earliest``, JSON)."""
+    """The rule of a query that begins now, while the brokers ``seen`` are there; None if other queues begin at their smallest offset."""
     kind, begun_ms = options.starting.kind, now_ms - _CLOCKS_MS
     if kind in ("latest", "timestamp"):
         ms = options.starting.timestamp_ms if kind == "timestamp" else begun_ms
@@ -54,9 +50,8 @@ class NewQueues:
     def starts(
         self, cluster: Cluster, position: StreamOffset, bounds: Mapping[MessageQueue, QueueBounds]
     ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, BrokerFailure]]:
-        """Where the queues of ``bounds`` begin that are not in ``position``, and the queues whose broker did not answer, with the
-        error. Queues that are in neither begin at their smallest offset. Raises ConfigurationError (the group has no committed
-        offset there, and ``groupOffsetsFallback`` is error)."""
+        """Where the queues of ``bounds`` begin that are not in ``position``, and the queues whose broker did not answer. Others begin
+        at their smallest offset. Raises ConfigurationError (no committed offset, and ``groupOffsetsFallback`` is error)."""
         for queue in [queue for queue in self._starts if queue not in bounds or queue in position.queues]:
             del self._starts[queue]  # its broker is unreachable again, or the queue has a position now
         new = {
@@ -71,7 +66,6 @@ class NewQueues:
     def _asked(
         self, cluster: Cluster, late: NewQueueStart | None, new: Mapping[MessageQueue, QueueBounds]
     ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, BrokerFailure]]:
-        """Ask all brokers at the same time; the failure of one does not affect the others."""
         of_broker: dict[str, dict[MessageQueue, QueueBounds]] = {}
         for queue, held in new.items():
             if queue.topic.startswith(RETRY_PREFIX) or (late is not None and late.covers(queue)):
@@ -96,7 +90,6 @@ class NewQueues:
     async def _answer(
         self, cluster: Cluster, late: NewQueueStart | None, held: Mapping[MessageQueue, QueueBounds]
     ) -> dict[MessageQueue, int]:
-        """Where the queues of one broker begin."""
         ruled = [queue for queue in held if not queue.topic.startswith(RETRY_PREFIX)]
         asked: Sequence[MessageQueue] = [queue for queue in held if queue.topic.startswith(RETRY_PREFIX)]
         if late is not None and late.rule == "group":

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets that a broker does not report and that are found by reading some messages: where a queue really begins, the first message of a
-time, size and age of unread messages.
-
-These are short pulls of the driver; tasks read the rows (``reader``). Where they only help to plan (``sample_queues``,
-``real_min_offsets``) a broker that does not answer is skipped: the next call, or the task, asks again. A search by time decides what is
-read, so it is retried until it succeeds.
-"""
+"""Offsets that a broker does not report and that are found by short pulls of the driver: where a queue really begins, the first message
+of a time, size and age of unread messages. Where they only help to plan (``sample_queues``, ``real_min_offsets``) a broker that does
+not answer is skipped."""
 
 from __future__ import annotations
 
@@ -20,8 +16,8 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
 # Messages in one pull around a time: what a broker returns in one answer from memory.
-_LOOK: Final = 32
-_LOOK_TIMEOUT_MS: Final = 3_000
+_PULLED: Final = 32
+_PULL_TIMEOUT_MS: Final = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +49,9 @@ def sample_queues(
 def real_min_offsets(
     cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], group: str
 ) -> dict[MessageQueue, QueueBounds]:
-    """``bounds`` with the offset of the first message that really exists. Costs one pull for each queue of a 4.x broker. When all
-    messages of a queue were deleted, a 4.x broker reports the old smallest offset, also after new messages came, until it
-    deletes a log file again. Messages are deleted from the beginning, so a binary search finds the first one."""
+    """``bounds`` with the offset of the first message that really exists. When all messages of a queue were deleted, a 4.x broker
+    reports the old smallest offset until it deletes a log file again. Messages are deleted from the beginning, so a binary search finds
+    the first one."""
 
     async def has(queue: MessageQueue, offset: int) -> bool:
         try:
@@ -90,16 +86,15 @@ def offsets_by_time(
 async def search_by_time(
     cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], times_ms: Mapping[MessageQueue, int], group: str
 ) -> dict[MessageQueue, int]:
-    """The first offset stored at or after the time of each queue. Queues without such a message are left out. A 4.9 broker answers
-    with the message nearest to the time, which may be older, or any message of the same millisecond. So its answer is only the
-    start of the search; the store times of the messages around it decide."""
+    """The first offset stored at or after the time of each queue. Queues without such a message are left out. A 4.9 broker answers with
+    the message nearest to the time, which may be older, or any of the same millisecond; so the store times around it decide."""
 
     async def one(queue: MessageQueue, timestamp_ms: int) -> int:
         held = bounds[queue]
         at = await cluster.api.search_offset(await cluster.address(queue), queue, timestamp_ms)
         at = min(max(at, held.min), held.max)
         while at > held.min:
-            before = await _stored(cluster, queue, max(held.min, at - _LOOK), group)
+            before = await _stored(cluster, queue, max(held.min, at - _PULLED), group)
             older = [offset for offset, stored_ms in before if offset < at and stored_ms < timestamp_ms]
             if older or not before or before[0][0] >= at:
                 at = older[-1] + 1 if older else at
@@ -118,11 +113,11 @@ async def search_by_time(
 
 
 async def _stored(cluster: Cluster, queue: MessageQueue, offset: int, group: str) -> list[tuple[int, int]]:
-    messages = await _pulled(cluster, queue, offset, group, _LOOK)
+    messages = await _pulled(cluster, queue, offset, group, _PULLED)
     return [(message.queue_offset, message.store_timestamp_ms) for message in messages]
 
 
 async def _pulled(cluster: Cluster, queue: MessageQueue, offset: int, group: str, count: int) -> list[MessageExt]:
     address = await cluster.address(queue)
-    pulled = await cluster.api.read_queue(address, group, queue, offset, count, timeout_ms=_LOOK_TIMEOUT_MS)
+    pulled = await cluster.api.read_queue(address, group, queue, offset, count, timeout_ms=_PULL_TIMEOUT_MS)
     return decode_records(pulled.body, queue.broker_name, decompress=False) if pulled.body else []

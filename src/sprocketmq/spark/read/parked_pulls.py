@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long polling: a pull behind the last message of each queue, which its broker answers when the next one comes (PullRequestHoldService).
-
-A stream that waits for messages is woken by the first one, and polls then as it would have later. What a pull brings is not used. Whatever
-goes wrong only means that the stream is not woken: its polls go on.
-"""
+"""Long polling: a pull behind the last message of each queue, which its broker answers when the next one comes
+(PullRequestHoldService). It wakes a stream that waits for messages; what it brings is not used. If it fails, the stream's polls go on."""
 
 from __future__ import annotations
 

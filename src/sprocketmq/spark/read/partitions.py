@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Divides the queue ranges of a batch into tasks. No I/O.
 
-A Python task costs about 40 ms of a core in each micro-batch, whatever it reads, and RocketMQ topics often have a hundred queues. With one
-task for each queue, as in other sources, a batch would mostly start tasks. So ranges are put in queue order and cut into as many equal
-parts as there are tasks. A task reads several queues at once, and a large queue is read by several tasks. Queue offsets have no gaps, so a
-cut is exact. With ``ordered`` each queue stays in one task.
-
-Spark tells a Python source neither the cores of the cluster nor its settings, and the driver's machine says nothing about them. So the
-number of tasks depends on what is read and on the options only: it is the same on every machine.
-
-Laws: each message of the ranges is in exactly one part; without ``ordered`` no part has more than ceil(total / tasks) messages; there are
-at most ``tasks`` parts, and none is empty.
+A Python task costs about 40 ms of a core in each micro-batch, and RocketMQ topics often have a hundred queues, so a task is not a
+queue: ranges are put in queue order and cut into as many equal parts as there are tasks. Queue offsets have no gaps, so a cut is exact.
+With ``ordered`` each queue stays in one task. Spark tells a Python source nothing about the cluster, so the number of tasks depends on
+what is read and on the options only.
 """
 
 from __future__ import annotations
@@ -35,8 +29,8 @@ def task_count(
     max_partitions: int | None = None,
     max_records_per_partition: int | None = None,
 ) -> int:
-    """The number of tasks that read ``total`` messages. The default is one for each 250,000 messages, and up to four of 100,000.
-    ``minPartitions`` and ``maxRecordsPerPartition`` raise it; ``maxPartitions`` is the upper limit."""
+    """The number of tasks that read ``total`` messages: one for each 250,000, and up to four of 100,000. ``min_partitions`` and
+    ``max_records_per_partition`` raise it; ``max_partitions`` is the upper limit."""
     count = max(-(-total // RECORDS_PER_TASK), min(-(-total // _RECORDS_PER_FIRST_TASK), _FIRST_TASKS))
     if max_records_per_partition is not None:
         count = max(count, -(-total // max_records_per_partition))

@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans a batch: where it starts and ends, and which messages are lost. No I/O: the brokers' answers come in, ranges come out.
 
-The answers are ``QueueBounds`` for each queue (smallest and next offset), offsets found by time, and offsets that a group committed. The
-limits work as in Spark's Kafka source (``trigger_limits``).
-
-Laws (tests/unit/spark/test_plan.py)
 1. The position of a stream in a queue goes back only when data was lost and the user allowed that (``failOnDataLoss=false``).
 2. Consecutive batches read each offset once: none is skipped and none read twice, except what a plan names as lost.
-3. Under a limit, each queue with unread messages advances by at least one message.
-4. If there is nothing to do, the end is the same offset (Spark compares the text).
-5. A queue that is unreachable keeps its position: a broker that restarts is no data loss. A new queue starts at its smallest offset, or by
+3. If there is nothing to do, the end is the same offset (Spark compares the text).
+4. A queue that is unreachable keeps its position: a broker that restarts is no data loss. A new queue starts at its smallest offset, or by
    the rule of the query's start (``new_queue_start``). A broker without a master is unreachable: a slave may lag behind.
-6. AvailableNow: no batch goes beyond the target. The run is over (``unread_queues``) when each queue of the target, and each queue that the
+5. AvailableNow: no batch goes beyond the target. The run is over (``unread_queues``) when each queue of the target, and each queue that the
    stream had before, is read up to the target or named as lost.
-7. A queue that its broker reports as gone leaves the stream; it is named as lost up to its last known end. If it returns, it is a new
-   queue. If the next offset of a queue goes back, the messages beyond are lost and the stream continues; from the smallest offset, if its
-   position is beyond.
+6. A queue that its broker reports as gone leaves the stream; it is lost up to its last known end. If it returns, it is a new queue. If the
+   next offset of a queue goes back, the messages beyond are lost and the stream continues; from the smallest offset, if its position is
+   beyond.
 """
 
 from __future__ import annotations
@@ -37,8 +32,7 @@ Offsets = Mapping[MessageQueue, int]
 
 @dataclass(frozen=True)
 class BrokerOffsets:
-    """What the brokers answered. ``by_time`` lacks queues without a message at or after the time; ``committed`` lacks queues without a
-    committed offset."""
+    """What the brokers answered. ``by_time`` lacks queues without a message that young; ``committed`` those without a committed offset."""
 
     bounds: Mapping[MessageQueue, QueueBounds]
     by_time: Offsets = field(default_factory=dict)
@@ -62,9 +56,9 @@ def resolve_start(
     fallback: Literal["earliest", "latest", "error"] = "earliest",
     strategy: Literal["error", "latest"] = "error",
 ) -> dict[MessageQueue, int]:
-    """The first offset of every queue that exists now. A retry topic starts at the group's committed offset, otherwise at its
-    smallest one, whatever ``bound`` says. Raises ConfigurationError: no message is that young (``strategy`` error), a queue has
-    no committed offset (``fallback`` error), or a queue is named that does not exist."""
+    """The first offset of every queue that exists now. A retry topic starts at the group's committed offset, otherwise at its smallest
+    one, whatever ``bound`` says. Raises ConfigurationError (no message is that young, a queue has no committed offset, or a queue is
+    named that does not exist)."""
     _all_exist(bound, facts)
     start = {}
     for queue, bounds in facts.bounds.items():
@@ -104,8 +98,7 @@ def _start_of(
 
 
 def resolve_end(bound: Bound, facts: BrokerOffsets) -> dict[MessageQueue, int]:
-    """The end (exclusive) of every queue in a batch read, at most what the broker holds. Raises ConfigurationError (a queue is
-    named that does not exist)."""
+    """The end (exclusive) of every queue in a batch read. Raises ConfigurationError (a queue is named that does not exist)."""
     _all_exist(bound, facts)
     end = {}
     for queue, bounds in facts.bounds.items():
@@ -158,13 +151,12 @@ def plan_batch(
     """The batch that begins at ``start`` (already resolved).
 
     Args:
-        bounds: what the brokers hold now; a queue that is missing keeps its position (law 5).
+        bounds: what the brokers hold now; a queue that is missing keeps its position.
         limit: about how many messages the batch may hold; None for no limit. ``byte_limit``: the same in bytes.
         target: where an AvailableNow run ends; queues outside of it do not advance.
-        gone: queues that their brokers report as gone, with the reason (law 7).
         known: the next offsets that were seen before, to detect queues that went back.
         starts: where new queues begin; others begin at their smallest offset.
-        first: this is the first batch. Its origin must be written to the offset log even if there is nothing to read yet.
+        first: this is the first batch, which must be written to the offset log even if there is nothing to read yet.
     """
     planner = _BatchPlanner(start, dict(start.queues) if first else {}, target, known or {}, starts or {})
     for queue, reason in sorted((gone or {}).items()):
@@ -231,7 +223,7 @@ class _BatchPlanner:
 
 
 def unread_queues(position: StreamOffset, target: Mapping[MessageQueue, QueueBounds]) -> list[MessageQueue]:
-    """The queues that an AvailableNow run still has to read, or whose brokers have not answered (law 6)."""
+    """The queues that an AvailableNow run still has to read, or whose brokers have not answered (5)."""
     short = [queue for queue, aim in target.items() if position.queues.get(queue, aim.min) < aim.max]
     unanswered = [queue for queue in position.queues if queue not in target]
     return sorted(short + unanswered)

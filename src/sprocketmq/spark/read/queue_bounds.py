@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Smallest and next offsets of queues, and which queues no longer exist. For the driver's plans, and for a task whose queue vanished.
 
-    (topic, broker) --GET_TOPIC_STATS_INFO--> smallest and next offset, newest store time of each of its queues --> QueueBounds
-    behind a proxy, which does not serve that: queue --GET_MIN_OFFSET, GET_MAX_OFFSET--> smallest and next offset
-
-Laws
-1. One request for each topic and broker, however many queues they have. Apache's brokers before 5.3 return only queues that can be written
-   (AdminBrokerProcessor.getTopicStatsInfo); for the other readable queues, and behind a proxy, there are two requests each.
-2. A broker that is unreachable or has no master has lost nothing: its queues are left out (``partial``) or the failure is raised. They
-   never count as empty or gone.
-3. A queue is gone if neither its master nor the route has it. Behind a proxy the master is asked for a message of it.
-4. A queue of a 4.x broker whose last message was deleted is empty. Where other queues of such a broker begin,
-   ``offset_search.real_min_offsets`` finds out.
+There is one request for each topic and broker (GET_TOPIC_STATS_INFO), and two for each queue behind a proxy, which does not serve that,
+and for queues that a broker before 5.3 leaves out because they cannot be written (AdminBrokerProcessor.getTopicStatsInfo). The queues
+of a broker that is unreachable or has no master never count as empty or gone. A queue is gone if neither its master nor the route has
+it.
 """
 
 from __future__ import annotations
@@ -47,9 +40,8 @@ def question_count(cluster: Cluster, queues: Iterable[MessageQueue]) -> int:
 def queue_bounds(
     cluster: Cluster, queues: Sequence[MessageQueue], *, partial: bool = False
 ) -> dict[MessageQueue, QueueBounds]:
-    """The offsets that the brokers hold of each queue, in queue order. An error names the first broker that failed. ``partial``:
-    leave out the queues of a broker that is unreachable or does not know the topic, so that the restart of one broker does not
-    delay the others. It still raises if no broker answers at all."""
+    """The offsets that the brokers hold of each queue, in queue order. An error names the first broker that failed. ``partial``: leave
+    out the queues of a broker that is unreachable or does not know the topic; it still raises if no broker answers at all."""
     wanted: dict[tuple[str, str], set[MessageQueue]] = {}
     for queue in queues:
         wanted.setdefault((queue.topic, queue.broker_name), set()).add(queue)
@@ -71,8 +63,7 @@ def queue_bounds(
 
 def hidden_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
     """The queues with messages that no reader gets, because their topic has fewer read queues now, at the topics and brokers of
-    ``queues``. Up to ten requests for each topic and broker. A broker that does not answer has none, and a proxy does not
-    tell."""
+    ``queues``. A broker that does not answer has none, and a proxy does not tell."""
 
     async def ask(topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
         try:
@@ -108,8 +99,7 @@ def warn_of_hidden(queues: Mapping[MessageQueue, QueueBounds]) -> None:
 
 
 def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) -> dict[MessageQueue, Reason]:
-    """Which of ``queues`` no longer exist, by their own master. A master that is unreachable has lost none. ``group``: whose name
-    is in pulls."""
+    """Which of ``queues`` no longer exist, by their own master. A master that is unreachable has lost none."""
     asked = list(queues)
     pairs = sorted({(queue.topic, queue.broker_name) for queue in asked})
 
@@ -151,7 +141,6 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) ->
 
 
 async def _routed(cluster: Cluster, topic: str) -> set[MessageQueue]:
-    """The readable queues of the topic by its current route."""
     route = await cluster.api.route(topic)
     return {
         MessageQueue(topic, data.broker_name, queue_id)
@@ -179,7 +168,6 @@ async def _refused(cluster: Cluster, queue: MessageQueue, group: str) -> Reason 
 async def _maybe_held(
     cluster: Cluster, topic: str, broker_name: str, wanted: AbstractSet[MessageQueue]
 ) -> dict[MessageQueue, QueueBounds] | RocketMQError:
-    """``_held``, with errors returned instead of raised."""
     try:
         return await _held(cluster, await cluster.broker_address(broker_name, topic), topic, wanted)
     except RocketMQError as error:
@@ -189,8 +177,8 @@ async def _maybe_held(
 async def _held(
     cluster: Cluster, address: str, topic: str, wanted: AbstractSet[MessageQueue]
 ) -> dict[MessageQueue, QueueBounds]:
-    """The offsets of the ``wanted`` queues at the master, and whether its smallest offsets are reliable (``real_min_offsets``). A queue of
-    a 4.x broker whose last message was deleted is empty, whatever its smallest offset says."""
+    """The offsets of the ``wanted`` queues at the master. A queue of a 4.x broker whose last message was deleted is empty, whatever its
+    smallest offset says."""
 
     async def one(queue: MessageQueue) -> QueueBounds:
         low, high = await all_ended([cluster.api.min_offset(address, queue), cluster.api.max_offset(address, queue)])

@@ -82,8 +82,8 @@ class BatchReader(DataSourceReader):
 
 
 def source_queues(options: ReadOptions, cluster: Cluster, topics: Sequence[str]) -> list[MessageQueue]:
-    """The queues of ``topics`` when a read begins. Raises TopicNotExist (a topic does not exist), GroupNotExist (the topics are
-    those of retries or dead letters, they have no queues, and no broker knows their group)."""
+    """The queues of ``topics`` when a read begins. Raises TopicNotExist, GroupNotExist (of retries or dead letters without queues no
+    broker knows the group)."""
     queues = cluster.queues(topics)
     for topic in topics if not queues else ():
         if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
@@ -154,9 +154,8 @@ def read_partition(options: ReadOptions, schema: StructType, partition: InputPar
 
 def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[QueueRange]) -> Iterator[pa.RecordBatch]:
     """The messages of ``ranges`` as batches of exactly the Arrow schema that Spark expects. Runs in a task. A retry topic is read
-    without the filter, as by Java consumers: its messages have passed it before. Raises DataLoss: a range is (partly) deleted
-    and ``failOnDataLoss`` is true. NetworkError, RequestTimeout, RemoteError: a broker cannot be read; Spark runs the task
-    again."""
+    without the filter, as by Java consumers. Raises DataLoss (a range is gone and ``failOnDataLoss`` is true), NetworkError,
+    RequestTimeout, RemoteError (a broker cannot be read; Spark runs the task again)."""
     prepare_task_process()
     decoder = BatchDecoder(_arrow_schema(schema), options.tags)
     for expression, kind, part in _by_filter(options, ranges):

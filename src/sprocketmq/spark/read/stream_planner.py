@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans the batches of one stream: polls the brokers, waits for messages, and applies the limits of a trigger. ``plan`` decides what a
-batch reads, from the answers.
+"""Plans the batches of one stream: polls the brokers, waits for messages, and applies the limits of a trigger (``plan`` decides).
 
-Laws
-1. A query that finds nothing waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms). Spark asks the sources
-   of a query in turn, so the time since the last answer of this one was spent by the others, and counts. The first message ends the
-   wait (``parked_pulls``).
-2. An AvailableNow run ends when its whole target is read (``plan.unread_queues``), never because a broker is unreachable. It waits
-   ``retryTimeoutMs`` for that broker, then it fails. With ``waitForRetries`` the target grows by the retries that come within that time.
-3. Each loss is raised, or written to the offset log with the batch that leaves it out, and logged.
+A query that finds nothing waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms). Spark asks the sources
+of a query in turn, so the time since the last answer of this one was spent by the others, and counts. An AvailableNow run ends when its
+whole target is read, never because a broker is unreachable: it waits ``retryTimeoutMs`` for that broker, then it fails. With
+``waitForRetries`` the target grows by the retries that come within that time.
 """
 
 from __future__ import annotations
@@ -205,7 +201,7 @@ class StreamPlanner:
     def _new_queue_starts(
         self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]
     ) -> dict[MessageQueue, int]:
-        """Where queues begin that the stream did not see before; those that cannot be asked about are left for the next look."""
+        """Where queues begin that the stream did not see before; those that cannot be asked about are left for the next poll."""
         starts, unanswered = self._new_queues.starts(self.poller.cluster, position, bounds)
         for queue, error in unanswered.items():
             self.poller.warn("%s, which appeared late, is left for a later batch: %s", queue, error)
@@ -281,18 +277,16 @@ class StreamPlanner:
         )
 
     def _sample(self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]) -> None:
-        """Sample the queues with most unread messages, so that the byte limit can be applied."""
         waiting = {queue: (held.max - position.queues.get(queue, held.min), held) for queue, held in bounds.items()}
         most = sorted(
             (queue for queue, (count, _) in waiting.items() if count > 0), key=lambda queue: -waiting[queue][0]
         )
         ats = {queue: max(position.queues.get(queue, 0), bounds[queue].min) for queue in most[:_MOST_SAMPLED_QUEUES]}
-        for queue, look in sample_queues(self.poller.cluster, ats, self._options.group, _SAMPLED_MESSAGES).items():
-            self._sizes.learn(queue, look.messages, look.total_bytes)
+        for queue, sample in sample_queues(self.poller.cluster, ats, self._options.group, _SAMPLED_MESSAGES).items():
+            self._sizes.learn(queue, sample.messages, sample.total_bytes)
 
     def _sample_backlog(self, step: BatchPlan, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-        """Find the lag in time: when the first message of each queue was stored that this batch does not read; and the last one, if
-        the broker did not say so. No request is sent if everything is read."""
+        """Find the lag in time: when the first message of each queue was stored that this batch does not read."""
         ends, poller, group = step.end.queues, self.poller, self._options.group
         left = sorted(
             (queue for queue in ends if ends[queue] < poller.latest_offsets.get(queue, 0)),
@@ -300,16 +294,15 @@ class StreamPlanner:
         )[:_MOST_SAMPLED_QUEUES]
         self._oldest_unread_ms = {}
         if left:
-            looks = sample_queues(poller.cluster, {queue: ends[queue] for queue in left}, group, 1)
-            self._oldest_unread_ms = {queue: look.stored_ms for queue, look in looks.items()}
+            samples = sample_queues(poller.cluster, {queue: ends[queue] for queue in left}, group, 1)
+            self._oldest_unread_ms = {queue: sample.stored_ms for queue, sample in samples.items()}
         last = {queue: bounds[queue].max - 1 for queue in left if queue in bounds and bounds[queue].newest_ms is None}
         if last:
-            looks = sample_queues(poller.cluster, last, group, 1)
-            poller.newest_ms.update({queue: look.stored_ms for queue, look in looks.items()})
+            samples = sample_queues(poller.cluster, last, group, 1)
+            poller.newest_ms.update({queue: sample.stored_ms for queue, sample in samples.items()})
 
     def _postponed(self, step: BatchPlan) -> bool:
-        """With minOffsetsPerTrigger: whether to skip this trigger because too few messages are available. Not longer than maxTriggerDelay,
-        and never for a loss."""
+        """With minOffsetsPerTrigger: whether too few messages are available, for up to maxTriggerDelay; never with a loss."""
         if self._delay is None or self.all_available or self._target is not None or step.losses:
             return False
         return not self._delay.is_due(step.available, int(time.monotonic() * 1000))

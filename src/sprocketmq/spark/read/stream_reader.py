@@ -2,18 +2,13 @@
 # ruff: noqa: N802 - Spark calls these methods by these names
 """The stream reader: what Spark calls, with offsets as JSON, and the query as a member of its group. ``stream_planner`` plans batches.
 
-Spark calls, in this order: ``prepareForTriggerAvailableNow`` (only with that trigger), ``initialOffset``, then for each trigger
-``latestOffset(start, limit)``, ``reportLatestOffset``, ``partitions(start, end)`` and, one batch late, ``commit(end)``. ``stop`` is not
-called on a normal stop. ``read`` runs in tasks, on another instance.
+Spark calls ``prepareForTriggerAvailableNow`` (only with that trigger), ``initialOffset``, then for each trigger ``latestOffset(start,
+limit)``, ``reportLatestOffset``, ``partitions(start, end)`` and, one batch late, ``commit(end)``. ``stop`` is not called on a normal
+stop. ``read`` runs in tasks, on another instance.
 
-Laws
-1. What a batch reads depends on the offset log alone (``offsets``). A query that is killed at any moment, also in its first batch, reads
-   the same ranges again after a restart.
-2. ``start`` in ``latestOffset`` is the end of a finished batch. That offset is committed to the brokers, and where the first batch begins
-   if the group has no progress there, and no other. ``commit(end)`` may never come for the last batch, so with it the lag at the brokers
-   would not reach 0.
-3. The progress at the brokers is for people and tools. The checkpoint decides. A failed commit is logged and tried again with the next
-   call.
+What a batch reads depends on the offset log alone (``offsets``), so a query that is killed reads the same ranges again. ``start`` in
+``latestOffset`` is the end of a finished batch: that is committed to the brokers (``commit(end)`` may never come for the last batch),
+and where the first batch begins if the group has no progress there.
 """
 
 from __future__ import annotations
@@ -74,8 +69,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(initial=self._options.starting.kind).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """One of the limits, because Spark accepts no combination; the others are applied from the options. ``ReadAllAvailable`` only if
-        there is no limit, so that a trigger that asks for everything (once) can be recognized."""
+        """One of the limits, because Spark accepts no combination; ``ReadAllAvailable`` only without a limit, so that a trigger that
+        asks for everything (once) can be recognized."""
         options = self._options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)

@@ -1,18 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much one micro-batch may hold, in messages and in bytes, and how long it may be postponed. No I/O.
 
-Both limits are divided by backlog, as in Spark's Kafka source: every queue gets one message, the rest goes to the queues in proportion to
-their unread messages. Of messages, what is lost by rounding is given out, too: otherwise a run whose limit divides all messages evenly
-would end with a batch of a few rows, which takes half a second. Brokers report offsets, not sizes. So some messages of a queue are sampled
-first (``MessageSizes``); a queue without a sample is assumed to be like its topic.
-
-Laws (tests/unit/spark/test_trigger_limits.py)
-1. A queue with unread messages advances by at least one message.
-2. No queue goes beyond its latest offset, and none goes back.
-3. A batch holds exactly ``limit`` messages if there are as many, and at most ``max_bytes`` bytes (by the known sizes), or one message of
-   each queue.
-4. Without a limit, or below it, everything available is read.
-5. A trigger is postponed until ``max_delay_ms`` after the last one, at most. The first trigger of a run is not postponed.
+Both limits are divided by backlog, as in Spark's Kafka source: every queue gets one message, the rest goes to the queues in proportion
+to their unread messages. Of messages, what is lost by rounding is given out, too: otherwise a run whose limit divides all messages
+evenly would end with a batch of a few rows. Brokers report offsets, not sizes, so some messages of a queue are sampled first
+(``MessageSizes``). The first trigger of a run is not postponed.
 """
 
 from __future__ import annotations
@@ -68,7 +60,7 @@ class ByteLimit:
 def limited_end(
     start: Offsets, head: Offsets, limit: int | None, byte_limit: ByteLimit | None = None
 ) -> dict[MessageQueue, int]:
-    """The end of each queue under both limits (laws 1 to 4); each queue of ``head`` must be in ``start``."""
+    """The end of each queue under both limits; each queue of ``head`` must be in ``start``."""
     end = _within_messages(start, head, limit)
     return end if byte_limit is None else _within_bytes(start, end, byte_limit)
 
@@ -110,7 +102,7 @@ class TriggerDelay:
         self._last_ms: int | None = None
 
     def is_due(self, available: int, now_ms: int) -> bool:
-        """Whether the trigger is due now; if so, it counts as the last trigger. Called at each poll, also without messages, as in Kafka's
+        """Whether the trigger is due now; if so, it counts as the last one. Called at each poll, also without messages, as in Kafka's
         source."""
         due = self._last_ms is None or available >= self._least or now_ms - self._last_ms >= self._max_delay_ms
         if due:

@@ -1,24 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends bad rows back: which are sent by request, which as a copy, and each message once.
+"""Sends bad rows back: which by request, which as a copy, and each message once.
 
-    row with action retry / dlq --bad_row--> BadRow --BadRowSender-+-- no reason --> CONSUMER_SEND_MSG_BACK (36): the broker copies its
-    record
-                                                                   |                     | refused: the stored record is gone
-                                                                   |                     v
-                                                                   `-- reason ------> a copy made here, of the row's own body and properties
-                                                                       | refused, or a dead letter that is not on the disk or at a slave
-                                                                       |     yet: the broker, without the reason
-                                                                       `--> %RETRY%group, or %DLQ%group at the last try
+    BadRow without reason --> CONSUMER_SEND_MSG_BACK (36): the broker copies its record; if that is gone: as below
+           with reason    --> a copy of the row's own body and properties; if it is refused: as above, without the reason
 
-A copy by the broker is cheap: 100 bytes name the record. But it cannot carry anything new. So a row with a ``reason`` is sent as a whole,
-with the reason as property RETRY_REASON. The property stays on later copies until another reason replaces it, and on the dead letter.
-
-Laws
-1. A message is sent back once for a batch, however many of its rows are bad (an exploded body): the first row decides.
-2. A copy made here is what the broker would have made, except for the reason: id, origin topic, number of tries, delay (``retry_copies``).
-3. Rows that can be sent back in neither way are returned, never dropped.
-4. A copy that is stored but not on the disk or at a slave yet (FLUSH_DISK_TIMEOUT and the like) counts, and WARNING names it. Each further
-   one would come again, too: while a slave is away, a row would be 2, 4, 8. Only a dead letter, which does not come again, is made twice.
+A copy by the broker is cheap, but cannot carry anything new. The reason is the property RETRY_REASON, also of later copies and of the
+dead letter. A message is sent back once for a batch, however many of its rows are bad: the first row decides. Rows that can be sent
+back in neither way are returned. A copy that is stored but not on the disk or at a slave yet counts, and WARNING names it: each further
+one would come again, too. Only a dead letter, which does not come again, is made twice.
 """
 
 from __future__ import annotations
@@ -46,8 +35,7 @@ _SHOWN: Final = 5
 
 
 class BadRowSender:
-    """Sends back rows to ``group``, for one batch. ``send_back`` may be called many times; law 1 holds over all calls. ``retried``
-    and ``dead_lettered`` count the messages."""
+    """Sends back rows to ``group``, for one batch, in any number of calls. ``retried`` and ``dead_lettered`` count the messages."""
 
     def __init__(self, group: RetryGroup) -> None:
         self._group = group
@@ -88,9 +76,8 @@ class BadRowSender:
             )
 
     def send_back(self, rows: Iterable[BadRow]) -> list[tuple[BadRow, RemoteError]]:
-        """Send ``rows`` back; all of them are stored when this returns. Returns the rows whose stored records are gone and that
-        lack the content of a copy, with the broker's answer. Raises NetworkError, RequestTimeout, SystemBusy: a broker did not
-        answer within ``retry_timeout_ms``; some rows may be stored."""
+        """Send ``rows`` back; all are stored when this returns. Returns the rows whose stored records are gone and that lack the
+        content of a copy, with the broker's answer. Raises NetworkError, RequestTimeout, SystemBusy (some rows may be stored)."""
         rest, left = iter(rows), []
         while chunk := list(islice(rest, _CHUNK)):
             left += self._chunk(chunk)

@@ -40,13 +40,9 @@ class BadRow:
 
 
 def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_reconsume: int) -> BadRow:
-    """The request for ``row`` with the action retry or dlq.
-
-    ``row``: columns of the source by name, as far as they were kept, and the user's ``delayLevel`` and ``reason``. ``delay_level``:
-    for rows without a level of their own; 0 lets the broker choose. ``max_reconsume``: after so many tries a retry becomes a dead
-    letter. Raises ConfigurationError: the row does not say where its message is, it has a reason but lacks the columns of a copy,
-    or the level does not exist.
-    """
+    """The request for ``row`` with the action retry or dlq. ``delay_level``: for rows without one of their own; 0 lets the broker
+    choose. After ``max_reconsume`` tries a retry becomes a dead letter. Raises ConfigurationError (the row does not say where its
+    message is, has a reason but lacks the columns of a copy, or the level does not exist)."""
     for name in ("brokerName", "commitLogOffset"):
         if row[name] is None:
             raise ConfigurationError(
@@ -78,8 +74,8 @@ def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_recons
 
 
 def bad_rows(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[BadRow]:
-    """The rows of ``batch`` (columns of ``row_messages.ACK_COLUMNS``) whose action is retry or dlq. Raises ConfigurationError (an
-    unknown action, or a reason without the columns of a copy)."""
+    """The rows of ``batch`` (columns of ``row_messages.ACK_COLUMNS``) whose action is retry or dlq. Raises ConfigurationError, as
+    ``bad_row``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

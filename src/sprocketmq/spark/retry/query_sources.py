@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a query reads the retries of the rows that it sends back: the options of its rocketmq sources.
+"""Whether a query reads the retries of the rows that it sends back, by the options of its rocketmq sources: in a classic session from
+the query's logical plan, with Spark Connect from the batch in the offset log.
 
-    classic session   the query's logical plan --sources_of_plan--.
-    Spark Connect     the batch in the offset log --sources_of_log-+--> check_retries_are_read
-
-The offset log has what the source had when the batch was planned. So of a batch that an earlier run planned it says nothing about the
-source of this run, which may be corrected; the next batch tells.
-
-Law: what cannot be traced (another source, an older offset log, another version of Spark's classes) is never an error.
+The offset log says nothing of this run about a batch that an earlier run planned. What cannot be traced (another source, an older
+offset log, another version of Spark's classes) is never an error.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Retry copies made by the client: for a bad row with a reason, and for one whose stored record the broker has deleted (Java:
-sendMessageBack by the inner producer).
-
-    BadRow with content --retry_copies--> messages for %RETRY%group --send_copies--> the brokers of their records, many in flight
-
-Law: a copy is what the broker would have made of its own record, plus the reason as a property.
-"""
+sendMessageBack by the inner producer). A copy is what the broker would have made of its own record, plus the reason as a property."""
 
 from __future__ import annotations
 
@@ -52,9 +47,9 @@ _TRY_MS: Final = 10_000
 def send_with_content(
     bad: DataFrame, refused: Sequence[tuple[BadRow, RemoteError]], send: Callable[[Iterable[BadRow]], None]
 ) -> None:
-    """Call ``send`` with the ``refused`` rows and their bodies, which are fetched from ``bad`` now. This is rare: a stream that is
-    days behind. Raises ConfigurationError (the rows lack columns of a copy, or are not found when fetched again), RocketMQError
-    (the broker refuses the copy, too)."""
+    """Call ``send`` with the ``refused`` rows and their bodies, which are fetched from ``bad`` now: a stream that is days behind.
+    Raises ConfigurationError (the rows lack columns of a copy, or are not found again), RocketMQError (the broker refuses the copy,
+    too)."""
     missing = [name for name in COPY_COLUMNS if name not in bad.columns]
     if missing:
         row, error = refused[0]
@@ -93,7 +88,6 @@ def _is_one_of(places: Iterable[tuple[str, int]]) -> Any:
 
 
 def retry_copies(rows: Iterable[BadRow], group: str, max_reconsume_times: int) -> Iterator[Message]:
-    """The messages for ``%RETRY%group``, one for each row; all rows have content."""
     for row in rows:
         assert row.content is not None
         asked_level = row.message.delay_level
@@ -105,13 +99,11 @@ def retry_copies(rows: Iterable[BadRow], group: str, max_reconsume_times: int) -
 
 
 def send_copies(rows: Iterable[BadRow], group: RetryGroup) -> list[UnsafeCopy]:
-    """Send a copy of each row (all have content) to the broker of its record.
+    """Send a copy of each row (all have content) to the broker of its record, which would have made the copy. It creates %RETRY%group
+    with the first message for it, so no route is needed.
 
-    That broker would have made the copy. It creates %RETRY%group with the first message for it, also if it creates no other topics
-    automatically. So no route is needed; a group that never had a member has none.
-
-    Returns the rows whose copies were refused, here or by the broker, or are not stored with SEND_OK. All others are stored. Raises
-    NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some copies may be stored.
+    Returns the rows whose copies were refused, here or by the broker, or are not stored with SEND_OK. Raises NetworkError,
+    RequestTimeout, SystemBusy (some copies may be stored).
     """
     cluster = group.cluster
     settings = SendSettings(group=group.name + "_RETRY")

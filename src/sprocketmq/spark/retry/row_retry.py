@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Retry and dead letter for single rows: a bad row neither stops the stream nor is lost.
 
-    stream.writeStream.foreachBatch(foreach_batch(judge, write=to_parquet, group="delays", namesrv_addr=...))
+``process(rows, batch_id)`` returns the rows with a column for the verdict. Good rows are passed to ``write``. Bad rows are sent back to
+the broker that stores them (CONSUMER_SEND_MSG_BACK, 36), as Java consumers do; with ``includeRetry=true`` the copies come back into the
+same stream under the name of their origin topic.
 
-``judge(rows, batch_id)`` returns the rows with a column for the verdict. Good rows are passed to ``write``. Bad rows are sent back to the
-broker that stores them (CONSUMER_SEND_MSG_BACK, 36). It puts a copy into ``%RETRY%group`` after 10 s, 30 s, 1 min ..., with reconsumeTimes
-raised by one, and after ``max_reconsume`` tries into ``%DLQ%group``. This is RocketMQ's own retry, as Java consumers and mqadmin know it.
-With ``includeRetry=true`` the copies come back into the same stream under the name of their origin topic.
-
-Laws
-1. Good rows are written before bad rows are sent back, and both before the batch is done. A crash in between repeats the batch (at least
-   once for good rows and for copies; ``each_try_once`` drops repeated copies).
-2. The verdict of a row is computed once. ``write`` and the send-back use the same verdicts, stored in the checkpoint of the query; a
-   repeated batch finds them there (``verdict_store``).
-3. A bad row whose stored record is gone (retention) is sent to ``%RETRY%group`` with its own body. If that fails, too, the batch fails.
-4. A message is sent back once for a batch, however many of its rows are bad. Only the driver sends, so a task that runs twice sends nothing
-   twice.
+1. Good rows are written before bad rows are sent back, and both before the batch is done. A crash in between repeats the batch
+   (``each_try_once`` drops repeated copies).
+2. The verdict of a row is computed once: ``write`` and the send-back use the verdicts stored in the checkpoint (``verdict_store``).
+3. A bad row whose stored record is gone (retention) is sent with its own body. If that fails, too, the batch fails.
+4. Only the driver sends, so a task that runs twice sends nothing twice.
 """
 
 from __future__ import annotations
@@ -54,7 +48,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sprocketmq.spark")
 
-Judge = Callable[["DataFrame", int], "DataFrame"]
+Process = Callable[["DataFrame", int], "DataFrame"]
 Write = Callable[["DataFrame", int], object]
 
 _NEEDED: Final = ("brokerName", "commitLogOffset")
@@ -63,12 +57,12 @@ _USEFUL: Final = ("topic", "messageId", "keys", "reconsumeTimes", "delayLevel")
 _VERDICT: Final = ("action", "failed", "delayLevel", "reason")
 _CHUNK: Final = 4096
 _LIFE: Final = "__sprocketmq_life"
-# Rows that the judge writes itself could have other verdicts than those that are sent back.
+# Rows that ``process`` writes itself could have other verdicts than those that are sent back.
 _WRITE: Final = "give lambda good, batch_id: None if nothing is to be written"
 
 
 def foreach_batch(
-    process: Judge,
+    process: Process,
     *,
     write: Write,
     group: str,
@@ -167,7 +161,7 @@ class RowRetry:
 
     def __init__(
         self,
-        process: Judge,
+        process: Process,
         write: Write,
         on_error: str,
         delay_level: int,
@@ -191,11 +185,11 @@ class RowRetry:
     def _batch(self, store: VerdictStore, rows: DataFrame, batch_id: int) -> None:
         stored = self._stored(store, batch_id)
         if stored is not None:
-            judged, bad = stored
+            verdicts, bad = stored
         else:
-            judged = store.save(self._judged(rows, batch_id))
-            bad = self._bad_rows(judged)
-        self._check_source(store.sources, judged, bad)
+            verdicts = store.save(self._processed(rows, batch_id))
+            bad = self._bad_rows(verdicts)
+        self._check_source(store.sources, verdicts, bad)
         if stored is not None:
             log.warning(
                 "batch %d of group %s is repeated with the verdicts that it was given before; to compute new verdicts, delete %s while the "
@@ -206,24 +200,24 @@ class RowRetry:
             rows.write.format("noop").mode("overwrite").save()
         else:
             store.complete()
-        self._write(judged.where(~self._is_bad(judged)).drop(*_VERDICT), batch_id)
-        self._send_back(judged, bad, batch_id)
+        self._write(verdicts.where(~self._is_bad(verdicts)).drop(*_VERDICT), batch_id)
+        self._send_back(verdicts, bad, batch_id)
 
     def _stored(self, store: VerdictStore, batch_id: int) -> tuple[DataFrame, FetchedRows] | None:
         """The rows with the verdicts of an earlier call for this batch, and the bad ones; None if there was none."""
-        judged = store.load()
-        if judged is None:
+        verdicts = store.load()
+        if verdicts is None:
             return None
         try:
-            return judged, self._bad_rows(judged)
+            return verdicts, self._bad_rows(verdicts)
         except ConfigurationError as error:  # stored by a version that did not check them
             log.warning("batch %d was judged before, and it is judged again: %s", batch_id, error)
             return None
 
-    def _bad_rows(self, judged: DataFrame) -> FetchedRows:
-        """The bad rows of the batch, checked: each can be sent back. Raises ConfigurationError (a row lacks a value, or has one
-        that is not allowed), NetworkError, RequestTimeout (the broker of a row is not registered)."""
-        bad = FetchedRows(self._columns_to_fetch(judged.where(self._is_bad(judged))))
+    def _bad_rows(self, verdicts: DataFrame) -> FetchedRows:
+        """The bad rows of the batch, checked: each can be sent back. Raises ConfigurationError (a value is missing or not allowed),
+        NetworkError, RequestTimeout (the broker of a row is not registered)."""
+        bad = FetchedRows(self._columns_to_fetch(verdicts.where(self._is_bad(verdicts))))
         try:
             messages = (row.message for row in map(self._bad_row, bad) if row is not None)
             topics = {message.broker_name: message.topic for message in messages}
@@ -237,39 +231,40 @@ class RowRetry:
             cluster.run(partial(cluster.broker_address, name, topic or None))
         return bad
 
-    def _check_source(self, sources: Sequence[QuerySource], judged: DataFrame, bad: FetchedRows) -> None:
+    def _check_source(self, sources: Sequence[QuerySource], verdicts: DataFrame, bad: FetchedRows) -> None:
         """Raise ConfigurationError if rows are to be retried, now or later, and no source of the query reads them again."""
         if not self.check_source or not sources:
             return
-        later = "failed" in judged.columns and self._on_error == "retry" and self._group.max_reconsume > 0
+        later = "failed" in verdicts.columns and self._on_error == "retry" and self._group.max_reconsume > 0
         if later or any(row is not None and row.message.delay_level >= 0 for row in map(self._bad_row, bad)):
             check_retries_are_read(sources, self._group.name)
 
-    def _judged(self, rows: DataFrame, batch_id: int) -> DataFrame:
-        judged = self._process(rows, batch_id)
-        check_verdict(judged)
-        missing = [name for name in _NEEDED if name not in judged.columns]
+    def _processed(self, rows: DataFrame, batch_id: int) -> DataFrame:
+        verdicts = self._process(rows, batch_id)
+        check_verdict(verdicts)
+        missing = [name for name in _NEEDED if name not in verdicts.columns]
         if missing:
             raise ConfigurationError(
                 f"the rows returned to foreach_batch lack {' and '.join(missing)}; keep these columns, they say where a message is"
             )
-        check_source_types(judged, "reason" in judged.columns)
-        if "reason" in judged.columns and (lacking := [name for name in COPY_COLUMNS if name not in judged.columns]):
+        check_source_types(verdicts, "reason" in verdicts.columns)
+        if "reason" in verdicts.columns and (
+            lacking := [name for name in COPY_COLUMNS if name not in verdicts.columns]
+        ):
             raise ConfigurationError(
                 f"the rows returned to foreach_batch have a reason and lack {', '.join(lacking)}: a reason is sent with a copy of the "
                 "message; keep these columns, or leave reason out"
             )
-        return judged
+        return verdicts
 
     @staticmethod
-    def _is_bad(judged: DataFrame) -> Any:
-        """The column that is true for a bad row."""
+    def _is_bad(verdicts: DataFrame) -> Any:
         from pyspark.sql import functions as f
 
-        verdict = normalized_action("action") != "ack" if "action" in judged.columns else f.col("failed")
+        verdict = normalized_action("action") != "ack" if "action" in verdicts.columns else f.col("failed")
         return f.coalesce(verdict, f.lit(False))
 
-    def _send_back(self, judged: DataFrame, bad: FetchedRows, batch_id: int) -> None:
+    def _send_back(self, verdicts: DataFrame, bad: FetchedRows, batch_id: int) -> None:
         sender = BadRowSender(self._group)
         rows = map(self._bad_row, bad)
         dropped = 0
@@ -280,7 +275,7 @@ class RowRetry:
             if refused:
                 from sprocketmq.spark.retry.retry_copies import send_with_content
 
-                send_with_content(judged.where(self._is_bad(judged)), refused, sender.send_copies)
+                send_with_content(verdicts.where(self._is_bad(verdicts)), refused, sender.send_copies)
         self.retried += sender.retried
         self.dead_lettered += sender.dead_lettered
         self.dropped += dropped

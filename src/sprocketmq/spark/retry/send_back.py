@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send messages back to the broker that stores them, to be consumed again (Java: CONSUMER_SEND_MSG_BACK, 36).
-
-A request names one stored record by its offset in the broker's commit log, and the broker makes the copy. ``bad_row_sender`` decides which
-rows are sent back, and what happens to those that a broker refuses. Users call ``send_back`` for messages of their own choice.
-"""
+"""Send messages back to the broker that stores them, to be consumed again (Java: CONSUMER_SEND_MSG_BACK, 36). A request names one
+stored record by its offset in the broker's commit log, and the broker makes the copy."""
 
 from __future__ import annotations
 
@@ -47,11 +44,7 @@ class SendBackRequest:
 
 @dataclass(frozen=True, slots=True)
 class RetryGroup:
-    """The consumer group that gets messages back, and how its brokers are asked.
-
-    ``max_reconsume``: after so many tries the broker makes a dead letter of a message. ``retry_timeout_ms``: how long a request is
-    retried while its broker does not answer.
-    """
+    """The consumer group that gets messages back, and how its brokers are asked; the fields as in ``send_back``."""
 
     name: str
     namesrv_addr: str
@@ -138,8 +131,7 @@ async def _refusal(cluster: Cluster, group: RetryGroup, message: SendBackRequest
 
 
 def warn_unsafe(group: str, message: SendBackRequest, status: str) -> None:
-    """Name a copy that is stored and not on the disk or at a slave yet. It counts: another one would come again as well, so with each try
-    until a slave is back there would be twice as many."""
+    """Name a copy that is stored and not on the disk or at a slave yet. It counts, as another one would come again as well."""
     log.warning(
         "group %s: the copy of %s is stored with %s, and lost if that machine fails now",
         *(group, message.message_id, status),

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a verdict, their types and values. Checked before a row is written or sent back.
+"""The columns of a verdict, their types and values. Checked before a row is written or sent back: Spark would convert strings to
+booleans, so that ``failed = 'no'`` is false and 'maybe' null.
 
-Spark converts strings to booleans where a boolean is needed: ``failed = 'no'`` would be false and 'maybe' null, and all such rows good. So
-the types are checked.
-
-``action`` and ``failed`` exclude each other. Words are read like those of options: regardless of case and surrounding blanks. An empty word
-is an error; null means that a row is good.
+``action`` and ``failed`` exclude each other. Words are read regardless of case and surrounding blanks; null means that a row is good.
 """
 
 from __future__ import annotations
@@ -35,15 +32,15 @@ VERDICT_TYPES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def check_verdict(judged: DataFrame) -> None:
-    """Check what a function given to ``foreach_batch`` returned. Raises ConfigurationError (it is not a DataFrame, it has no
-    verdict or two, or a column of the verdict has another type)."""
-    if not hasattr(judged, "dtypes"):
+def check_verdict(verdicts: DataFrame) -> None:
+    """Check what a function given to ``foreach_batch`` returned. Raises ConfigurationError (no DataFrame, no verdict or two, or a
+    type)."""
+    if not hasattr(verdicts, "dtypes"):
         raise ConfigurationError(
-            f"the function given to foreach_batch returned {type(judged).__name__}; return the rows with a column action or failed, "
+            f"the function given to foreach_batch returned {type(verdicts).__name__}; return the rows with a column action or failed, "
             "the good ones among them"
         )
-    types = dict(judged.dtypes)
+    types = dict(verdicts.dtypes)
     for name, kind in types.items():
         allowed = VERDICT_TYPES.get(name)
         if allowed is not None and kind not in allowed:
@@ -53,11 +50,10 @@ def check_verdict(judged: DataFrame) -> None:
         raise ConfigurationError(f"the judged rows have {have}; return them with one of the two")
 
 
-def check_source_types(judged: DataFrame, with_content: bool) -> None:
-    """Check the types of the source's columns that send-back uses, as far as they were kept. ``with_content``: whether bad rows are
-    sent as a whole. A body that was cast to a string still has its bytes. Raises ConfigurationError (one is not what the source
-    made)."""
-    types = dict(judged.dtypes)
+def check_source_types(verdicts: DataFrame, with_content: bool) -> None:
+    """Check the types of the source's columns that send-back uses. ``with_content``: whether bad rows are sent as a whole. A body that
+    was cast to a string still has its bytes. Raises ConfigurationError (a column is not what the source made)."""
+    types = dict(verdicts.dtypes)
     for name in (*_REQUEST, *(COPY_COLUMNS if with_content else ())):
         allowed = (
             (COLUMNS[name], "string") if name == "body" else _WHOLE if COLUMNS[name] in _WHOLE else (COLUMNS[name],)
@@ -101,7 +97,7 @@ def normalized_action(column: str) -> Column:
 
 
 def verdict_checks(columns: Sequence[str]) -> list[tuple[Column, Callable[[Any], str]]]:
-    """For each check an aggregate over the rows, which is null or an invalid value, and a function from that value to an error message."""
+    """For each check an aggregate over the rows, null or an invalid value, and a function from that value to an error message."""
     from pyspark.sql import functions as f
 
     found: list[tuple[Column, Callable[[Any], str]]] = []

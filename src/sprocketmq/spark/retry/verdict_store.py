@@ -1,23 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the verdicts of a micro-batch in the checkpoint of its query. What is written and what is sent back then follow from the same
-verdicts.
+"""Keeps the verdicts of a micro-batch in the checkpoint of its query (docs/decisions/0025-verdicts-in-the-checkpoint.md).
 
     process --rows with verdicts--> <checkpointLocation>/sprocketmq/verdicts-<name>/rows     --> good rows: ``write``
           (Parquet, one batch, overwritten by the next)      |                              `-> bad rows: back to the brokers
                                                              `--> /checked: batch, id of the verdicts, number of rows
 
-``persist`` keeps rows in executors; if one dies, its rows are lost and Spark computes the verdicts again. A reliable checkpoint of Spark
-lives as long as its driver. Files in the query's own checkpoint, which driver and executors share anyway, survive both. So if another
-driver repeats a batch, it finds the verdicts of the first one (docs/decisions/0025-verdicts-in-the-checkpoint.md).
-
-Laws (tests/system/spark/test_verdict_store.py)
-1. The verdict of a row comes from one attempt of one task: Spark's output committer accepts one, and what is read later is what it
-   accepted.
-2. Verdicts belong to one batch as in the offset log: its number and its offsets. If an operator deleted the offsets, the verdicts do not
-   count.
-3. Verdicts count once they are complete and all of them can be carried out: ``checked`` is written last and names the id of the verdicts.
-   Whoever finds it counts their rows again. If rows are missing, new verdicts are computed.
-4. Only the first call for a batch in a run can be a repetition, and a call after one that failed: earlier batches are done.
+Files in the query's own checkpoint survive executors and driver, so another driver that repeats a batch finds the verdicts of the
+first. They belong to one batch as in the offset log, its number and its offsets, and count once they are complete and all of them can
+be carried out: ``checked`` is written last. Whoever finds it counts their rows again; if rows are missing, new verdicts are computed.
+Only the first call for a batch in a run can be a repetition, and a call after one that failed.
 """
 
 from __future__ import annotations
@@ -62,9 +53,9 @@ _READ: Final = {"datetimeRebaseMode": "CORRECTED", "ignoreCorruptFiles": "false"
 
 
 class VerdictStore:
-    """The verdicts of batch ``batch_id``, to which ``rows`` belong. ``name``: the name of this verdict function among those of the
-    query. ``checkpoint_location``: of the query. None asks Spark, which knows it in classic sessions only. Raises
-    ConfigurationError (the checkpoint is unknown or another query's, or two functions have the same name)."""
+    """The verdicts of batch ``batch_id``, to which ``rows`` belong; ``name`` is unique in the query. ``checkpoint_location``: None asks
+    Spark, which knows it in classic sessions only. Raises ConfigurationError (the checkpoint is unknown or another query's, or two
+    functions have the same name)."""
 
     # Path -> the query run and batch whose verdicts this process stored there last.
     _last: ClassVar[dict[str, tuple[str, int]]] = {}
@@ -118,10 +109,10 @@ class VerdictStore:
             return None
         there = 0
         try:
-            kept = self._kept(checked["judgement"], StructType.fromJson(checked["schema"]))
-            there = kept.count()
+            stored = self._stored(checked["judgement"], StructType.fromJson(checked["schema"]))
+            there = stored.count()
             if there == checked["rows"]:
-                return kept
+                return stored
         except AnalysisException as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
@@ -131,25 +122,25 @@ class VerdictStore:
         )
         return None
 
-    def save(self, judged: DataFrame) -> DataFrame:
+    def save(self, verdicts: DataFrame) -> DataFrame:
         """Compute the verdicts once, write them, and return the rows that were written. They count once ``complete`` is called.
         Raises ConfigurationError: a verdict has an invalid value, or the checkpoint is not on storage that all processes share.
         A corrected function is asked again."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        empty = {name: VERDICT_TYPES.get(name, ("string",))[0] for name, kind in judged.dtypes if kind == "void"}
+        empty = {name: VERDICT_TYPES.get(name, ("string",))[0] for name, kind in verdicts.dtypes if kind == "void"}
         for name, kind in empty.items():
-            judged = judged.withColumn(name, f.col(name).cast(kind))
+            verdicts = verdicts.withColumn(name, f.col(name).cast(kind))
         verdicts_id = uuid.uuid4().hex
-        marked = judged.withColumn(_VERDICTS_ID, f.lit(verdicts_id))
+        marked = verdicts.withColumn(_VERDICTS_ID, f.lit(verdicts_id))
         observed = Observation()
         with _settings(self._spark, _EXACT):
             observing = marked.observe(observed, f.count(f.lit(1)).alias(_ROWS))
             observing.write.mode("overwrite").option("compression", _CODEC).parquet(self._rows_path)
         written = observed.get.get(_ROWS, 0)
-        kept = self._kept(verdicts_id, marked.schema)
-        self._check(kept, written)
+        stored = self._stored(verdicts_id, marked.schema)
+        self._check(stored, written)
         self._note = {
             "batch": self._batch_id,
             "offsets": self._offsets,
@@ -157,20 +148,20 @@ class VerdictStore:
             "rows": written,
             "schema": marked.schema.jsonValue(),
         }
-        return kept
+        return stored
 
-    def _kept(self, verdicts_id: str, schema: StructType) -> DataFrame:
+    def _stored(self, verdicts_id: str, schema: StructType) -> DataFrame:
         from pyspark.sql import functions as f
 
         # With a given schema, because without a single file Spark cannot infer one.
-        kept = self._spark.read.schema(schema).options(**_READ).parquet(_escaped_path(self._rows_path))
-        return kept.where(f.col(_VERDICTS_ID) == verdicts_id).drop(_VERDICTS_ID)
+        stored = self._spark.read.schema(schema).options(**_READ).parquet(_escaped_path(self._rows_path))
+        return stored.where(f.col(_VERDICTS_ID) == verdicts_id).drop(_VERDICTS_ID)
 
-    def _check(self, kept: DataFrame, written: int) -> None:
+    def _check(self, stored: DataFrame, written: int) -> None:
         from pyspark.sql import functions as f
 
-        checks = verdict_checks(kept.columns)
-        seen = kept.agg(f.count(f.lit(1)), *(wrong for wrong, _ in checks)).head()
+        checks = verdict_checks(stored.columns)
+        seen = stored.agg(f.count(f.lit(1)), *(wrong for wrong, _ in checks)).head()
         assert seen is not None
         if seen[0] != written:
             raise ConfigurationError(
@@ -189,12 +180,10 @@ class VerdictStore:
         line.write.mode("overwrite").text(self._checked_path)
 
     def _checked(self) -> dict[str, Any] | None:
-        """What ``complete`` wrote last."""
         note = self._text(self._checked_path)
         return json.loads(note) if note else None  # empty after a power cut
 
     def _journal_of_batch(self) -> str:
-        """The offset log's entry for this batch."""
         journal = self._text(f"{self._location}/offsets/{self._batch_id}")
         if journal is None:
             raise ConfigurationError(
@@ -242,8 +231,7 @@ def _is_classic(spark: SparkSession) -> bool:
 
 def _query_of(spark: SparkSession, checkpoint_location: str | None) -> Any:
     """The query whose batch this is, as an object of the JVM; None with Spark Connect, and if it is not found. On a thread that the
-    user started Spark does not know the query. Then the given checkpoint identifies it, because a checkpoint has one run at a
-    time."""
+    user started Spark does not know the query; then the given checkpoint identifies it."""
     if not _is_classic(spark):
         return None
     jvm: Any = spark._jvm

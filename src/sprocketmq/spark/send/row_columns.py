@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts rows into the elements of batches by columns, without a Python object for each row (the elements: ``wire.records.batch``).
 
-    properties of the map, TAGS, KEYS, marks, UNIQ_KEY   --> one text for each row, joined by Arrow
-    head, body, length, text                             --> one element for each row, joined by Arrow: contiguous, as a request carries
-    them
-
-Law: the result is the same as that of ``row_messages`` and ``wire.records.batch`` for these rows, byte for byte except for the unique keys.
-
-Only rows of the common form are converted here. For other batches ``element_rows`` returns None, and the rows are made one by one, with
-their error messages: rows with a queue, a sharding key or a delay, several topics, values that are blank or contain separators, keys of
-several words.
+The result is that of ``row_messages`` and ``wire.records.batch``, byte for byte except for the unique keys. For rows with a queue, a
+sharding key or a delay, several topics, values that are blank or contain separators, or keys of several words ``element_rows`` returns
+None, and the rows are made one by one, with their error messages.
 """
 
 from __future__ import annotations
@@ -65,14 +59,9 @@ class Elements(NamedTuple):
 def element_rows(
     batch: pa.RecordBatch, topic: str | None, unique_keys: list[str], marks: Mapping[str, str | range], most_bytes: int
 ) -> Elements | None:
-    """The rows of ``batch`` as elements; None if they must be made one by one.
-
-    Args:
-        topic: of all rows; None: the column names it.
-        unique_keys: one for each row.
-        marks: further properties: the same text for all rows, or a number for each.
-        most_bytes: the longest body.
-    """
+    """The rows of ``batch`` as elements; None if they must be made one by one. ``topic``: of all rows; None: the column names it.
+    ``unique_keys``: one for each row. ``marks``: further properties: the same text for all rows, or a number for each. ``most_bytes``:
+    the longest body."""
     try:
         return _elements(batch, topic, unique_keys, marks, most_bytes)
     except _NotByColumns:
@@ -123,7 +112,6 @@ def _only_topic(topic: str | None, column: Array) -> str:
 
 
 def _fixed(numbers: Any, width: int) -> Array:
-    """``width`` bytes for each row."""
     offsets = np.arange(len(numbers) + 1, dtype=np.int32) * np.int32(width)
     return binary(offsets, numbers)
 
@@ -148,7 +136,6 @@ def _properties_text(columns: Mapping[str, Array], unique_keys: list[str], marks
 
 
 def _joined(parts: list[Any]) -> list[Any]:
-    """Join adjacent constant texts."""
     joined: list[Any] = []
     for part in parts:
         if isinstance(part, str) and joined and isinstance(joined[-1], str):
@@ -201,7 +188,6 @@ def _single_keys(values: Array) -> Array:
 
 
 def _content(values: Array) -> Any:
-    """All bytes of a column of strings."""
     if not len(values) or values.buffers()[2] is None:
         return np.empty(0, np.uint8)
     offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
@@ -224,7 +210,7 @@ def _of_map(maps: Array) -> Array:
     ):
         raise _NotByColumns
     codes = encoded.indices.to_numpy(zero_copy_only=False)
-    keep = _kept(values, codes, known)
+    keep = _sent_pairs(values, codes, known)
     if keep is not None:
         offsets = np.concatenate([[0], np.cumsum(keep)])[offsets]  # as many pairs as are kept before each row
         codes, values = codes[keep], values.filter(pa.array(keep))
@@ -241,7 +227,7 @@ def _of_map(maps: Array) -> Array:
     return binary(np.ascontiguousarray(ends[offsets], np.int32), texts.buffers()[2])
 
 
-def _kept(values: Array, codes: Any, known: list[str]) -> Any:
+def _sent_pairs(values: Array, codes: Any, known: list[str]) -> Any:
     """Which pairs are sent: not RocketMQ's own, not those without a value. None for all."""
     keep = np.ones(len(codes), bool)
     left_out = [code for code, name in enumerate(known) if name in LEFT_OUT]

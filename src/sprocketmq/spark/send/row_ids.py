@@ -4,16 +4,10 @@
     stream        query id / batch id        / partition / number within it      Spark keeps both ids in the checkpoint
     batch write   txnAppId / txnVersion      / partition / number within it      the user names the write; no id of Spark survives it
 
-The id is in four properties (marks). It must be the same when the write runs again: after a crash, in another application, on other
-machines. Spark's stage numbers begin anew with each application, and two writes in one function have the same query and batch. The number
-of tasks is in the offset log (``offsets``, law 5). What lies between source and sink belongs to the user: a shuffle, or a changed filter,
-gives a row another number. So two rows count as one only if their bodies are equal, too.
-
-Laws
-1. No two rows of one write have the same id. Two writes have different names or topics, or are runs of one write.
-2. A row has the same id in each run of its batch, as long as the partitions have the same rows in the same order.
-3. Where law 2 does not hold, rows come twice; no row is dropped whose content differs.
-4. A message that came back (a retry, a replayed dead letter) is not a repetition of itself.
+The id is in four properties (marks), and the same when the write runs again: after a crash, in another application, on other machines,
+as long as the partitions have the same rows in the same order. A shuffle gives a row another number, so two rows count as one only if
+their bodies are equal, too; otherwise rows come twice, and none is dropped. A message that came back (a retry, a replayed dead letter)
+is not a repetition of itself.
 """
 
 from __future__ import annotations
@@ -48,8 +42,7 @@ _NEEDED: Final = ("messageId", "reconsumeTimes", "body", "properties")
 
 
 def check_write_name(options: SinkOptions, streaming: bool) -> None:
-    """Refuse, before a task runs, a write whose rows could not be distinguished from those of another write. Raises
-    ConfigurationError (an idempotent batch write has no name, or a stream has one of its own)."""
+    """Refuse, before a task runs, a write whose rows could not be distinguished from those of another write."""
     if streaming and options.txn_app_id is not None:
         raise ConfigurationError(
             "txnAppId and txnVersion are given for a stream, whose batches are named by its checkpoint; leave them out, or give them to a "
@@ -129,9 +122,8 @@ def each_write_once(rows: DataFrame, within: str | None = None) -> DataFrame:
 
 
 def first_of_each(rows: DataFrame, columns: Sequence[str], within: str | None) -> DataFrame:
-    """The rows of a stream, without those that have the same values of ``columns`` as an earlier one. ``within``: how long values
-    are remembered, 3 hours by default. None if ``rows`` has a watermark: Spark allows one in a query, and its delay is how long,
-    at least. Raises ConfigurationError (``within`` is given, and ``rows`` has a watermark)."""
+    """The rows of a stream, without those that have the same values of ``columns`` as an earlier one. ``within``: how long values are
+    remembered, 3 hours by default. None if ``rows`` has a watermark, whose delay it is then: Spark allows one in a query."""
     from pyspark.sql import functions as f
 
     delays = {field.name: field.metadata[_DELAY_MS] for field in rows.schema if _DELAY_MS in (field.metadata or {})}

@@ -1,18 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts rows into messages: which columns the sink accepts, and the Message of a row.
-
-| column | type | what it does |
-|---|---|---|
-| body | binary or string | required, not empty; a string is sent as UTF-8 |
-| topic | string | the topic of the row, unless the option ``topic`` names one for all rows |
-| tags, keys | string | as in Message; ``keys`` may also be array<string> |
-| properties | map<string,string> | user properties; names of RocketMQ and ours are left out, so rows of the source can be written as they
-are |
-| shardingKey | string | rows of one key go to one queue, in the order of their task |
-| queueId | int | exactly this queue (of ``brokerName``, if that column exists, too) |
-| delayLevel | int | 1..18, or ``maxDelayLevel`` |
-| deliverTimeMs | bigint | milliseconds since 1970 |
-"""
+"""Converts rows into messages: which columns the sink accepts (docs/spark/write.md), and the Message of a row."""
 
 from __future__ import annotations
 
@@ -96,7 +83,6 @@ class OutgoingRow:
 
     @property
     def alone(self) -> bool:
-        """Whether the row must be sent outside of a batch, as delayed messages must."""
         return self.message.delay_level > 0 or self.deliver_time_ms is not None
 
     @property
@@ -106,8 +92,7 @@ class OutgoingRow:
 
 
 def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
-    """Check the columns of a write before a task runs. Raises ConfigurationError (a column is missing, unknown or of another
-    type)."""
+    """Raises ConfigurationError (a column is missing, unknown or of another type)."""
     known = _KNOWN[mode]
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name in _REQUIRED[mode]:
@@ -147,12 +132,9 @@ def _meant_column(column: str, known: Mapping[str, object]) -> str | None:
 def replayed_rows(
     columns: Mapping[str, Sequence[Any]], topic: str | None, replay_id: str | None = None
 ) -> Iterator[OutgoingRow]:
-    """Dead letters (rows of ``deadLettersOf``) as they were first sent: with their tags, keys, user properties and message id.
-
-    The body is that of the row, so it may be corrected. Without ``topic`` each goes to the topic it came from, by its sharding key
-    if it had one. ``replay_id`` is the same for all rows of one replay, however often a task runs. Raises ConfigurationError (a row
-    does not say where it came from, or has no body).
-    """
+    """Dead letters (rows of ``deadLettersOf``) as they were first sent, with the row's body, which may be corrected. Without ``topic``
+    each goes to the topic it came from, by its sharding key if it had one. ``replay_id`` is the same for all rows of one replay. Raises
+    ConfigurationError (a row does not say where it came from, or has no body)."""
     topics = columns.get("topic") or [None] * len(columns["body"])
     for body, row_topic, pairs in zip(columns["body"], topics, columns["properties"], strict=True):
         to = topic or row_topic
@@ -178,10 +160,9 @@ def outgoing_rows(
     max_bytes: int = MAX_BODY_BYTES,
     max_delay_level: int = MOST_DELAY_LEVELS,
 ) -> Iterator[OutgoingRow]:
-    """The rows of one record batch, given as columns of Python values. ``refuse``: called with each row that cannot be a message,
-    as columns, and the error; by default the first error is raised. ``max_bytes``: the longest body. ``max_delay_level``: the
-    highest delayLevel. Raises ConfigurationError: a row has no topic or body, an invalid topic, too long a body, no such delay,
-    or a value that no message may hold."""
+    """The rows of one record batch, given as columns of Python values. ``refuse``: called with each row that cannot be a message, and
+    the error; by default the first error is raised. Raises ConfigurationError (no topic or body, an invalid topic, too long a body, no
+    such delay, or a value that no message may hold)."""
     count = len(columns["body"])
     nothing: Sequence[Any] = [None] * count
 

@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the two senders of a Spark task share: ``message_sender`` (ordinary messages) and ``half_messages`` (half messages, which wait for a
-decision). Each has its own ``send``.
+"""What the two senders of a Spark task share: ``message_sender`` (ordinary messages) and ``half_messages`` (which wait for a decision).
 
-    record batch --_messages_of--> rows with their messages --_queue_of--> the queue a row is bound to, or none --> the sender
-    any request to a broker --_until_answered--> its answer, also if the broker was unreachable for a while
-
-Laws
-1. Rows with one sharding key go to one queue, the one that Java's SelectMessageQueueByHash chooses; rows with a queue id go to that queue,
-   of the broker they name if it has the queue. The sender keeps the task's order for them.
-2. A transient failure is retried until ``retryTimeoutMs`` is over; any other fails the task at once.
+Rows with one sharding key go to one queue, the one that Java's SelectMessageQueueByHash chooses; rows with a queue id go to that queue,
+of the broker they name if it has the queue; in the task's order. A transient failure is retried until ``retryTimeoutMs`` is over.
 """
 
 from __future__ import annotations
@@ -81,7 +75,6 @@ class RowSender:
         return (same_broker or named)[0]
 
     async def _until_answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Retry for ``retryTimeoutMs``, after the producer's own retries at other brokers."""
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
         pause_s = FIRST_PAUSE_S
         while True:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ledger as a topic: one queue on one broker, written by drivers only, read from its end backwards as far as needed.
 
-``core.transactions.decision_ledger`` defines what the records mean, ``ledger_location`` on which broker the topic is. The object belongs to
-the process's engine loop. A process reads each part of the topic once.
+``core.transactions.decision_ledger`` says what the records mean, ``ledger_location`` on which broker the topic is. A process reads each
+part of the topic once, on its engine's loop.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class DecisionTopic:
         self._read_at_s = 0.0
 
     async def queue(self, *, create: bool = False) -> MessageQueue:
-        """The one queue that holds the decisions. ``create``: create the topic if the name server does not know it; only when
-        nothing can have been decided yet. Raises NetworkError: the name server does not know the topic (now), and ``create`` is
-        false; or its broker is unreachable. ConfigurationError: decisions are on more than one broker."""
+        """The one queue that holds the decisions. ``create``: create an unknown topic; only when nothing can have been decided yet.
+        Raises NetworkError (the topic is unknown, or its broker unreachable), ConfigurationError (decisions are on more than one
+        broker)."""
         place = await find_ledger(self._api, self.topic, create=create)
         if self._broker_name not in (None, place.queue.broker_name):
             self._ledger = None  # it was merged into another ledger, where the same records have other offsets
@@ -62,8 +62,8 @@ class DecisionTopic:
             return await self._read_older_for(ledger, query, batch)
 
     async def ledger_of(self, query: str, batch: int, upto: int = 0, *, is_new: bool = False) -> DecisionLedger:
-        """The ledger, read to its end (at least to ``upto``) and as far back as ``batch`` needs. For a query that ``is_new`` nothing older
-        is read."""
+        """The ledger, read to its end (at least to ``upto``) and as far back as ``batch`` needs; nothing older for a query that
+        ``is_new``."""
         async with self._lock:
             ledger = await self._read_newer(upto)
             await self._warn_once()
@@ -73,7 +73,6 @@ class DecisionTopic:
             return ledger
 
     async def answer(self, query: str, batch: int, attempt: str, half: str) -> LocalTransactionState:
-        """The answer to a check-back about ``half``."""
         async with self._lock:
             ledger = self._ledger
             if ledger is None or time.monotonic() - self._read_at_s > _FRESH_FOR_S:
@@ -134,7 +133,6 @@ class DecisionTopic:
         return batch_status
 
     async def _part(self, queue: MessageQueue, start: int, end: int) -> tuple[list[tuple[int, Record]], int]:
-        """The records from ``start`` to ``end``, and the smallest offset of the queue."""
         return await read_records(self._api, self._address, self._group, queue, start, end)
 
 

@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends half messages (END_TRANSACTION), from the driver that decided them.
+"""Ends half messages (END_TRANSACTION), from the driver that decided them; those that are too old are left to the broker's check-back.
 
-    driver    half positions (half_messages) --end_half_messages--> END_TRANSACTION, answered
-                                              `- too old (core.transactions.decision_ledger): left to the broker's check-back
-
-RocketMQ has no batch of ENDs. Each half message is a request, written from a template, with many in flight.
-
-Laws
-1. Half messages of one queue that rows were bound to are ended one after the other, in the order of the task's rows. When one is left to
-   the check-back, those after it are, too.
-2. An END without a successful answer is not sent again by the driver: if it did not arrive, the broker checks.
+RocketMQ has no batch of ENDs: each is a request, written from a template, with many in flight. Half messages of one queue that rows
+were bound to are ended in the order of the task's rows; when one is left to the check-back, those after it are, too. An END without a
+successful answer is not sent again: if it did not arrive, the broker checks.
 """
 
 from __future__ import annotations
@@ -45,9 +39,9 @@ async def end_half_messages(
     state: LocalTransactionState,
     direct_end_window_ms: int | None,
 ) -> list[HalfMessage]:
-    """Tell the broker at ``address`` how the half messages of ``positions`` end. ``direct_end_window_ms``: of that broker, see
-    core.transactions.decision_ledger; None for half messages of any age (a repeated rollback does no harm). Returns the half
-    messages that are left to the broker's check-back."""
+    """Tell the broker at ``address`` how the half messages of ``positions`` end. ``direct_end_window_ms``:
+    core.transactions.decision_ledger; None for any age (a repeated rollback does no harm). Returns those that are left to the broker's
+    check-back."""
     header = EndTransactionRequestHeader(
         producer_group=group,
         tran_state_table_offset=0,
@@ -107,7 +101,6 @@ class _EndSender:
 
 
 async def _is_acknowledged(answer: asyncio.Future[Any] | None) -> bool:
-    """Whether the broker acknowledged an END."""
     if answer is None:
         return False
     try:

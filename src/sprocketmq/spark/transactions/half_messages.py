@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends the rows of a task as half messages and remembers their positions in few bytes. ``half_ends`` ends them.
 
-    task      rows --HalfSender--> half messages, named attempt/number/try;  their positions --commit message--> driver
-
-RocketMQ accepts no half messages in a batch. So each row is a request, written from a template, with many in flight, and with no object but
-a future that waits for the answer.
-
-Laws
-1. A send without an answer may have stored a half message: its name is added to ``lost``, and the row is sent again with another try number
-   and another unique key.
-2. When ``send`` returns or raises, nothing is in flight any more, and ``half_positions`` has every half message that is known to be stored,
-   in the order of the task's rows.
+RocketMQ accepts no half messages in a batch, so each row is a request, written from a template, with many in flight. A send without an
+answer may have stored a half message: its name is added to ``lost``, and the row is sent again with another try number and another
+unique key. When ``send`` returns or raises, nothing is in flight any more, and ``half_positions`` has every half message that is known
+to be stored, in the order of the task's rows.
 """
 
 from __future__ import annotations
@@ -58,8 +52,8 @@ class HalfMessage:
 
 @dataclass(frozen=True, slots=True)
 class HalfPositions:
-    """The positions of half messages on one broker: of one queue in the order of rows (``in_order``), or of any queues. ``oldest_ms`` is
-    when the first of them was sent. Compressed to about eight bytes for each."""
+    """Half messages on one broker: of one queue in the order of rows (``in_order``), or of any queues. ``oldest_ms``: when the first
+    was sent. Compressed to about eight bytes for each."""
 
     topic: str
     broker_name: str
@@ -90,14 +84,8 @@ class HalfPositions:
 
 
 class HalfSender(RowSender):
-    """Sends the rows of one task attempt as half messages.
-
-    Args:
-        options: of the sink.
-        producer: started, without retries of its own: each try has a name.
-        marks: properties of each message.
-        attempt: the unique name of this attempt.
-    """
+    """Sends the rows of one task attempt as half messages, each with ``marks`` as properties. ``producer``: started, without retries of
+    its own, as each try has a name. ``attempt``: the unique name of this attempt."""
 
     _producer: AsyncTransactionProducer
 
@@ -111,16 +99,14 @@ class HalfSender(RowSender):
 
     @property
     def half_positions(self) -> list[HalfPositions]:
-        """The positions of all half messages that count."""
         return [
             HalfPositions.of(topic, broker_name, queue_id >= 0, halves)
             for (topic, broker_name, queue_id), halves in self._halves.items()
         ]
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Send all rows and wait until their half messages are stored. If it raises, those that are stored are in
-        ``half_positions``, too. Raises ConfigurationError (a row cannot be a message, or cannot be sent in a transaction),
-        NetworkError, RequestTimeout, RemoteError (not stored within ``retryTimeoutMs``)."""
+        """Send all rows and wait until their half messages are stored. Raises ConfigurationError (a row cannot be a message, or cannot
+        be sent in a transaction), NetworkError, RequestTimeout, RemoteError (not stored within ``retryTimeoutMs``)."""
         rows = self._messages_of(batch, partial(outgoing_rows, max_bytes=self._options.max_message_bytes))
         self._engine.run(self._send_all(rows))
         self.sent += len(rows)
@@ -152,8 +138,7 @@ class HalfSender(RowSender):
     async def store(
         self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, begun: PendingHalf | None, sent_ms: int
     ) -> tuple[Destination, HalfMessage]:
-        """Send a row until it is stored, after its first try did not store it or did not begin. Raises NetworkError,
-        RequestTimeout, RemoteError (not stored within ``retryTimeoutMs``)."""
+        """Send a row until it is stored, after its first try did not store it or did not begin. Raises as ``send``."""
         message = row.message
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
         pause_s = FIRST_PAUSE_S
@@ -213,7 +198,6 @@ class _RowsInFlight:
             await self._first()
 
     async def wait(self) -> list[BaseException]:
-        """Wait for all sends; returns their failures."""
         while self._begun:
             await self._first()
         while self._retries:
@@ -221,7 +205,6 @@ class _RowsInFlight:
         return self._failures
 
     def halves(self) -> Iterator[tuple[Destination, HalfMessage]]:
-        """The half messages that are stored."""
         return (stored_half for stored_half in self._stored if stored_half is not None)
 
     async def _first(self) -> None:

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On which broker the ledger is. The other brokers of the cluster have a placeholder for its topic.
+"""On which broker the ledger is (one queue, readable and writable). The other brokers have a placeholder: the same topic without
+permission.
 
-    ledger:  the topic with one queue, readable and writable          other brokers: the same topic without any permission, a placeholder
-
-A name server forgets the topics of a broker as soon as it stops. Whoever then looks for the ledger would find none, and create a second one
-on another broker. Decisions would be in two places, and a batch could be decided twice. The placeholders prevent that: as long as one of
-them is there, the ledger is known to exist and to be unreachable.
-
-Laws (tests/inproc/spark/test_ledger_location.py)
-1. A ledger is created only if no broker that is there has the topic, not even as a placeholder.
-2. No decision is hidden: a topic is made a placeholder only if it is empty, and that is checked after its writes were refused.
-3. If two brokers have decisions, everybody refuses the ledger until they are merged (``ledger_merge``). Nothing is deleted.
+A name server forgets the topics of a broker as soon as it stops. Whoever then looks for the ledger would create a second one, and a
+batch could be decided twice. As long as a placeholder is there, the ledger is known to exist and to be unreachable. A topic is made a
+placeholder only if it is empty, checked after its writes were refused. If two brokers have decisions, everybody refuses the ledger
+until they are merged (``ledger_merge``).
 """
 
 from __future__ import annotations
@@ -49,9 +44,9 @@ class LedgerLocation:
 
 
 async def find_ledger(api: RemotingApi, topic: str, *, create: bool) -> LedgerLocation:
-    """The location of the ledger ``topic``. ``create``: create it if there is none, and add placeholders to the other brokers; only
-    when nothing can have been decided yet. Raises NetworkError: its broker is unreachable; or there is no ledger, and ``create``
-    is false. ConfigurationError: decisions are on more than one broker."""
+    """The location of the ledger ``topic``. ``create``: create it if there is none, and add placeholders; only when nothing can have
+    been decided yet. Raises NetworkError (its broker is unreachable; or there is no ledger, and ``create`` is false),
+    ConfigurationError (decisions are on more than one broker)."""
     route = await api.route(topic)
     permissions = {} if route is None else {data.broker_name: data.perm for data in route.queue_datas}
     if not permissions and not create:
@@ -115,9 +110,8 @@ async def _at(api: RemotingApi, topic: str, name: str) -> LedgerLocation:
 
 
 async def _create(api: RemotingApi, topic: str, masters: Mapping[str, str]) -> dict[str, int]:
-    """Create the ledger, and return the permissions by broker. It is created on the first broker by name, so that drivers that do
-    this at the same moment choose the same broker. It is not created if a broker already has the topic and the name server does
-    not know yet (law 1)."""
+    """Create the ledger on the first broker by name, so that drivers that do this at the same moment choose the same, unless a broker
+    already has the topic and the name server does not know yet. Returns the permissions by broker."""
     if not masters:
         raise NetworkError("no broker is registered with the name server now; is one running?")
     having = await all_ended(_has(api, at, topic) for at in masters.values())
@@ -158,8 +152,8 @@ async def _add_placeholder(api: RemotingApi, topic: str, name: str, address: str
 
 
 async def _make_placeholder(api: RemotingApi, topic: str, name: str, address: str) -> bool:
-    """Make the topic at a broker a placeholder, if it is empty (law 2); return whether it is. If the caller dies in between, the
-    topic can still be read, and is checked again by the next caller."""
+    """Make the topic at a broker a placeholder, if it is empty; return whether it is. If the caller dies in between, the topic can
+    still be read, and is checked again by the next caller."""
     await set_permission(api, address, topic, PERM_READ)
     await asyncio.sleep(_POLL_S)  # a broker dispatches a stored message to the consume queue a moment later
     if await api.max_offset(address, MessageQueue(topic, name, 0)):

@@ -3,12 +3,8 @@
 
     others: writes refused --> read completely --> append missing decisions, query by query, in order --> others become placeholders
 
-Two ledgers were created before there were placeholders (``ledger_location``), or by hand. The decisions of different queries do not depend
-on each other (core.transactions.decision_ledger), so those of a query that is in one ledger only are copied as they are.
-
-Laws (tests/inproc/spark/test_ledger_location.py)
-1. If both ledgers decided a batch, for different attempts, a person must choose: nothing is changed.
-2. If the merge is stopped at any step, queries still refuse the ledger, and the merge can be run again.
+The decisions of different queries do not depend on each other. If both ledgers decided a batch, for different attempts, a person must
+choose: nothing is changed. If the merge is stopped at any step, queries still refuse the ledger, and the merge can be run again.
 """
 
 from __future__ import annotations
@@ -42,9 +38,8 @@ class MergeResult:
 
 
 async def merge_ledger(responder: Responder, topic: str, into: str, leave: Collection[str] = ()) -> MergeResult:
-    """Copy the decisions of other brokers to the broker ``into``. ``leave``: queries whose decisions at other brokers are left out,
-    where both decided the same batches. Raises ConfigurationError: ``into`` has no ledger; or both decided a batch (law 1).
-    NetworkError, RequestTimeout, RemoteError: a broker is unreachable, or refuses."""
+    """Copy the decisions of other brokers to the broker ``into``. ``leave``: queries whose decisions at other brokers are left out.
+    Raises ConfigurationError (``into`` has no ledger; or both decided a batch), NetworkError, RequestTimeout, RemoteError."""
     api = responder.cluster.api
     route = await api.route(topic)
     brokers = ledger_brokers({} if route is None else {data.broker_name: data.perm for data in route.queue_datas})
@@ -95,8 +90,7 @@ class MergedDecisions:
         }
 
     def add_missing(self, other: DecisionLedger, name: str, leave: Collection[str]) -> list[Decision]:
-        """The decisions of the broker ``name`` that are missing (law 1). Raises ConfigurationError (the broker decided a batch
-        differently)."""
+        """The decisions of the broker ``name`` that are missing. Raises ConfigurationError (it decided a batch differently)."""
         found = []
         for query, chain in other.decided().items():
             if query in leave:

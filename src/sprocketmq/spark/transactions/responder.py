@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A member of the producer group of transactional writes. It answers the check-backs of brokers, from the ledger alone.
 
-    broker --check-back: a half message--> query, batch, attempt, try of its properties --> ledger (decision_topic) --> COMMIT, ROLLBACK,
-    UNKNOWN
-                                                                     COMMIT, but the row is visible already (visible_rows) --> ROLLBACK
-
-Each process that writes is such a member. So is ``sprocketmq settle``, for half messages that are left when no query runs. It needs no
-PySpark.
-
-Laws
-1. No answer depends on what this process remembers, so it does not matter which member is asked.
-2. A half message whose row is visible is not committed again. An Apache broker delivers the row with each COMMIT, and checks again a half
-   message whose end it did not record yet, or lost. ROLLBACK ends the copy that the check is about, and takes nothing back.
+Each process that writes is such a member. So is ``sprocketmq settle``, for half messages that are left when no query runs; it needs no
+PySpark. No answer depends on what this process remembers, so it does not matter which member is asked. A half message whose row is
+visible is not committed again: an Apache broker delivers the row with each COMMIT, and checks again a half message whose end it did not
+record yet, or lost. ROLLBACK ends the copy that the check is about, and takes nothing back.
 """
 
 from __future__ import annotations
@@ -64,12 +57,9 @@ def half_name(attempt: str, sequence: str, tried: str | None) -> str:
 def refuse_behind_proxy(cluster: Cluster, max_retry_ms: int | None = None) -> None:
     """Refuse a transactional write behind a proxy, before anything is sent.
 
-    A proxy answers SUCCESS to END_TRANSACTION, and passes it on only for a half message that a broker is checking, because it takes
-    no note of one that comes over remoting (SendMessageActivity, TransactionActivity, TransactionDataManager). So a row would
-    appear with a check, half a minute late. And at the next check nobody could find out whether it is there already
-    (``visible_rows``).
-
-    Raises ConfigurationError (it is a proxy), NetworkError, RequestTimeout, RemoteError (no name server answers).
+    A proxy answers SUCCESS to END_TRANSACTION, and passes it on only for a half message that a broker is checking (SendMessageActivity,
+    TransactionActivity, TransactionDataManager): a row would appear half a minute late, and nobody could find out whether it is there
+    already. Raises ConfigurationError (it is a proxy), NetworkError, RequestTimeout, RemoteError (no name server answers).
     """
     try:
         cluster.run(cluster.api.cluster_info, max_retry_ms)
@@ -82,9 +72,9 @@ def refuse_behind_proxy(cluster: Cluster, max_retry_ms: int | None = None) -> No
 
 
 class Responder:
-    """This process's member of the producer group: sends half messages, and answers check-backs from the ledger. Use :meth:`at`.
-    ``answers``: counts the answers. ``unsettled``: the brokers where a driver waited in vain until decided rows were visible
-    (``settling``), and since when rows may be missing there, milliseconds since 1970."""
+    """This process's member of the producer group. Use :meth:`at`. ``answers``: counts the answers. ``unsettled``: the brokers where a
+    driver waited in vain until decided rows were visible (``settling``), and since when rows may be missing there, milliseconds since
+    1970."""
 
     shared: ClassVar[SharedClients[tuple[object, ...], Responder]] = SharedClients(drops=False)
 
@@ -142,7 +132,6 @@ class Responder:
         return self
 
     def close(self) -> None:
-        """Leave the group."""
         self.shared.remove(self)
         self.engine.run(self.producer.shutdown())
 
@@ -175,15 +164,13 @@ class Responder:
         return kept_ms
 
     def ledger(self, topic: str) -> DecisionTopic:
-        """This process's reader of a ledger."""
         known = self._ledgers.get(topic)
         if known is None:
             known = self._ledgers[topic] = DecisionTopic(self.cluster.api, topic, self.group)
         return known
 
     async def half_queue_ends(self) -> dict[MessageQueue, int]:
-        """The next offset of the half-message queue at each broker of this member's topics. Half messages left by a process that died are
-        before it."""
+        """The next offset of the half-message queue at each broker of this member's topics; what a dead process left is before it."""
         ends: dict[MessageQueue, int] = {}
         for topic in sorted(self.topics):
             for queue in await self.producer.publish_queues(topic):
@@ -225,10 +212,9 @@ class Responder:
         """Up to which age a half message for ``topic`` may be ended without a check-back, by the settings of the broker at ``address``
         (``core.transactions.decision_ledger.direct_end_window_ms``); 0 if it does not answer.
 
-        This is asked again for each batch; it takes about a millisecond. A broker uses its current settings in each round of checks
-        (TransactionalMessageCheckService.onWaitEnd), and an administrator may lower ``transactionTimeOut`` while it runs, or take away the
-        right to query the index. With an older answer an END would be sent although a check-back is under way, and Apache would deliver the
-        row for both.
+        Asked again for each batch: an administrator may lower ``transactionTimeOut`` while the broker runs, or take away the right to
+        query the index. With an older answer an END would be sent although a check-back is under way, and Apache would deliver the row
+        for both.
         """
         try:
             settings = await broker_settings(self.cluster.api, address)

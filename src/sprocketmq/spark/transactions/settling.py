@@ -8,15 +8,9 @@
     3. a decided half message that was given up and is not visible is put back (RESUME_CHECK_HALF_MESSAGE), and is open
     4. the same with ``stop`` as the end, until nothing is open
 
-TRANS_CHECK_MAX_TIME_TOPIC has the given-up half messages of all groups for as long as the log is kept. A half message is given up after it
-was sent, so only the part of the topic since the oldest half message waited for is read.
-
-Laws
-1. A check-back alone settles nothing. A row is settled when it is visible in its topic, unless the broker does not allow this group to
-   look.
-2. A half message that was given up is put back only while no newer copy of it is open: two copies could both be committed. A copy that is
-   older than its entry in TRANS_CHECK_MAX_TIME_TOPIC is the one that was given up: a half message has one copy at a time.
-3. If this process waited in vain, it waits for the same half messages again with the next ones: ``Responder.unsettled`` says since when.
+A row is settled when it is visible in its topic, unless the broker does not allow this group to look. A half message that was given up
+is put back only while no newer copy of it is open: two copies could both be committed. If this process waited in vain, it waits for the
+same half messages again with the next ones (``Responder.unsettled``).
 """
 
 from __future__ import annotations
@@ -56,8 +50,8 @@ _EARLIER_MS: Final = 3_600_000
 
 
 class UncheckedHalfMessages(NamedTuple):
-    """Half messages that are left to a broker's check-back. ``end``: an offset of the broker's half queue; the half messages are
-    before it. ``since_ms``: when the oldest of them was sent; 0 if unknown."""
+    """Half messages that are left to a broker's check-back, before the offset ``end`` of its half queue. ``since_ms``: when the oldest
+    was sent; 0 if unknown."""
 
     end: int
     since_ms: int = 0
@@ -72,9 +66,8 @@ class _OpenRow:
 
 
 class Settling:
-    """Waits for the half messages of a responder's group on some brokers. ``responder``: answers check-backs meanwhile.
-    ``left``: what is left at each broker, by its half queue. ``resumed``: how many half messages were put back that a broker
-    had given up."""
+    """Waits for the half messages ``left`` at each broker, by its half queue, while ``responder`` answers check-backs. ``resumed``: how
+    many were put back that a broker had given up."""
 
     def __init__(self, responder: Responder, left: Mapping[MessageQueue, UncheckedHalfMessages]) -> None:
         self._unsettled = responder.unsettled
@@ -124,7 +117,7 @@ class _Broker:
             if asked_upto < self._end:
                 return False
             await asyncio.sleep(_ANSWER_S)
-            await self._look(address)
+            await self._read_copies(address)
         except RemoteError as error:
             if is_transient_send_error(error):
                 return False
@@ -136,7 +129,7 @@ class _Broker:
             return False
         return not self._open
 
-    async def _look(self, address: str) -> None:
+    async def _read_copies(self, address: str) -> None:
         stop = await self._api.max_offset(address, self._halves)
         async for half in self._decided(address, self._halves, self._end, stop):
             self._note_open(half)

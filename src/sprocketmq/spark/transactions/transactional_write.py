@@ -8,13 +8,9 @@
     killed before the decision is stored:  nothing appears; the batch runs again, the first half messages are rolled back by check-backs
     killed after it:                       the batch runs again and sends nothing; half messages not ended yet are committed by check-backs
 
-Laws
-1. What is sent belongs to an attempt that only its commit message names. A task that fails rolls back what it sent.
-2. ``commit`` raises, and Spark runs the batch again, unless the batch is decided. After that it does not fail for anything that an END or a
-   check-back will repair. It returns when the rows are visible (``settling``), or with a warning when ``settleTimeoutMs`` is over.
-3. ``abort`` rolls back only if a task has no commit message: then ``commit`` was not called, and no decision can still arrive.
-4. A batch is decided only if its brokers keep its half messages for long enough (``core.transactions.half_lifetime``).
-5. No answer to a check-back depends on what this process remembers: all come from the ledger.
+``commit`` raises, and Spark runs the batch again, unless the batch is decided. After that it does not fail for anything that an END or
+a check-back will repair. ``abort`` rolls back only if a task has no commit message: then ``commit`` was not called. A batch is decided
+only if its brokers keep its half messages for long enough (``core.transactions.half_lifetime``).
 """
 
 from __future__ import annotations
@@ -70,8 +66,8 @@ _SUMMARY_EVERY_RECORDS: Final = 1_000
 
 @dataclass
 class TransactionalTaskResult(WriterCommitMessage):
-    """What one task did: which batch it wrote, and the positions of the half messages of its attempt. ``skipped``: the batch was decided
-    before, so none of its ``rows`` was sent."""
+    """What one task did, and the positions of the half messages of its attempt. ``skipped``: the batch was decided before, so nothing
+    was sent."""
 
     query: str
     batch: int
@@ -86,8 +82,7 @@ class TransactionalTaskResult(WriterCommitMessage):
 
 
 class TransactionalWrite:
-    """A transactional write, in a task or in the driver. Picklable. ``options``: of the sink; ``group`` and ``ledger_topic`` are
-    given. ``streaming``: whether Spark numbers the batches of this write."""
+    """A transactional write, in a task or in the driver. Picklable. ``streaming``: whether Spark numbers the batches of this write."""
 
     def __init__(self, options: SinkOptions, streaming: bool) -> None:
         self._options = options
@@ -101,7 +96,6 @@ class TransactionalWrite:
     # -- tasks -----------------------------------------------------------------------------------------------------------------
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TransactionalTaskResult:
-        """Send the rows of one task as half messages."""
         result = self._task_result()
         options = self._options
         responder = Responder.at(options, frozenset({options.topic} if options.topic else ()))
@@ -172,10 +166,10 @@ class TransactionalWrite:
         if not tasks:
             return
         responder = Responder.at(self._options, frozenset(topic for task in tasks for topic in task.topics))
-        settled = responder.engine.run(self._decide(responder, tasks))
-        to_commit = [positions for task in tasks if task.attempt in settled.commit for positions in task.half_positions]
+        ends = responder.engine.run(self._decide(responder, tasks))
+        to_commit = [positions for task in tasks if task.attempt in ends.commit for positions in task.half_positions]
         to_roll_back = [
-            positions for task in tasks if task.attempt in settled.rollback for positions in task.half_positions
+            positions for task in tasks if task.attempt in ends.rollback for positions in task.half_positions
         ]
         left = responder.engine.run(self._end(responder, to_commit, _COMMIT))
         responder.engine.run(self._end(responder, to_roll_back, _ROLLBACK))
@@ -183,7 +177,7 @@ class TransactionalWrite:
             left = {**left, **self._half_queue_ends(responder, what)}
         if left:
             self._wait(responder, left, what)
-        log.info("%s: %d rows sent, decided", what, sum(task.sent for task in tasks if task.attempt in settled.commit))
+        log.info("%s: %d rows sent, decided", what, sum(task.sent for task in tasks if task.attempt in ends.commit))
 
     @staticmethod
     def _half_queue_ends(responder: Responder, what: str) -> dict[MessageQueue, UncheckedHalfMessages]:
@@ -210,14 +204,13 @@ class TransactionalWrite:
             )  # fmt: skip
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Roll back what is known, if nothing can have been decided (law 3)."""
+        """Roll back what is known, if nothing can have been decided."""
         tasks = [message for message in messages if isinstance(message, TransactionalTaskResult)]
         if tasks and any(message is None for message in messages):
             responder = Responder.at(self._options, frozenset(topic for task in tasks for topic in task.topics))
             self._roll_back(responder, [positions for task in tasks for positions in task.half_positions])
 
     def _refuse_other_rows(self, other: RowCountMismatch, rows: int, first: TransactionalTaskResult) -> None:
-        """Raise ConfigurationError, or log a warning with ``onDecidedBatch=pass``."""
         came = f"batch {first.batch} of {first.query} was decided with {other.decided} rows, and now it has {rows}"
         if self._options.on_decided_batch == "pass":
             log.warning(

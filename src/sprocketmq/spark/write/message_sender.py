@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends rows of a Spark task as messages: many batches in flight, and ``send`` returns when the broker has stored each of them. For every
-write but the transactional one (``half_messages``).
+"""Sends rows of a Spark task as messages, for every write but the transactional one (``half_messages``).
 
-Rows of the common form are converted by columns (``row_columns``), all others one by one (``row_messages``). Rows without a queue of their
-own are sent in batches (SEND_BATCH_MESSAGE) to the queues in turn, several at once. Rows with a sharding key or a queue id are collected by
-queue and sent to each queue one batch after the other, in the order of the task. Delayed rows are sent alone: RocketMQ accepts none in a
-batch.
-
-Law: ``send`` returns only when every row is stored, with a status that the user accepts (``acceptedSendStatus``). A row may be stored twice
-(an answer was lost, a task ran twice), but is never lost.
+Rows without a queue of their own are sent in batches (SEND_BATCH_MESSAGE) to the queues in turn, several at once. Rows with a sharding
+key or a queue id are collected by queue and sent to each queue one batch after the other, in the order of the task. Delayed rows are
+sent alone: RocketMQ accepts none in a batch. ``send`` returns only when every row is stored, with a status that the user accepts
+(``acceptedSendStatus``).
 """
 
 from __future__ import annotations
@@ -64,9 +60,8 @@ class _StartedProducer:
 
 
 class MessageSender(RowSender):
-    """Sends the rows of one task. Tasks of one process share their producers: Spark uses its workers again for later batches.
-    ``options``: of the sink. ``task_id``: (query id, batch id, partition) for the marks of each message, by which a reader
-    recognizes a repetition; None for no marks. ``replay_id``: of a replay of dead letters (mode replay)."""
+    """Sends the rows of one task. Tasks of one process share their producers. ``task_id``: for the marks of each message, by which a
+    reader recognizes a repetition; None for no marks. ``replay_id``: of a replay of dead letters (mode replay)."""
 
     producers: ClassVar[SharedClients[tuple[object, ...], _StartedProducer]] = SharedClients()
 
@@ -172,11 +167,9 @@ class MessageSender(RowSender):
             await self._send_bound(part, queue, gate)
 
     async def _send_bound(self, messages: list[Message], queue: MessageQueue, gate: asyncio.Semaphore) -> None:
-        """Send messages of one queue in order: alone or in a batch, or in the other way if a proxy refuses their type in this one.
-
-        A proxy compares the type of a topic with that of a request (SendMessageActivity), which is FIFO if there is a sharding key in its
-        properties. A batch has no properties. So rows with a sharding key go to a FIFO topic one by one, and to a NORMAL one in batches.
-        """
+        """Send messages of one queue in order: alone or in a batch, or in the other way if a proxy refuses their type in this one. A
+        proxy compares the type of a topic with that of a request (SendMessageActivity): FIFO with a sharding key in its properties, and
+        a batch has no properties."""
         topic = messages[0].topic
         alone = len(messages) == 1 or topic in self._fifo_topics
         try:
@@ -198,7 +191,6 @@ class MessageSender(RowSender):
     async def _send_as(
         self, messages: list[Message], queue: MessageQueue | None, gate: asyncio.Semaphore, *, alone: bool
     ) -> None:
-        """Send messages one by one, or in one batch."""
         async with gate:
             if not alone:
                 await self._until_stored(lambda: self._producer.send_batch(messages, queue=queue))

@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that cannot be messages, and what ``onError`` does with them: fail the write, count them, or make dead letters.
+"""Rows that cannot be messages, and what ``onError`` does with them: fail the write, count them, or make dead letters (%DLQ%group, with
+the reason).
 
-    row --outgoing_rows--> message
-             | no body, no topic or an invalid one, too long, a value that RocketMQ does not accept
-             v
-          RefusedRows --fail--> the write fails with the error      drop--> counted      dlq--> %DLQ%group, with the reason
-
-A dead letter of the sink is like any other: ``deadLettersOf`` reads it with its topic and reason, ``mode=replay`` sends it there when it is
-corrected. RocketMQ stores no empty body, so a row without one becomes a blank; a body that is too long is cut.
-
-Laws
-1. Only the content of a row makes it a refused row. If a broker does not answer, or refuses everything, or if no broker has the queue now,
-   the write fails, whatever ``onError`` says.
-2. A write that runs again gives its dead letters the same ids, if its rows have ids (``row_ids``).
+``deadLettersOf`` reads such a dead letter, and ``mode=replay`` sends it when it is corrected. RocketMQ stores no empty body, so a row
+without one becomes a blank; a body that is too long is cut. Only the content of a row makes it a refused row: if a broker does not
+answer, or refuses everything, the write fails, whatever ``onError`` says. A write that runs again gives its dead letters the same ids,
+if its rows have ids (``row_ids``).
 """
 
 from __future__ import annotations
@@ -43,8 +36,7 @@ _TOPIC_CHARACTERS: Final = 255
 
 
 class RefusedRows:
-    """The refused rows of one task. Called with each row; ``send_dead_letters`` is called when the rows of a batch are sent.
-    ``options``: of the sink. ``task_id``: of this task, if its rows have ids."""
+    """The refused rows of one task. Called with each row; ``send_dead_letters`` is called when the rows of a batch are sent."""
 
     def __init__(self, options: SinkOptions, task_id: TaskId | None = None) -> None:
         self._options, self._task_id = options, task_id
@@ -135,13 +127,11 @@ class _DeadLetter:
 
 
 def _as_text(topic: str) -> str:
-    """The name of a topic, which may be invalid, as a property value. An invalid name stays invalid, so that the row is not replayed to
-    another topic."""
+    """The name of a topic as a property value. An invalid name stays invalid, so that the row is not replayed to another topic."""
     return "".join(letter if letter.isprintable() else "?" for letter in topic)[:_TOPIC_CHARACTERS]
 
 
 def _properties_of(row: Mapping[str, Any]) -> dict[str, str]:
-    """The properties of the row that a message can hold."""
     keys = row["keys"]
     texts = {name: text for name, text in row["properties"] or () if name not in LEFT_OUT}
     texts = {
@@ -149,12 +139,12 @@ def _properties_of(row: Mapping[str, Any]) -> dict[str, str]:
         props.TAGS: row["tags"],
         **texts,
     }
-    kept: dict[str, str] = {}
+    sent: dict[str, str] = {}
     left_bytes = _MOST_PROPERTIES_BYTES
     for name, text in texts.items():
         size_bytes = len(name.encode()) + len((text or "").encode("utf-8", "replace")) + 2
         is_readable = all(control_character_problem(name, one) is None for one in (name, text or ""))
         if text and is_readable and size_bytes <= left_bytes:
-            kept[name] = text
+            sent[name] = text
             left_bytes -= size_bytes
-    return kept
+    return sent

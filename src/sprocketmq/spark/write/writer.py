@@ -2,16 +2,9 @@
 # ruff: noqa: N803 - Spark calls these methods, with these argument names
 """The sink, batch and streaming. Append only: a topic has no rows that could be replaced.
 
-``mode=send``: every row becomes a message; a task ends when all of its rows are stored. At least once; with ``delivery=idempotent`` each
-message carries query, batch, partition and number, by which a reader can drop repetitions.
-
-``delivery=transactional``: the rows of a batch appear exactly once and together, see ``transactional_write``.
-
-``mode=ack``: rows of the source with an ``action`` (``ack``, ``retry``, ``dlq``, ``drop``) are sent back to their brokers. Tasks only
-collect the bad ones. The driver sends them back once for each batch, in ``commit``, when every task is done: a task that ran twice sends
-nothing twice.
-
-``mode=replay``: dead letters (``deadLettersOf``) are sent again as they were first sent, each to the topic it came from.
+``mode=send``: every row becomes a message; a task ends when all of its rows are stored. ``mode=ack``: rows of the source with an
+``action`` are sent back to their brokers, by the driver, once for each batch, when every task is done: a task that ran twice sends
+nothing twice. ``mode=replay``: dead letters are sent again as they were first sent.
 """
 
 from __future__ import annotations
@@ -42,9 +35,8 @@ try:
 except ImportError:
 
     class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):  # type: ignore[no-redef,misc]
-        """PySpark 4.0: a task gives Arrow to whatever is a DataSourceArrowWriter, a stream's writer, too
-        (``worker/write_into_data_source``); the driver calls ``commit`` with the number of the batch
-        (``worker/python_streaming_sink_runner``)."""
+        """PySpark 4.0: a task gives Arrow to whatever is a DataSourceArrowWriter (``worker/write_into_data_source``); the driver calls
+        ``commit`` with the number of the batch (``worker/python_streaming_sink_runner``)."""
 
 
 if TYPE_CHECKING:
