@@ -201,8 +201,8 @@ def _arm() -> None:
     BadRowSender.send_back = armed_hand_back  # type: ignore[method-assign]
     keep = VerdictStore.save
 
-    def armed_keep(self: VerdictStore, judged: Any) -> Any:
-        kept = keep(self, judged)
+    def armed_keep(self: VerdictStore, verdicts: Any) -> Any:
+        kept = keep(self, verdicts)
         reached("verdicts-kept")
         return kept
 
