@@ -15,11 +15,7 @@ from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessag
 
 
 def settle_half_messages(
-    group: str,
-    topics: tuple[str, ...],
-    target: Target,
-    timeout_s: float,
-    assignments: tuple[str, ...] = (),
+    group: str, topics: tuple[str, ...], target: Target, timeout_s: float, assignments: tuple[str, ...] = ()
 ) -> int:
     """Answer check-backs from the ledger until the brokers of ``topics`` have sent one for every half message that they hold now. Also
     resume half messages for which the ledger has a decision and which the brokers gave up. Returns the exit code: 1 if some are left
@@ -43,12 +39,7 @@ def settle_half_messages(
 
 
 def merge_ledgers(
-    topic: str,
-    into: str,
-    leave: tuple[str, ...],
-    group: str,
-    target: Target,
-    assignments: tuple[str, ...] = (),
+    topic: str, into: str, leave: tuple[str, ...], group: str, target: Target, assignments: tuple[str, ...] = ()
 ) -> int:
     """Copy the decisions of a ledger to the broker ``into``; the others keep an empty placeholder. ``leave``: queries whose decisions
     on the other brokers are ignored. Raises ConfigurationError (two brokers decided a batch differently)."""
@@ -64,18 +55,9 @@ def merge_ledgers(
     return 0
 
 
-def _member(
-    group: str,
-    topics: tuple[str, ...],
-    target: Target,
-    assignments: tuple[str, ...],
-) -> Responder:
+def _member(group: str, topics: tuple[str, ...], target: Target, assignments: tuple[str, ...]) -> Responder:
     given = dict(map(_option, assignments))
-    keys = {
-        "accesskey": target.access_key,
-        "secretkey": target.secret_key,
-        "secretkeyfile": target.secret_key_file,
-    }
+    keys = {"accesskey": target.access_key, "secretkey": target.secret_key, "secretkeyfile": target.secret_key_file}
     # Keys from the environment are not mixed with keys that --option gives.
     if not keys.keys() & given.keys():
         given.update({name: value for name, value in keys.items() if value})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.cli import store_inspect
+from sprocketmq.cli import store_commands
 from sprocketmq.cli.main import main
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
 
@@ -149,7 +149,7 @@ def test_a_question_without_an_answer_is_one_sentence(run: Run, path: Path, opti
 
 def test_a_record_has_one_printable_line_for_each_of_its_fields() -> None:
     bad = "a\nlag of g: 0\x1b[2J\u202e"
-    lines = store_inspect._block(
+    lines = store_commands._block(
         {"store_timestamp_ms": 1, "topic": bad, "properties": {bad: bad, "TAGS": bad}}
     ).splitlines()
     assert len(lines) == 4

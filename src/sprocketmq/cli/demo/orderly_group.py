@@ -66,9 +66,7 @@ def main() -> None:
     watch = _Watch()
     decode = msgspec.json.Decoder(FlightBody).decode
     consumer = rmq.PushConsumer(
-        GROUP,
-        **options.target.options(),
-        consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        GROUP, **options.target.options(), consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
     )
     consumer.subscribe(TOPIC, "*")
 

@@ -77,20 +77,8 @@ class ServerProcess:
 
 def ask_lag(group: str, topic: str, target: Target) -> int | str:
     """The lag of ``group`` in ``topic`` as reported by ``sprocketmq lag`` in a separate process, or its error text."""
-    command = [
-        sys.executable,
-        "-m",
-        "sprocketmq.cli",
-        "lag",
-        group,
-        "--topic",
-        topic,
-        "-n",
-        target.namesrv_addr,
-        "--json",
-    ]
-    if target.tls:
-        command.append("--tls")
+    words = f"lag {group} --topic {topic} -n {target.namesrv_addr} --json" + (" --tls" if target.tls else "")
+    command = [sys.executable, "-m", "sprocketmq.cli", *words.split()]
     keys = {
         "ROCKETMQ_ACCESS_KEY": target.access_key or "",
         "ROCKETMQ_SECRET_KEY": target.secret_key or "",

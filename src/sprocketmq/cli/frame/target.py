@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -39,14 +39,8 @@ C = TypeVar("C", bound=Callable[..., Any])
 DEFAULT_NAMESRV: Final = "127.0.0.1:9876"
 _COMPLETION_TIMEOUT_MS: Final = 1_000
 _NAMES: Final = (
-    "namesrv_addr",
-    "context",
-    "access_key",
-    "secret_key",
-    "secret_key_file",
-    "tls",
-    "tls_ca",
-    "timeout_ms",
+    *("namesrv_addr", "context", "access_key", "secret_key", "secret_key_file"),
+    *("tls", "tls_ca", "timeout_ms"),
 )
 
 
@@ -125,14 +119,17 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str], contexts: 
     )
 
 
-def _complete_context(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _items(names: Iterable[str]) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
+    return [CompletionItem(name) for name in names]
+
+
+def _complete_context(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     try:
-        known = Contexts.load().by_name
+        return _items(name for name in sorted(Contexts.load().by_name) if name.startswith(incomplete))
     except RocketMQError:
         return []
-    return [CompletionItem(name) for name in sorted(known) if name.startswith(incomplete)]
 
 
 def _namesrv_addr(help_text: str) -> Callable[[C], C]:
@@ -180,64 +177,49 @@ def connects(command: C) -> C:
 def connects_without_timeout(command: C) -> C:
     """Like ``connects``, for commands whose own ``--timeout`` means something else."""
 
-    @functools.wraps(command)
-    def connected(*args: Any, **named: Any) -> Any:
-        given = {name: named.pop(name, None) for name in _NAMES}
-        return command(*args, target=resolve(given, os.environ, Contexts.load), **named)
-
-    return _OPTIONS(connected)  # type: ignore[return-value]
+    return _OPTIONS(_with_target(command, needs_cluster=True))
 
 
 def may_connect(command: C) -> C:
     """Like ``connects_without_timeout``, for a command that starts a cluster of its own, with ``target`` None, without -n and --context."""
 
+    own = _namesrv_addr("Name servers of a cluster, or its proxy, to use instead of a broker of its own.")
+    return own(_ACCESS(_with_target(command, needs_cluster=False)))
+
+
+def _with_target(command: C, *, needs_cluster: bool) -> C:
     @functools.wraps(command)
     def connected(*args: Any, **named: Any) -> Any:
         given = {name: named.pop(name, None) for name in _NAMES}
-        if given["namesrv_addr"] or given["context"]:
+        if needs_cluster or given["namesrv_addr"] or given["context"]:
             return command(*args, target=resolve(given, os.environ, Contexts.load), **named)
         if any(given.values()):
             raise click.UsageError("keys and TLS belong to a cluster; name it with -n HOST:PORT or --context NAME")
         return command(*args, target=None, **named)
 
-    own = _namesrv_addr("Name servers of a cluster, or its proxy, to use instead of a broker of its own.")
-    return own(_ACCESS(connected))  # type: ignore[return-value]
+    return connected  # type: ignore[return-value]
 
 
 # -- names from the cluster, for the shell -----------------------------------------------------------------------------------------
 
 
-def _completion_admin(ctx: click.Context) -> Admin:
-    given = {name: ctx.params.get(name) for name in _NAMES}
-    return resolve({**given, "timeout_ms": _COMPLETION_TIMEOUT_MS}, os.environ, Contexts.load).admin()
+def _completing(ask: Callable[[Admin], list[str]]) -> Callable[..., list[CompletionItem]]:
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        given = {name: ctx.params.get(name) for name in _NAMES} | {"timeout_ms": _COMPLETION_TIMEOUT_MS}
+        try:
+            with resolve(given, os.environ, Contexts.load).admin() as admin:
+                names = ask(admin)
+        except RocketMQError:
+            return []
+        hidden = () if incomplete.startswith("%") else ("%",)
+        return _items(name for name in names if name.startswith(incomplete) and not name.startswith(hidden))
 
-
-def _complete_topic(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    try:
-        with _completion_admin(ctx) as admin:
-            names = admin.topics()
-    except RocketMQError:
-        return []
-    hidden = () if incomplete.startswith("%") else ("%",)
-    return [CompletionItem(name) for name in names if name.startswith(incomplete) and not name.startswith(hidden)]
-
-
-def _complete_group(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    try:
-        with _completion_admin(ctx) as admin:
-            names = admin.groups()
-    except RocketMQError:
-        return []
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return complete
 
 
 def topic_argument(name: str = "topic", **named: Any) -> Callable[[C], C]:
-    return click.argument(name, shell_complete=_complete_topic, **named)
+    return click.argument(name, shell_complete=_completing(lambda admin: admin.topics()), **named)
 
 
 def group_argument(name: str = "group", **named: Any) -> Callable[[C], C]:
-    return click.argument(name, shell_complete=_complete_group, **named)
+    return click.argument(name, shell_complete=_completing(lambda admin: admin.groups()), **named)

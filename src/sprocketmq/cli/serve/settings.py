@@ -41,16 +41,7 @@ def settings_of(
         settings[key] = value
 
     if config is not None:
-        try:
-            settings.update(parse_properties(config.read_text("utf-8")))
-        except OSError as error:
-            raise ConfigurationError(
-                f"--config {config} cannot be read: {error.strerror or error}; name a readable file in Apache's properties format"
-            ) from error
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(
-                f"--config {config} is not text in UTF-8 (byte {error.start}); save it as UTF-8"
-            ) from error
+        settings.update(parse_properties(_text_of("--config", config, " in Apache's properties format")))
     for name, value in sorted((os.environ if environment is None else environment).items()):
         if name.startswith(_VARIABLE) and name != _VARIABLE:
             put(f"the variable {name}", name[len(_VARIABLE) :].replace("__", "."), value.strip())
@@ -60,7 +51,7 @@ def settings_of(
             raise ConfigurationError(
                 f"--set-file {assignment!r} is given, key=file is allowed, as in --set-file tls.server.keyPassword=./password"
             )
-        put("--set-file", key.strip(), _value_in(Path(file.strip())))
+        put("--set-file", key.strip(), _text_of("--set-file", Path(file.strip())).strip())
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals or not key.strip():
@@ -71,14 +62,14 @@ def settings_of(
     return settings
 
 
-def _value_in(file: Path) -> str:
+def _text_of(option: str, file: Path, kind: str = "") -> str:
     try:
-        return file.read_text("utf-8").strip()
+        return file.read_text("utf-8")
     except OSError as error:
         raise ConfigurationError(
-            f"--set-file {file} cannot be read: {error.strerror or error}; name a readable file"
+            f"{option} {file} cannot be read: {error.strerror or error}; name a readable file{kind}"
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(
-            f"--set-file {file} is not text in UTF-8 (byte {error.start}); save it as UTF-8"
+            f"{option} {file} is not text in UTF-8 (byte {error.start}); save it as UTF-8"
         ) from error

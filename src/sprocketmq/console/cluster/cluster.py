@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from sprocketmq.client.admin import AsyncAdmin
 from sprocketmq.client.dead_letters.async_dead_letters import AsyncDeadLetters
 from sprocketmq.client.produce.async_producer import AsyncProducer
-from sprocketmq.console.cluster.known import Known, asked
+from sprocketmq.errors import RemoteError, RequestNotServed, RocketMQError
+from sprocketmq.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import CommonOptions
@@ -19,6 +21,23 @@ T = TypeVar("T")
 
 _MARGIN_S: Final = 0.5  # the request's own timeout, which comes first, has a better error text
 _PRODUCER_GROUP: Final = "sprocketmq-console"
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Generic[T]):
+    """``value``, or ``missing``, a sentence that says why there is none. With ``missing`` None, a ``value`` of None is a result."""
+
+    value: T | None = None
+    missing: str | None = None
+
+    @property
+    def is_known(self) -> bool:
+        return self.missing is None
+
+    @property
+    def why(self) -> list[str]:
+        """The sentence, for a page's list of what is missing."""
+        return [] if self.missing is None else [self.missing]
 
 
 class _Admin(AsyncAdmin):
@@ -44,7 +63,19 @@ class Cluster:
     async def ask(self, what: str, call: Awaitable[T], *, limits: float = 1) -> Known[T]:
         """The result, or why there is none. ``what`` is requested, as the beginning of a sentence. ``limits``: the timeout as a
         multiple of ``limit_ms``, for calls that send several requests in sequence."""
-        return await asked(what, call, self._limit_s * limits + _MARGIN_S)
+        limit_s = self._limit_s * limits + _MARGIN_S
+        try:
+            async with asyncio.timeout(limit_s):
+                return Known(await call)
+        except TimeoutError as error:  # RequestTimeout is one
+            why = str(error) if isinstance(error, RocketMQError) else f"no answer within {limit_s:g} s"
+            return Known(missing=f"{what}: {why}")
+        except RequestNotServed as error:
+            return Known(missing=f"{what}: {error}")
+        except RocketMQError as error:
+            if isinstance(error, RemoteError) and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                return Known(missing=f"{what}: {error.address} does not know this request, which came with RocketMQ 5")
+            return Known(missing=f"{what}: {error}")
 
     async def ask_each(
         self, what: str, brokers: Iterable[str], call: Callable[[str], Awaitable[T]], *, limits: float = 1
@@ -56,7 +87,7 @@ class Cluster:
         )
         # None is a result, too: the broker has nothing.
         known = {name: cast("T", one.value) for name, one in zip(names, answers, strict=True) if one.is_known}
-        return known, [one.missing for one in answers if one.missing is not None]
+        return known, [why for one in answers for why in one.why]
 
     def dead_letters(self, group: str) -> AsyncDeadLetters:
         """The dead letters of a group; use with ``async with``. Raises ConfigurationError: the group's name is invalid."""

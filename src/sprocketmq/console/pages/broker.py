@@ -30,9 +30,8 @@ _SHOWN_FIRST: Final = (
 async def brokers(request: Request) -> Response:
     parts = parts_of(request)
     found = await parts.cluster.ask("the brokers", parts.cluster.admin.brokers(), limits=2)
-    missing = [found.missing] if found.missing is not None else []
     rows = [_row(one) for one in found.value or ()]
-    missing += [one.rivalry for one in found.value or () if one.rivalry is not None]
+    missing = [*found.why, *(one.rivalry for one in found.value or () if one.rivalry is not None)]
     return page(request, "brokers.html", rows=rows, missing=missing)
 
 
@@ -77,14 +76,14 @@ async def broker(request: Request) -> Response:
     if status.is_up:
         admin, ask = parts.cluster.admin, parts.cluster.ask
         config = await ask("its settings", admin.broker_config(status.address))
-        missing += [config.missing] if config.missing is not None else []
+        missing += config.why
         context["config"] = shown_settings(config.value or {})
         if status.broker_id == _MASTER:
             producers = await ask("its producers", admin.producers(status.address))
             context["producers"] = producers.value
             ha = await ask("its slaves", admin.ha_status(status.address))
             context["ha"] = ha.value
-            missing += [one for one in (producers.missing, ha.missing) if one is not None]
+            missing += producers.why + ha.why
     else:
         missing.append(f"broker {name} at {status.address} is registered and does not answer")
     first = [(text, status.info[key]) for text, key in _SHOWN_FIRST if status.info.get(key)]
@@ -94,10 +93,9 @@ async def broker(request: Request) -> Response:
 async def access(request: Request) -> Response:
     """The page with users and policies, from each master of 5.x."""
     parts = parts_of(request)
-    admin, view = parts.cluster.admin, parts.watcher.view
-    speaks, missing = await parts.cluster.ask_each("its version", view.masters_up, admin.speaks_5x)
+    admin = parts.cluster.admin
+    speaks, missing = await parts.ask_masters("the version", admin.speaks_5x)
     new = [name for name, is_new in speaks.items() if is_new]
-    missing += [f"broker {one} does not answer" for one in view.masters_silent]
     users, no_users = await parts.cluster.ask_each("users", new, admin.users)
     acls, no_acls = await parts.cluster.ask_each("policies", new, admin.acls)
     policies = {

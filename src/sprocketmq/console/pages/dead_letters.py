@@ -24,7 +24,7 @@ from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage
 from sprocketmq.console.pages.message import place_of, shown_body_async, stored_at
 from sprocketmq.console.pages.outcome import Outcome, body_facts, changing, outcome_response
 from sprocketmq.console.pages.page import ConsoleParts, Refused, change_of, form_of, given, page, parts_of
-from sprocketmq.console.pages.topic import message_address
+from sprocketmq.console.pages.topic import held, last_ms, message_address
 from sprocketmq.console.show.bodies import MOST_EDITED_BYTES, editable_text, edited_body, preview
 from sprocketmq.console.show.values import number, whole_number
 from sprocketmq.core.retry.retry_schedule import dlq_topic
@@ -56,15 +56,12 @@ async def dead_letters(request: Request) -> Response:
     async def row_of(group: str) -> dict[str, Any]:
         async with turn:
             stats, missing = await _stats(parts, group)
-        held = sum(at.max_offset - at.min_offset for at in stats.values())
-        last_ms = max((at.last_update_timestamp for at in stats.values()), default=0)
-        return {"group": group, "held": held, "last_ms": last_ms or None, "missing": missing}
+        return {"group": group, "held": held(stats), "last_ms": last_ms(stats) or None, "missing": missing}
 
     rows = await asyncio.gather(*map(row_of, groups))
     shown = sorted((row for row in rows if row["held"] or row["missing"]), key=lambda row: -row["held"])
-    missing = [names.missing] if names.missing is not None else []
-    missing += sorted({why for row in rows for why in row["missing"]})
-    return page(request, "dead_letters.html", rows=shown, missing=missing)
+    missing = sorted({why for row in rows for why in row["missing"]})
+    return page(request, "dead_letters.html", rows=shown, missing=[*names.why, *missing])
 
 
 async def _stats(parts: ConsoleParts, group: str) -> tuple[dict[MessageQueue, TopicOffset], list[str]]:
@@ -77,14 +74,10 @@ async def _stats(parts: ConsoleParts, group: str) -> tuple[dict[MessageQueue, To
             return []
 
     found = await parts.cluster.ask(f"the dead letters of {group}", brokers())
-    silent = set(parts.watcher.view.masters_silent)
-    asked = [one for one in found.value or () if one not in silent]
-    answers, missing = await parts.cluster.ask_each(
-        "dead letters", asked, lambda broker: admin.topic_stats(topic, broker=broker)
+    answers, missing = await parts.ask_masters(
+        "dead letters", lambda broker: admin.topic_stats(topic, broker=broker), found.value or []
     )
-    missing += [f"dead letters at broker {one}: it does not answer" for one in found.value or () if one in silent]
-    missing += [found.missing] if found.missing is not None else []
-    return {queue: at for table in answers.values() for queue, at in table.items()}, missing
+    return {queue: at for table in answers.values() for queue, at in table.items()}, [*missing, *found.why]
 
 
 async def _letters_of(request: Request, group: str) -> Response:
@@ -93,7 +86,7 @@ async def _letters_of(request: Request, group: str) -> Response:
     topic = request.query_params.get("topic", "").strip()
     key = request.query_params.get("key", "").strip()
     stats, missing = await _stats(parts, group)
-    held = sum(at.max_offset - at.min_offset for at in stats.values())
+    count = held(stats)
     read: list[dict[str, Any]] = []
 
     async def newest() -> None:
@@ -104,7 +97,7 @@ async def _letters_of(request: Request, group: str) -> Response:
                 row = _row(letter, parts)
                 read.append(row)
 
-    if held or not missing:
+    if count or not missing:
         done = await parts.cluster.ask("the dead letters", newest(), limits=3)
         missing += [f"{done.missing}; those that were read until then are shown"] if done.missing is not None else []
     read.sort(key=lambda row: -row["dead_since_ms"])
@@ -115,7 +108,7 @@ async def _letters_of(request: Request, group: str) -> Response:
         "dead_letters_group.html",
         once=secrets.token_urlsafe(9),
         group=group,
-        held=held if stats or not missing else None,
+        held=count if stats or not missing else None,
         read=len(read),
         rows=shown,
         reasons=reasons.most_common(),

@@ -9,7 +9,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from sprocketmq.console.cluster.known import Known
+from sprocketmq.console.cluster.cluster import Known
 from sprocketmq.console.pages.page import given, now_ms, page, parts_of
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.show.values import whole_number
@@ -81,10 +81,9 @@ def _member(connection: Connection, broker: str, info: Known[ConsumerRunningInfo
 async def group_members(request: Request) -> Response:
     name, parts = given(request, "name"), parts_of(request)
     admin, view = parts.cluster.admin, parts.watcher.view
-    answers, missing = await parts.cluster.ask_each(
-        "the members", view.masters_up, lambda broker: admin.consumer_connection(name, broker=broker)
+    answers, missing = await parts.ask_masters(
+        "the members", lambda broker: admin.consumer_connection(name, broker=broker)
     )
-    missing += [f"the members at broker {broker}: it does not answer" for broker in view.masters_silent]
     seen: dict[str, tuple[Connection, str]] = {}
     for broker, connection in answers.items():
         for one in connection.connection_set if connection is not None else ():

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sprocketmq.client.admin import TrackType
-from sprocketmq.console.cluster.known import Known
+from sprocketmq.console.cluster.cluster import Known
 from sprocketmq.console.pages.page import ConsoleParts, Refused, given, page, parts_of
 from sprocketmq.console.pages.topic import message_address, message_line
 from sprocketmq.console.show.bodies import FORMS, ShownBody, shown_body
@@ -104,7 +104,7 @@ async def _from_offset(
         return [], ["an offset is a number, and needs the queue, as in broker-a/3"]
     read = parts.cluster.admin.read_messages(queue, begin, max_messages=_MOST_FOUND)
     found = await parts.cluster.ask(f"queue {queue}", read, limits=2)
-    return found.value or [], [found.missing] if found.missing is not None else []
+    return found.value or [], found.why
 
 
 async def _stored_from(
@@ -128,8 +128,7 @@ async def _stored_from(
     )
     found = [one for answer in answers for one in answer.value or ()]
     found.sort(key=lambda one: (one.store_timestamp_ms, one.broker_name, one.commit_log_offset))
-    missing = [queues.missing, *(answer.missing for answer in answers)]
-    return found[:_MOST_FOUND], [why for why in missing if why is not None]
+    return found[:_MOST_FOUND], queues.why + [why for answer in answers for why in answer.why]
 
 
 async def _stored_copy(parts: ConsoleParts, message_id: str) -> MessageExt | None:
@@ -231,8 +230,7 @@ async def message_fate(request: Request) -> Response:
     )
     names = [one.group for one in tracks.value or ()][:_MOST_GROUPS]
     again = await asyncio.gather(*(_again(parts, name, message_id) for name in names))
-    missing = [one for one in (tracks.missing, copies.missing, trace.missing) if one is not None]
-    missing += [why for _, whys in again for why in whys]
+    missing = tracks.why + copies.why + trace.why + [why for _, whys in again for why in whys]
     rows = [
         {
             "group": one.group,
@@ -274,8 +272,7 @@ async def _again(parts: ConsoleParts, group: str, message_id: str) -> tuple[list
                 return []
 
         found = await parts.cluster.ask(f"copies in {topic}", search(), limits=2)
-        if found.missing is not None:
-            missing.append(found.missing)
+        missing += found.why
         for one in found.value or ():
             reason = one.properties.get(props.RETRY_REASON)
             rows.append(

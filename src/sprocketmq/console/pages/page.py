@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
@@ -20,6 +20,8 @@ from sprocketmq.console.safety.sessions import Session, Sessions
 from sprocketmq.console.settings import ConsoleSettings
 from sprocketmq.console.show.templates import Templates
 from sprocketmq.console.watch.watcher import Watcher
+
+T = TypeVar("T")
 
 FORM_KEY: Final = "form_key"
 _MOST_FIELDS: Final = 2_000
@@ -35,6 +37,16 @@ class ConsoleParts:
     audit: Audit
     templates: Templates
     cookie: str
+
+    async def ask_masters(
+        self, what: str, call: Callable[[str], Awaitable[T]], among: Iterable[str] | None = None, *, limits: float = 1
+    ) -> tuple[dict[str, T], list[str]]:
+        """The results of the masters, or of some of them, and a sentence for each that does not answer."""
+        view = self.watcher.view
+        silent = [one for one in view.masters_silent if among is None or one in among]
+        asked = view.masters_up if among is None else [one for one in among if one not in silent]
+        answers, missing = await self.cluster.ask_each(what, asked, call, limits=limits)
+        return answers, [*missing, *(f"{what} at broker {one}: it does not answer" for one in silent)]
 
 
 class Refused(Exception):

@@ -46,8 +46,7 @@ async def topics(request: Request) -> Response:
         return page(request, "topics.html", rows=[], count=0, q=wanted, with_all=with_all, missing=[why])
     names = await parts.cluster.ask("the topics", admin.topics())
     system = await parts.cluster.ask("which topics are the brokers' own", admin.system_topics())
-    configs, missing = await parts.cluster.ask_each("the topics", view.masters_up, admin.topic_configs, limits=2)
-    missing += [f"the topics of broker {broker}: it does not answer" for broker in view.masters_silent]
+    configs, missing = await parts.ask_masters("the topics", admin.topic_configs, limits=2)
     known = set(system.value or ())
     found = set(names.value or ()) | {name for table in configs.values() for name in table}
     shown = sorted(
@@ -55,7 +54,7 @@ async def topics(request: Request) -> Response:
     )
     stats = await _stats_of(parts, shown[:_MOST_SHOWN], configs)
     rows = [_row(name, configs, stats.get(name)) for name in shown[:_MOST_SHOWN]]
-    missing += [one for one in (names.missing,) if one is not None]
+    missing += names.why
     if system.missing is not None and not with_all and not missing:
         missing.append(f"{system.missing}; so some of them may be in this list")
     return page(request, "topics.html", rows=rows, count=len(shown), q=wanted, with_all=with_all, missing=missing)
@@ -90,16 +89,16 @@ def _row(
         "brokers": sorted(mine),
         "queues": sum(one.read_queue_nums for one in mine.values()) if mine else None,
         "perm": perm if mine else None,
-        "messages": _held(stats) if stats is not None else None,
-        "last_ms": _last_ms(stats) if stats is not None else None,
+        "messages": held(stats) if stats is not None else None,
+        "last_ms": last_ms(stats) if stats is not None else None,
     }
 
 
-def _held(stats: Mapping[MessageQueue, TopicOffset]) -> int:
+def held(stats: Mapping[MessageQueue, TopicOffset]) -> int:
     return sum(at.max_offset - at.min_offset for at in stats.values())
 
 
-def _last_ms(stats: Mapping[MessageQueue, TopicOffset]) -> int:
+def last_ms(stats: Mapping[MessageQueue, TopicOffset]) -> int:
     return max((at.last_update_timestamp for at in stats.values()), default=0)
 
 
@@ -111,12 +110,8 @@ async def topic(request: Request) -> Response:
     admin = parts.cluster.admin
     route = await parts.cluster.ask(f"topic {name}", admin.route(name))
     brokers = sorted({one.broker_name for one in route.value.queue_datas}) if route.value is not None else []
-    silent = set(parts.watcher.view.masters_silent)
-    stats, missing = await parts.cluster.ask_each(
-        "the queues", [one for one in brokers if one not in silent], lambda one: admin.topic_stats(name, broker=one)
-    )
-    missing += [f"the queues at broker {one}: it does not answer" for one in brokers if one in silent]
-    missing += [route.missing] if route.missing is not None else []
+    stats, missing = await parts.ask_masters("the queues", lambda one: admin.topic_stats(name, broker=one), brokers)
+    missing += route.why
     configs = await parts.cluster.ask("its attributes", admin.topic_config(name)) if brokers else None
     queues = sorted(((queue, at) for table in stats.values() for queue, at in table.items()), key=lambda pair: pair[0])
     return page(
@@ -127,8 +122,8 @@ async def topic(request: Request) -> Response:
         configs=configs.value if configs is not None and configs.value is not None else {},
         no_attributes=configs.missing if configs is not None else None,
         queues=queues,
-        held=_held(dict(queues)) if stats else None,
-        last_ms=_last_ms(dict(queues)) or None,
+        held=held(dict(queues)) if stats else None,
+        last_ms=last_ms(dict(queues)) or None,
         is_whole=not missing,
         missing=missing,
         settings=sorted(route.value.queue_datas, key=lambda one: one.broker_name) if route.value is not None else [],
@@ -145,7 +140,7 @@ async def topic_traffic(request: Request) -> Response:
         "topic_traffic.html",
         rows=rows,
         incoming=incoming,
-        missing=[traffic.missing] if traffic.missing else [],
+        missing=traffic.why,
     )
 
 
@@ -250,11 +245,7 @@ def message_line(message: MessageExt, parts: ConsoleParts) -> dict[str, Any]:
 
 def message_address(message: MessageExt) -> str:
     return address(
-        "/message",
-        topic=message.topic,
-        broker=message.broker_name,
-        queue=message.queue_id,
-        offset=message.queue_offset,
+        "/message", topic=message.topic, broker=message.broker_name, queue=message.queue_id, offset=message.queue_offset
     )
 
 

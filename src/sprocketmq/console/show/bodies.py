@@ -47,11 +47,7 @@ def shown_body(body: bytes, form: str | None, mask: Mask) -> ShownBody:
         if indented is not None:
             again = mask.text(indented)
             return ShownBody(
-                "json",
-                again[:MOST_SHOWN_BYTES],
-                len(body),
-                len(again) > MOST_SHOWN_BYTES,
-                hidden or again != indented,
+                "json", again[:MOST_SHOWN_BYTES], len(body), len(again) > MOST_SHOWN_BYTES, hidden or again != indented
             )
     if form != "hex":
         text = _text(masked)
