@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sprocketmq.broker.handlers.admin import stats
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.net.connection import Connection
 from sprocketmq.wire.frames.command import Command
 
 __all__ = ["as_java"]
@@ -16,12 +16,12 @@ __all__ = ["as_java"]
 
 def as_java(monkeypatch: pytest.MonkeyPatch) -> None:
     """Apache's brokers list no queues that a topic does not let read."""
-    invoke = RemotingApi.invoke
+    invoke = Connection.invoke
 
-    async def invoke_java(self: RemotingApi, address: str, command: Command, *more: Any) -> Command:
-        answer = await invoke(self, address, command, *more)
+    async def invoke_java(self: Connection, command: Command, *more: Any) -> Command:
+        answer = await invoke(self, command, *more)
         answer.language = "JAVA"
         return answer
 
-    monkeypatch.setattr(RemotingApi, "invoke", invoke_java)
+    monkeypatch.setattr(Connection, "invoke", invoke_java)
     monkeypatch.setattr(stats, "_queue_ids", lambda broker, topic, count: range(count))

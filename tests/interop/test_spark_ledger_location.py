@@ -25,7 +25,7 @@ def apache(request: pytest.FixtureRequest, java_peers: None) -> Iterator[ApacheC
 
 
 def permissions(cluster: Cluster) -> dict[str, int]:
-    route = cluster.engine.run(cluster.api.route(LEDGER))
+    route = cluster.engine.run(cluster.name_servers.route(LEDGER))
     return {} if route is None else {data.broker_name: data.perm for data in route.queue_datas}
 
 
@@ -34,17 +34,17 @@ def test_an_apache_broker_keeps_the_place_of_a_ledger_that_is_elsewhere(apache: 
     home = Broker(apache.namesrv_addr, "127.0.0.1", 0, tmp_path, "a-home")
     home.start()
     try:
-        place = cluster.run(lambda: find_ledger(cluster.api, LEDGER, create=True))
+        place = cluster.run(lambda: find_ledger(cluster, LEDGER, create=True))
         assert place.queue == MessageQueue(LEDGER, "a-home", 0)
         assert permissions(cluster) == {"a-home": PERM_READ_WRITE, "broker-a": PERM_NONE}
-        again = cluster.run(lambda: find_ledger(cluster.api, LEDGER, create=True))
+        again = cluster.run(lambda: find_ledger(cluster, LEDGER, create=True))
         assert again == place
     finally:
         home.stop()
     with pytest.raises(
         NetworkError, match="lies on a broker that is not registered now, and only a placeholder is on broker-a"
     ):
-        cluster.engine.run(find_ledger(cluster.api, LEDGER, create=True))
+        cluster.engine.run(find_ledger(cluster, LEDGER, create=True))
 
 
 def test_an_apache_broker_is_home(apache: ApacheCluster, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_an_apache_broker_is_home(apache: ApacheCluster, tmp_path: Path) -> None
     other = Broker(apache.namesrv_addr, "127.0.0.1", 0, tmp_path, "other")
     other.start()
     try:
-        place = cluster.run(lambda: find_ledger(cluster.api, LEDGER, create=True))
+        place = cluster.run(lambda: find_ledger(cluster, LEDGER, create=True))
         assert place.queue == MessageQueue(LEDGER, "broker-a", 0)
         assert permissions(cluster) == {"broker-a": PERM_READ_WRITE, "other": PERM_NONE}
     finally:

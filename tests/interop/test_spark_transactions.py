@@ -20,6 +20,7 @@ import sprocketmq as rmq
 from interop.peers import APACHE_5, ApacheCluster, poll_until
 from interop.shared_servers import SharedServers
 from spark_task import Died, Task, dies, leave_group
+from sprocketmq.client.remoting.queue_offsets import committed_offset
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.transactions import transactional_write
@@ -27,6 +28,7 @@ from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
 from sprocketmq.spark.write.writer import StreamWriter
 from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
 
 SCHEMA = StructType([StructField("body", BinaryType())])
 # Rounds each 60 s in 4.9, and halves are asked for when they are 6 s old.
@@ -77,8 +79,8 @@ class Sink:
         halves = MessageQueue(HALF_TOPIC, "broker-a", 0)
 
         async def asked() -> bool:
-            asked = await cluster.api.query_consumer_offset(self._apache.broker_addr, "CID_RMQ_SYS_TRANS", halves)
-            return (asked or 0) >= await cluster.api.max_offset(self._apache.broker_addr, halves)
+            asked = await committed_offset(cluster, "CID_RMQ_SYS_TRANS", halves, at=self._apache.broker_addr)
+            return (asked or 0) >= (await cluster.ask_queue(GET_MAX_OFFSET, halves, at=self._apache.broker_addr)).offset
 
         return cluster.engine.run(asked())
 

@@ -26,10 +26,10 @@ _MOST_REMEMBERED: Final = 4_096  # addresses of each kind
 
 
 class Reach:
-    """Args: ``leaves_silent``: for clients that ask again and again."""
+    """``leaves_silent``: for clients that ask again and again."""
 
-    def __init__(self, *, leaves_silent: bool = False) -> None:
-        self._leaves_silent = leaves_silent
+    def __init__(self, pool: ConnectionPool, *, leaves_silent: bool = False) -> None:
+        self._pool, self._leaves_silent = pool, leaves_silent
         silent, answered = (MOST_AT_ONCE // 8, MOST_AT_ONCE // 2) if leaves_silent else (0, 0)
         self._turns = asyncio.Semaphore(MOST_AT_ONCE - silent - answered)
         self._turns_of_silent, self._turns_of_answered = asyncio.Semaphore(silent), asyncio.Semaphore(answered)
@@ -37,7 +37,7 @@ class Reach:
         # How often in sequence it did not answer, and when it is asked again.
         self._silent: dict[str, tuple[int, float]] = {}
 
-    async def invoke(self, pool: ConnectionPool, address: str, command: Command, timeout_ms: int) -> Command:
+    async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
         """As ``pool.invoke``. Raises ConnectFailed for a server that is left alone."""
         self._refuse_silent(address)
         turns = self._turns_for(address)
@@ -47,8 +47,8 @@ class Reach:
         except TimeoutError:
             raise ConnectFailed(f"{address} was not asked: too many servers do not answer", address) from None
         try:
-            pool.close_unused(MOST_OPEN - 1, but=address)
-            answer = await pool.invoke(address, command, timeout_ms)
+            self._pool.close_unused(MOST_OPEN - 1, but=address)
+            answer = await self._pool.invoke(address, command, timeout_ms)
         except (NetworkError, RequestTimeout):
             self._note_silent(address)
             raise

@@ -17,6 +17,7 @@ import pytest
 import sprocketmq as rmq
 from cli_run import CommandLine, Ended
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire import bodies, requests
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 DEADLINE_S = 60
@@ -151,7 +152,9 @@ def test_an_orderly_queue_is_locked_by_another(patient: Patient, holder: str) ->
 
         async def lock() -> None:
             async with rmq.AsyncAdmin(namesrv_addr=patient.server.namesrv_addr) as admin:
-                await admin._api.lock_batch(patient.server.broker_addr, patient.group, "gone", queues)
+                body = bodies.LockBatchRequestBody(consumer_group=patient.group, client_id="gone", mq_set=queues)
+                at = patient.server.broker_addr
+                await admin._cluster.ask(requests.consumers.LOCK_BATCH_MQ, at=at, body=body.encode())
 
         asyncio.run(lock())
         patient.member(wait, orderly=True)

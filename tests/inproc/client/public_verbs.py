@@ -13,7 +13,7 @@ import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 
 # For who knows the package from within.
-PASSED: Final = frozenset({"engine", "api", "credentials", "ssl_context"})
+PASSED: Final = frozenset({"engine", "cluster", "credentials", "ssl_context"})
 
 
 @dataclass

@@ -16,7 +16,6 @@ from cli_run import CommandLine
 from embedded_proxy import second_broker_of
 from sprocketmq.broker import Broker
 from sprocketmq.client.admin import TopicTraffic, TrackType
-from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import SubscriptionGroupConfig, TopicConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -463,7 +462,7 @@ def test_a_request_that_fails_at_one_broker_has_ended_at_all_when_it_raises(
     """What still ran would open the client's connections anew after its shutdown."""
     ended: list[str] = []
 
-    async def delete_topic(api: RemotingApi, address: str, topic: str) -> None:
+    async def delete_topic(admin: rmq.AsyncAdmin, address: str, topic: str) -> None:
         if address != second_broker.address:
             raise rmq.RemoteError(1, "no", address)
         for _ in range(5):
@@ -476,5 +475,5 @@ def test_a_request_that_fails_at_one_broker_has_ended_at_all_when_it_raises(
                 await admin.delete_topic("flights")
             return list(ended)
 
-    monkeypatch.setattr(RemotingApi, "delete_topic", delete_topic)
+    monkeypatch.setattr(rmq.AsyncAdmin, "_delete_topic_at", delete_topic)
     assert asyncio.run(fail()) == [second_broker.address]

@@ -12,8 +12,8 @@ import pytest
 from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
+from sprocketmq.client.consume import pull_loop
 from sprocketmq.client.consume.running_consumer import RunningConsumer
-from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.results import PullResult
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.testing import PULLS, EmbeddedRocketMQ
@@ -157,16 +157,16 @@ def test_a_pull_body_that_is_no_record_is_pulled_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
-    pull, left = RemotingApi.pull_message, [2]
+    pull, left = pull_loop.pull_message, [2]
 
-    async def broken(self: RemotingApi, *args: Any, **how: Any) -> PullResult:
-        result = await pull(self, *args, **how)
+    async def broken(*args: Any, **how: Any) -> PullResult:
+        result = await pull(*args, **how)
         if result.status is PullStatus.FOUND and left[0]:
             left[0] -= 1
             return PullResult(result.status, result.next_begin_offset, result.min_offset, result.max_offset, body=body)
         return result
 
-    monkeypatch.setattr(RemotingApi, "pull_message", broken)
+    monkeypatch.setattr(pull_loop, "pull_message", broken)
     recorder = Recorder()
     consumer = consumers(recorder)
     send_all(producer, ["0", "1", "2"])
@@ -179,15 +179,15 @@ def test_a_bug_in_one_pull_costs_a_second_and_not_the_queue(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
-    pull, left = RemotingApi.pull_message, [3]
+    pull, left = pull_loop.pull_message, [3]
 
-    async def broken(self: RemotingApi, *args: Any, **how: Any) -> PullResult:
+    async def broken(*args: Any, **how: Any) -> PullResult:
         if left[0]:
             left[0] -= 1
             raise LookupError("a bug")
-        return await pull(self, *args, **how)
+        return await pull(*args, **how)
 
-    monkeypatch.setattr(RemotingApi, "pull_message", broken)
+    monkeypatch.setattr(pull_loop, "pull_message", broken)
     recorder = Recorder()
     consumers(recorder)
     send_all(producer, ["0"])

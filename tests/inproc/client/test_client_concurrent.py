@@ -231,7 +231,7 @@ def test_a_failed_message_is_sent_back_to_the_broker_that_stores_it(
             running = started[0]._async._running
             assert running is not None
             if route == "forgotten":  # then the address that the broker wrote into the message is used
-                running.instance.routes.table = RouteTable()
+                running.instance.cluster.routes.table = RouteTable()
             _fail(message)
 
     recorder = Recorder(listener)

@@ -113,7 +113,7 @@ def test_a_broker_that_no_route_names_any_more_is_disconnected(
         times=None,
         when=lambda command: command.ext_fields.get("brokerName") == "broker-b",
     )
-    rocketmq.advance_until(lambda: "broker-b" not in instance.routes.table.brokers(), step_ms=5_000)
+    rocketmq.advance_until(lambda: "broker-b" not in instance.cluster.routes.table.brokers(), step_ms=5_000)
     # Within the 30 s of a heartbeat; after 120 s without one the broker would close the connection itself.
     rocketmq.advance_until(
         lambda: second_broker.address not in instance.pool.addresses, step_ms=5_000, limit_ms=60_000, patience_ms=200
@@ -189,7 +189,7 @@ def _consumed_directly(
     header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="delays", broker_name="broker-a")
     with rocketmq.admin() as admin:
         place = headers.ViewMessageRequestHeader(offset=message.commit_log_offset)
-        asked = admin._async._ask(rocketmq.broker_addr, requests.messages.VIEW_MESSAGE_BY_ID, place)
+        asked = admin._async._cluster.ask(requests.messages.VIEW_MESSAGE_BY_ID, place, at=rocketmq.broker_addr)
         stored = admin._run(asked).body
     answer = Engine.shared().run(running.serve(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(stored))))
     return bodies.ConsumeMessageDirectlyResult.decode(answer.body)

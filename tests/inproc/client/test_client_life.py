@@ -293,7 +293,7 @@ def test_running_info_and_direct_consumption_are_served(
 
     with rocketmq.admin() as admin:
         place = headers.ViewMessageRequestHeader(offset=_offset(rocketmq, result))
-        asked = admin._async._ask(rocketmq.broker_addr, requests.messages.VIEW_MESSAGE_BY_ID, place)
+        asked = admin._async._cluster.ask(requests.messages.VIEW_MESSAGE_BY_ID, place, at=rocketmq.broker_addr)
         stored = admin._run(asked).body
     header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="delays", broker_name="broker-a")
     answer = Engine.shared().run(running.serve(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(stored))))

@@ -187,7 +187,7 @@ def test_a_pull_goes_to_the_copy_that_the_last_answer_suggested(route: str) -> N
             admin.create_group("delays", broker_id=1)
             header = RegisterBrokerRequestHeader("broker-a", slave.broker_addr, "DefaultCluster", "", 1)
             command = request(RequestCode.REGISTER_BROKER, header, RegisterBrokerBody().encode())
-            answer = Engine.shared().run(admin._async._api.invoke(rocketmq.namesrv_addr, command, 60_000))
+            answer = Engine.shared().run(admin._async._cluster.invoke(rocketmq.namesrv_addr, command, 60_000))
             assert answer.code == 0, answer.remark
             recorder = Recorder()
             with _consumer(rocketmq, recorder) as consumer:
@@ -196,7 +196,7 @@ def test_a_pull_goes_to_the_copy_that_the_last_answer_suggested(route: str) -> N
                 if route == "forgotten":  # then it is asked for, and the suggestion still counts
                     running = consumer._async._running
                     assert running is not None
-                    running.instance.routes.table = RouteTable()
+                    running.instance.cluster.routes.table = RouteTable()
                 send_all(producer, ["0"])
                 rocketmq.wait_until(lambda: at_slave)
         assert (at_slave[0]["topic"], at_slave[0]["queueOffset"]) == ("flights", "1")

@@ -19,7 +19,6 @@ import sprocketmq as rmq
 from sprocketmq.broker import Broker
 from sprocketmq.client.consume import rebalancer
 from sprocketmq.client.consume.rebalancer import Rebalancer
-from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.core.consume.consume_progress import OFFSET_UNKNOWN
 from sprocketmq.net.process.engine import Engine
@@ -474,7 +473,7 @@ def test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it(
 
 
 def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_others(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rocketmq.create_topic("flights", queues=4)
     rocketmq.create_topic("weather", queues=4)
@@ -483,7 +482,7 @@ def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_ot
     assert running is not None
     asked: list[str] = []
 
-    async def others(address: str, group: str) -> list[str]:
+    async def others(cluster: object, address: str, group: str) -> list[str]:
         asked.append(group)
         return ["10.0.0.1@somebody"]
 
@@ -494,13 +493,13 @@ def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_ot
         await heartbeat(address)
 
     running.instance.heartbeats.send_to = told
-    consumer_ids, running.instance.api.consumer_ids = running.instance.api.consumer_ids, others  # type: ignore[method-assign]
+    monkeypatch.setattr(rebalancer, "consumer_ids", others)
     consumer.subscribe("weather")
     consumer.rebalance_now()
     assert asked[:3] == ["delays", "heartbeat", "delays"], "twice in a round: it says who it is in between"
     assert {queue.topic for queue in consumer.assigned_queues} - {"%RETRY%delays"} == {"flights"}
     assert _queues(consumer) == [0, 1, 2, 3]
-    running.instance.api.consumer_ids = consumer_ids  # type: ignore[method-assign]
+    monkeypatch.undo()
     consumer.rebalance_now()
     assert len([queue for queue in consumer.assigned_queues if queue.topic == "weather"]) == 4
 
@@ -588,12 +587,12 @@ def test_a_second_member_with_the_same_client_id_is_named_in_the_log(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is in another process: there the same address and instance name make the same id. The broker lists it twice."""
-    consumer_ids = RemotingApi.consumer_ids
+    consumer_ids = rebalancer.consumer_ids
 
-    async def of_both(self: RemotingApi, address: str, group: str) -> list[str]:
-        return 2 * await consumer_ids(self, address, group)
+    async def of_both(cluster: Any, address: str, group: str) -> list[str]:
+        return 2 * await consumer_ids(cluster, address, group)
 
-    monkeypatch.setattr(RemotingApi, "consumer_ids", of_both)
+    monkeypatch.setattr(rebalancer, "consumer_ids", of_both)
     rocketmq.create_topic("flights", queues=2)
     consumers(Recorder())
 
@@ -619,13 +618,13 @@ def test_a_round_asks_each_broker_once_for_the_members(
     rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    consumer_ids = RemotingApi.consumer_ids
+    consumer_ids = rebalancer.consumer_ids
 
-    async def counted(self: RemotingApi, address: str, group: str) -> list[str]:
+    async def counted(cluster: Any, address: str, group: str) -> list[str]:
         asked.append(address)
-        return await consumer_ids(self, address, group)
+        return await consumer_ids(cluster, address, group)
 
-    monkeypatch.setattr(RemotingApi, "consumer_ids", counted)
+    monkeypatch.setattr(rebalancer, "consumer_ids", counted)
     for name in NAMES:
         rocketmq.create_topic(name, queues=2)
 

@@ -40,7 +40,7 @@ def _reset(rocketmq: EmbeddedRocketMQ, timestamp_ms: int, *, language: str = "JA
         header = ResetOffsetRequestHeader("flights", "delays", timestamp_ms, True)
         command = request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
         command.language = language
-        answer = Engine.shared().run(admin._async._api.invoke(rocketmq.broker_addr, command, 60_000))
+        answer = Engine.shared().run(admin._async._cluster.invoke(rocketmq.broker_addr, command, 60_000))
     assert answer.code == 0, answer.remark
 
 

@@ -25,7 +25,7 @@ CONCURRENT, ORDERLY = rmq.ConsumeConcurrentlyStatus, rmq.ConsumeOrderlyStatus
 
 def ask(rocketmq: EmbeddedRocketMQ, command: Command) -> Command:
     with rocketmq.admin() as admin:
-        return admin._run(admin._async._api.invoke(rocketmq.broker_addr, command, 60_000))
+        return admin._run(admin._async._cluster.invoke(rocketmq.broker_addr, command, 60_000))
 
 
 def running_info(

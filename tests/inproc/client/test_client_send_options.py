@@ -162,14 +162,16 @@ def test_sends_go_to_the_second_port_when_that_is_wanted(rocketmq: EmbeddedRocke
     rocketmq.create_topic("flights", queues=1)
     asked: list[str] = []
     with rocketmq.producer("ops", vip_channel_enabled=True) as producer:
-        api = sender(producer).api
-        original = api.send_message
+        cluster = sender(producer).cluster
+        original = cluster.invoke
 
         async def to_the_first_port(address: str, command: Command, timeout_ms: int) -> Any:
+            if command.code != RequestCode.SEND_MESSAGE_V2:
+                return await original(address, command, timeout_ms)
             asked.append(address)
             return await original(rocketmq.broker_addr, command, timeout_ms)
 
-        api.send_message = to_the_first_port  # type: ignore[method-assign]
+        cluster.invoke = to_the_first_port
         producer.send(rmq.Message("flights", b"x"))
     host, _, port = rocketmq.broker_addr.rpartition(":")
     assert asked == [f"{host}:{int(port) - 2}"]

@@ -21,6 +21,7 @@ from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.requests.consumers import HEART_BEAT
 
 Consumers = Callable[..., rmq.PushConsumer]
 LIMIT_S = 30
@@ -302,16 +303,17 @@ def test_a_late_heartbeat_does_not_add_a_member_that_has_left(
     running = keeper._async._running
     assert running is not None
     instance = running.instance
-    told = instance.api.heartbeat
+    told = instance.cluster.ask
 
     async def leave() -> None:
         connected = asyncio.Event()
 
-        async def slowly(address: str, heartbeat: Any) -> None:
-            await connected.wait()  # as while its connection opens
-            await told(address, heartbeat)
+        async def slowly(asked: Any, *args: Any, **how: Any) -> Any:
+            if asked is HEART_BEAT:
+                await connected.wait()  # as while its connection opens
+            return await told(asked, *args, **how)
 
-        instance.api.heartbeat = slowly  # type: ignore[method-assign]
+        instance.cluster.ask = slowly  # type: ignore[method-assign]
         heartbeat = asyncio.ensure_future(instance.heartbeats.send_to_all())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -319,7 +321,7 @@ def test_a_late_heartbeat_does_not_add_a_member_that_has_left(
         await asyncio.wait([shutdown], timeout=0.1)
         connected.set()
         await asyncio.wait_for(asyncio.gather(heartbeat, shutdown), LIMIT_S)
-        instance.api.heartbeat = told  # type: ignore[method-assign]
+        instance.cluster.ask = told  # type: ignore[method-assign]
 
     keeper._engine.run(leave())
     with rocketmq.admin() as admin:

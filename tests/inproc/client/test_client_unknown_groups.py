@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from recorder import Recorder
@@ -12,7 +13,7 @@ import sprocketmq as rmq
 from cli_run import CommandLine
 from embedded_proxy import second_broker_of
 from sprocketmq.broker import Broker, BrokerConfig
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.consume import rebalancer
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.core.doctor.group_doctor import GroupVerdict
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -117,12 +118,12 @@ def test_a_client_id_that_a_broker_lists_twice_for_long_is_a_warning(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Apache's broker lists each connection (ConsumerGroupInfo.getAllClientId)."""
-    listed, times = RemotingApi.consumer_ids, 2
+    listed, times = rebalancer.consumer_ids, 2
 
-    async def as_apache(self: RemotingApi, address: str, group: str) -> list[str]:
-        return await listed(self, address, group) * times
+    async def as_apache(cluster: Any, address: str, group: str) -> list[str]:
+        return await listed(cluster, address, group) * times
 
-    monkeypatch.setattr(RemotingApi, "consumer_ids", as_apache)
+    monkeypatch.setattr(rebalancer, "consumer_ids", as_apache)
     rocketmq.create_topic("flights", queues=2)
     consumer = consumers(Recorder())
     rocketmq.advance(60_000)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from sprocketmq.client.consume import queue_reader
 from sprocketmq.client.consume.queue_reader import QueueReader
-from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.results import PullResult
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.errors import ClosedError, RemoteError, RequestTimeout, TopicNotExist
@@ -155,7 +155,7 @@ def test_a_range_beyond_the_end_is_reported_with_what_the_broker_holds(mq: Embed
 
 
 def test_an_unknown_topic_is_named(mq: EmbeddedRocketMQ) -> None:
-    with pytest.raises(TopicNotExist, match="topic 'nowhere' has no route"):
+    with pytest.raises(TopicNotExist, match="topic nowhere does not exist"):
         read(QueueReader(mq.namesrv_addr, ranges=[(MessageQueue("nowhere", "broker-a", 0), 0, 5)]))
 
 
@@ -185,19 +185,19 @@ def test_without_ranges_nothing_is_read(mq: EmbeddedRocketMQ) -> None:
 def gone(monkeypatch: pytest.MonkeyPatch) -> dict[MessageQueue, int]:
     """Queue -> below which offset its messages are gone though the queue still begins at 0: as Apache's brokers answer then."""
     gone: dict[MessageQueue, int] = {}
-    real = RemotingApi.read_queue
+    real = queue_reader.read_queue
 
     async def read_queue(
-        self: RemotingApi, address: str, group: str, queue: MessageQueue, offset: int, count: int, **how: Any
+        cluster: Any, address: str, group: str, queue: MessageQueue, offset: int, count: int, **how: Any
     ) -> PullResult:
         upto = gone.get(queue, 0)
         if offset >= upto:
-            return await real(self, address, group, queue, offset, count, **how)
+            return await real(cluster, address, group, queue, offset, count, **how)
         if offset + count <= upto:
             return PullResult(PullStatus.NO_MATCHED_MSG, offset + count, 0, 60, 0, b"")
-        return await real(self, address, group, queue, upto, offset + count - upto, **how)
+        return await real(cluster, address, group, queue, upto, offset + count - upto, **how)
 
-    monkeypatch.setattr(RemotingApi, "read_queue", read_queue)
+    monkeypatch.setattr(queue_reader, "read_queue", read_queue)
     return gone
 
 

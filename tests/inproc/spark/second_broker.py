@@ -26,7 +26,7 @@ class SecondBroker:
         self._broker = Broker(self._mq.namesrv_addr, "127.0.0.1", self._port, self._store_dir, "broker-b")
         self._broker.start()
         self._port = self._broker.port
-        Cluster.at(self._mq.namesrv_addr).forget_routes()
+        Cluster.at(self._mq.namesrv_addr).routes.forget()
 
     @property
     def address(self) -> str:
@@ -37,7 +37,7 @@ class SecondBroker:
         if self._broker is not None:
             self._broker.stop()
             self._broker = None
-        Cluster.at(self._mq.namesrv_addr).forget_routes()
+        Cluster.at(self._mq.namesrv_addr).routes.forget()
 
     def send(self, *numbers: int, topic: str = "flights") -> None:
         with self._mq.producer() as producer:

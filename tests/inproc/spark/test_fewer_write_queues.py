@@ -9,7 +9,7 @@ import pytest
 
 import sprocketmq as rmq
 from inproc.spark.as_spark import Readers, ask, first_batch, read, send
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.net.connection import Connection
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import Reason
 from sprocketmq.spark.read.queue_bounds import gone_queues
@@ -26,10 +26,10 @@ READ_ALONE = MessageQueue("flights", "broker-a", 1)
 @pytest.fixture
 def old_apache(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> EmbeddedRocketMQ:
     """Three messages in each of two queues, of which one is not written to any more."""
-    invoke = RemotingApi.invoke
+    invoke = Connection.invoke
 
-    async def as_4_9(self: RemotingApi, address: str, command: Command, *more: Any) -> Command:
-        answer = await invoke(self, address, command, *more)
+    async def as_4_9(self: Connection, command: Command, *more: Any) -> Command:
+        answer = await invoke(self, command, *more)
         answer.version, answer.language = Version.V4_9_8, "JAVA"
         if command.code == RequestCode.GET_TOPIC_STATS_INFO and command.ext_fields["topic"] == "flights":
             table = TopicStatsTable.decode(answer.body)
@@ -44,8 +44,8 @@ def old_apache(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> Embedde
                 producer.send(rmq.Message("flights", body), queue=MessageQueue("flights", "broker-a", queue_id))
     with mq.admin() as admin:
         admin.create_topic("flights", read_queues=2, write_queues=1)
-    Cluster.at(mq.namesrv_addr).forget_routes()
-    monkeypatch.setattr(RemotingApi, "invoke", as_4_9)
+    Cluster.at(mq.namesrv_addr).routes.forget()
+    monkeypatch.setattr(Connection, "invoke", as_4_9)
     return mq
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from sprocketmq.errors import NetworkError
 from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.read import group_progress
 from sprocketmq.spark.read.group_progress import GroupProgress
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.records.message import MessageQueue
@@ -17,7 +18,7 @@ QUEUES = [MessageQueue(topic, "broker-a", number) for topic in ("flights", "dela
 
 
 class Commits:
-    """In place of ``RemotingApi.update_consumer_offset``: like Apache's broker, it makes a table of its own for each of several first
+    """In place of ``commit_offset``: like Apache's broker, it makes a table of its own for each of several first
     commits at the same moment, and keeps the last one."""
 
     def __init__(self) -> None:
@@ -25,7 +26,7 @@ class Commits:
         self.calls = 0
         self.error: NetworkError | None = None
 
-    async def __call__(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
+    async def __call__(self, cluster: Cluster, group: str, queue: MessageQueue, offset: int, at: str) -> None:
         self.calls += 1
         if self.error is not None:
             raise self.error
@@ -43,7 +44,7 @@ def cluster(mq: EmbeddedRocketMQ) -> Cluster:
 
 def test_no_first_commit_of_a_queue_is_lost(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     commits = Commits()
-    monkeypatch.setattr(cluster.api, "update_consumer_offset", commits)
+    monkeypatch.setattr(group_progress, "commit_offset", commits)
     progress = GroupProgress("delays")
     for offset in (5, 6):
         progress.commit(cluster, dict.fromkeys(QUEUES, offset), 0.0)
@@ -54,7 +55,7 @@ def test_no_first_commit_of_a_queue_is_lost(cluster: Cluster, monkeypatch: pytes
 def test_a_broker_that_is_away_is_asked_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     commits = Commits()
     commits.error = NetworkError("no connection")
-    monkeypatch.setattr(cluster.api, "update_consumer_offset", commits)
+    monkeypatch.setattr(group_progress, "commit_offset", commits)
     progress = GroupProgress("delays")
     progress.commit(cluster, dict.fromkeys(QUEUES, 5), 0.0)
     assert (progress.offsets, commits.calls) == ({}, 2)  # for each of two topics

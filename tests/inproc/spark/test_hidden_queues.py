@@ -35,7 +35,7 @@ def hiding(request: pytest.FixtureRequest, mq: EmbeddedRocketMQ, monkeypatch: py
         admin.create_group("spark")
         admin.reset_offset("spark", HIDDEN, 1)
         admin.create_topic("flights", queues=1)
-    Cluster.at(mq.namesrv_addr).forget_routes()
+    Cluster.at(mq.namesrv_addr).routes.forget()
     return mq
 
 
@@ -78,7 +78,7 @@ def test_a_queue_that_may_be_read_again_is_not_hidden(hiding: EmbeddedRocketMQ, 
     assert ask(reader, end) == end
     with hiding.admin() as admin:
         admin.create_topic("flights", queues=2)
-    reader._planner.poller.cluster.forget_routes()
+    reader._planner.poller.cluster.routes.forget()
     reader._planner.poller._hidden_until_s = 0.0
     end = ask(reader, end)
     assert HIDDEN not in reader._planner.poller.hidden

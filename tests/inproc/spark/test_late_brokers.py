@@ -186,14 +186,14 @@ def test_a_topic_that_gets_more_queues_does_not_end_a_stream_that_began_at_its_g
         reader = readers(**options)
         end, _ = first_batch(reader)
         admin.create_topic("flights", queues=4)
-    Cluster.at(mq.namesrv_addr).forget_routes()
+    Cluster.at(mq.namesrv_addr).routes.forget()
     send(mq, *range(8))
     assert sorted(all_read(mq, reader, end, 8)) == list(range(8))
 
 
 def retry_topic(mq: EmbeddedRocketMQ, *, queues: int) -> None:
     mq.create_topic("%RETRY%delays", queues=queues)
-    Cluster.at(mq.namesrv_addr).forget_routes()
+    Cluster.at(mq.namesrv_addr).routes.forget()
 
 
 def test_a_queue_without_a_commit_is_requested_once(mq: EmbeddedRocketMQ, readers: Readers) -> None:

@@ -19,7 +19,6 @@ from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.cli.frame.target import Target
 from sprocketmq.cli.settle import merge_ledgers
-from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedger, QuerySummary
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.cluster.cluster import Cluster
@@ -73,11 +72,11 @@ class Pair:
         return Cluster.at(self.mq.namesrv_addr)
 
     def permissions(self) -> dict[str, int]:
-        route = self.cluster.engine.run(self.cluster.api.route(LEDGER))
+        route = self.cluster.engine.run(self.cluster.name_servers.route(LEDGER))
         return {} if route is None else {data.broker_name: data.perm for data in route.queue_datas}
 
     def make(self, name: str, permission: int = PERM_READ_WRITE) -> None:
-        self.cluster.engine.run(set_permission(self.cluster.api, self.address(name), LEDGER, permission))
+        self.cluster.engine.run(set_permission(self.cluster, self.address(name), LEDGER, permission))
         self.mq.wait_until(lambda: self.permissions().get(name) == permission)
 
     def store(self, name: str, *records: Decision | QuerySummary) -> None:
@@ -97,7 +96,9 @@ def pair(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pair]:
     with EmbeddedRocketMQ(clock="system", transactionTimeOut=600_000, flushDiskType="SYNC_FLUSH") as mq:
         mq.create_topic("flights", queues=2)
         brokers = Pair(mq, tmp_path / "home")
-        mq.wait_until(lambda: len(brokers.cluster.run(brokers.cluster.api.cluster_info).broker_addr_table) == 2)
+        mq.wait_until(
+            lambda: len(brokers.cluster.run(brokers.cluster.name_servers.cluster_info).broker_addr_table) == 2
+        )
         yield brokers
         leave_group()
         brokers.stop()
@@ -230,13 +231,13 @@ def test_a_home_whose_emptying_was_cut_off_can_still_be_read(pair: Pair, monkeyp
     class Killed(Exception):
         pass
 
-    async def killed(*_where: object) -> int:
+    async def killed(*_where: object, **_how: object) -> int:
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(RemotingApi, "max_offset", killed)
+        patched.setattr(Cluster, "ask_queue", killed)
         with pytest.raises(Killed):
-            pair.cluster.engine.run(_make_placeholder(pair.cluster.api, LEDGER, HOME, pair.address(HOME)))
+            pair.cluster.engine.run(_make_placeholder(pair.cluster, LEDGER, HOME, pair.address(HOME)))
     pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_READ, OTHER: PERM_READ_WRITE})
     run(pair, 1)
     assert appeared(pair) == Counter(), "it was decided at the other broker"

@@ -32,7 +32,6 @@ from inproc.spark.transactional_sink import (
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.frame.target import Target
 from sprocketmq.cli.settle import settle_half_messages
-from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.source import RocketMQDataSource
@@ -164,15 +163,15 @@ def configure(mq: EmbeddedRocketMQ, **settings: int) -> None:
 def looks_at_given_up() -> Iterator[list[int]]:
     """The offsets at which the halves are read that brokers gave up."""
     offsets: list[int] = []
-    read_queue = RemotingApi.read_queue
+    read_queue = settling.read_queue
 
-    async def noted(self: RemotingApi, address: str, group: str, queue: MessageQueue, offset: int, *rest: Any) -> Any:
+    async def noted(cluster: Any, address: str, group: str, queue: MessageQueue, offset: int, *rest: Any) -> Any:
         if queue.topic == GIVEN_UP:
             offsets.append(offset)
-        return await read_queue(self, address, group, queue, offset, *rest)
+        return await read_queue(cluster, address, group, queue, offset, *rest)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(RemotingApi, "read_queue", noted)
+        patched.setattr(settling, "read_queue", noted)
         yield offsets
 
 

@@ -59,7 +59,7 @@ def test_clusters_of_many_accounts(mq: EmbeddedRocketMQ) -> None:
     for number in range(MANY):
         cluster = Cluster.at(mq.namesrv_addr, access=Access(f"key-{number}", "secret"))
         assert cluster.queues(["flights"])
-        cluster.run(lambda cluster=cluster: cluster.api.cluster_info())  # type: ignore[misc]
+        cluster.run(lambda cluster=cluster: cluster.name_servers.cluster_info())  # type: ignore[misc]
     del cluster
     wait_until(lambda: open_connections() - before <= 2 * (FEW + 1))  # both ends of each are here
     assert used.queues(["flights"])

@@ -9,7 +9,8 @@ import pytest
 
 from embedded_proxy import second_broker_of
 from inproc.spark.as_spark import Readers, ask, first_batch, send
-from sprocketmq.client.remoting import api
+from sprocketmq.client.remoting import pulls
+from sprocketmq.client.remoting.pulls import read_queue
 from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.spark.cluster.cluster import Cluster
@@ -73,7 +74,7 @@ def test_each_broker_is_asked_because_their_versions_may_differ(mq: EmbeddedRock
     def pull(address: str, name: str) -> None:
         queue = MessageQueue("flights", name, 0)
         given = {"expression": "a = 1", "expression_type": "SQL92"}
-        cluster.engine.run(cluster.api.read_queue(address, "delays", queue, 0, 1, **given))
+        cluster.engine.run(read_queue(cluster, address, "delays", queue, 0, 1, **given))
 
     pull(mq.broker_addr, "broker-a")
     with (
@@ -87,18 +88,18 @@ def test_each_broker_is_asked_because_their_versions_may_differ(mq: EmbeddedRock
 def test_a_process_that_reads_with_ever_new_expressions_does_not_grow(
     mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "_MOST_SQL92", 3)
+    monkeypatch.setattr(pulls, "_MOST_SQL92", 3)
     cluster = Cluster.at(mq.namesrv_addr)
     queue = MessageQueue("flights", "broker-a", 0)
     with mq.faults.delay(RequestCode.CHECK_CLIENT_CONFIG, 0, times=None) as asked:
         for number in (*range(10), 9, 9):
             cluster.engine.run(
-                cluster.api.read_queue(
-                    mq.broker_addr, "delays", queue, 0, 1, expression=f"a = {number}", expression_type="SQL92"
+                read_queue(
+                    cluster, mq.broker_addr, "delays", queue, 0, 1, expression=f"a = {number}", expression_type="SQL92"
                 )
             )
         assert asked.hits == 10
-    assert len(cluster.api._accepted_sql92) <= 3
+    assert len(cluster.accepted_sql92) <= 3
 
 
 def test_brokers_without_property_filters_are_named(readers: Readers) -> None:

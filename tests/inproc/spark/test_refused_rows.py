@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import sink_options
@@ -133,8 +133,8 @@ def test_the_brokers_are_asked_for_once_however_many_letters_there_are(
     mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
-    cluster_info = RemotingApi.cluster_info
-    monkeypatch.setattr(RemotingApi, "cluster_info", lambda self: asked.append(self) or cluster_info(self))
+    cluster_info = NameServers.cluster_info
+    monkeypatch.setattr(NameServers, "cluster_info", lambda self: asked.append(self) or cluster_info(self))
     letters_of(mq, 40)
     assert len(mq.messages("%DLQ%loads")) == 40
     assert len(asked) == 3, "which brokers there are, and for each batch where the chosen one is now"
@@ -144,15 +144,15 @@ def test_letters_go_to_another_broker_when_the_first_one_is_dead(
     mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name server still lists it, as it does for two minutes; and one that has a slave alone."""
-    info = Cluster.at(mq.namesrv_addr).run(Cluster.at(mq.namesrv_addr).api.cluster_info)
+    info = Cluster.at(mq.namesrv_addr).run(Cluster.at(mq.namesrv_addr).name_servers.cluster_info)
     dead = BrokerData(broker_name="a-dead", broker_addrs={0: "127.0.0.1:1"})
     slave = BrokerData(broker_name="a-slave", broker_addrs={1: mq.broker_addr})
     table = {**info.broker_addr_table, "a-dead": dead, "a-slave": slave}
 
-    async def cluster_info(self: RemotingApi) -> ClusterInfo:
+    async def cluster_info(self: NameServers) -> ClusterInfo:
         return ClusterInfo(table, info.cluster_addr_table)
 
-    monkeypatch.setattr(RemotingApi, "cluster_info", cluster_info)
+    monkeypatch.setattr(NameServers, "cluster_info", cluster_info)
     letters_of(mq, 4)
     assert len(mq.messages("%DLQ%loads")) == 4
 

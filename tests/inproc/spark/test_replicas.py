@@ -54,7 +54,7 @@ def replica_only(mq: EmbeddedRocketMQ, tmp_path: Path, monkeypatch: pytest.Monke
             broker.start()
         started.append(broker)
         mq.broker.stop()
-        Cluster.at(mq.namesrv_addr).forget_routes()
+        Cluster.at(mq.namesrv_addr).routes.forget()
 
     yield begin
     for broker in started:
@@ -125,7 +125,7 @@ def test_a_stream_waits_for_the_master_and_reads_on(
     waiting = readers(**options)
     assert ask(waiting, end) == end, "a replica that ends at 12 is no loss of what was read to 16"
     mq.restart_broker()
-    Cluster.at(mq.namesrv_addr).forget_routes()
+    Cluster.at(mq.namesrv_addr).routes.forget()
     after, rest = next_batch(waiting, end)
     assert (rest, after.get("lost")) == ([16, 17, 18, 19], None)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
+from sprocketmq.core.backoff import Backoff
 from sprocketmq.errors import ConfigurationError, RequestTimeout
-from sprocketmq.spark.cluster import cluster
 from sprocketmq.spark.retry import retry_copies
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
@@ -117,7 +117,7 @@ def test_a_copy_is_taken_where_no_topic_is_made_by_itself_and_the_group_never_ha
 
 
 def test_a_copy_is_tried_until_the_timeout_of_its_user(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "_LONGEST_PAUSE_S", 0.1)
+    monkeypatch.setattr("sprocketmq.client.remoting.cluster.Backoff", lambda: Backoff(longest_s=0.1))
     row = sent_row(mq)
     busy = mq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "too many", times=9)
     hand_back(mq, row, reason="late", delay_level=1)

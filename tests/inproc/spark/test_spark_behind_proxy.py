@@ -22,9 +22,9 @@ from inproc.spark.lazy_rows import Flag, LazyRows
 from sprocketmq.broker import Broker
 from sprocketmq.cli.checkpoint import _offset
 from sprocketmq.cli.frame.target import Target
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, TopicNotExist
-from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.connection import Connection
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.read.lag import source_lag
@@ -65,14 +65,14 @@ def cluster(proxy_addr: str) -> Cluster:
 def asked(monkeypatch: pytest.MonkeyPatch, proxy_addr: str) -> list[Command]:
     """What is sent to the proxy."""
     sent: list[Command] = []
-    invoke = ConnectionPool.invoke
+    invoke = Connection.invoke
 
-    async def noted(self: ConnectionPool, address: str, command: Command, timeout_ms: int) -> Command:
-        if address == proxy_addr:
+    async def noted(self: Connection, command: Command, timeout_ms: int) -> Command:
+        if self.remote_address == proxy_addr:
             sent.append(command)
-        return await invoke(self, address, command, timeout_ms)
+        return await invoke(self, command, timeout_ms)
 
-    monkeypatch.setattr(ConnectionPool, "invoke", noted)
+    monkeypatch.setattr(Connection, "invoke", noted)
     return sent
 
 
@@ -165,10 +165,10 @@ def test_a_start_by_time(mq: EmbeddedRocketMQ, reader: Callable[..., StreamReade
 def test_a_broker_is_found_by_its_name_though_no_known_route_names_it(
     mq: EmbeddedRocketMQ, cluster: Cluster, proxy_addr: str
 ) -> None:
-    assert cluster.run(lambda: cluster.broker_address("broker-b")) == proxy_addr
-    assert cluster.masters() == {"broker-a", "broker-b"}
+    assert cluster.run(lambda: cluster.master("broker-b")) == proxy_addr
+    assert cluster.master_names() == {"broker-a", "broker-b"}
     with pytest.raises(NetworkError, match=f"broker 'broker-z' is not registered with {proxy_addr} now"):
-        cluster.run(lambda: cluster.broker_address("broker-z"), 0)
+        cluster.run(lambda: cluster.master("broker-z"), 0)
     send(mq, [1], QUEUES[3])
     (message,) = stored(mq)
     back = SendBackRequest("broker-b", message.commit_log_offset, delay_level=-1)
@@ -179,16 +179,16 @@ def test_a_broker_is_found_by_its_name_though_no_known_route_names_it(
 def test_brokers_that_an_account_may_not_see_are_those_of_the_topics(
     mq: EmbeddedRocketMQ, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    route = cluster.route
+    route = cluster.routes.recent
 
     async def refuse_others(topic: str) -> Any:
         if topic != "flights":
             raise rmq.NoPermission(16, f"no rights on {topic}")
         return await route(topic)
 
-    monkeypatch.setattr(cluster, "route", refuse_others)
-    assert cluster.masters() == set()
-    assert cluster.masters(["flights"]) == {"broker-a", "broker-b"}
+    monkeypatch.setattr(cluster.routes, "recent", refuse_others)
+    assert cluster.master_names() == set()
+    assert cluster.master_names(["flights"]) == {"broker-a", "broker-b"}
 
 
 def test_an_account_that_sees_its_topics_alone_sends_rows_back(
@@ -196,14 +196,14 @@ def test_an_account_that_sees_its_topics_alone_sends_rows_back(
 ) -> None:
     send(mq, [1], QUEUES[3])
     (message,) = stored(mq)
-    route = RemotingApi.route
+    route = NameServers.route
 
-    async def refuse_others(api: RemotingApi, topic: str) -> Any:
+    async def refuse_others(servers: NameServers, topic: str) -> Any:
         if topic != "flights":
             raise rmq.NoPermission(16, f"no rights on {topic}")
-        return await route(api, topic)
+        return await route(servers, topic)
 
-    monkeypatch.setattr(RemotingApi, "route", refuse_others)
+    monkeypatch.setattr(NameServers, "route", refuse_others)
     monkeypatch.setattr(RowRetry, "_is_bad", staticmethod(lambda judged: Flag(lambda row: True)))
     monkeypatch.setattr(RowRetry, "_columns_to_fetch", staticmethod(lambda bad: bad))
     place = {"brokerName": "broker-b", "commitLogOffset": message.commit_log_offset, "topic": "flights"}
@@ -224,7 +224,7 @@ def test_a_queue_is_gone_if_its_own_master_says_so(
         MessageQueue("flights", "broker-a", 1),
     )
 
-    async def answer(address: str, group: str, queue: MessageQueue, *args: Any, **named: Any) -> None:
+    async def answer(asked: Cluster, address: str, group: str, queue: MessageQueue, *args: Any, **named: Any) -> None:
         assert group == "delays"
         if queue == unknown:
             raise RemoteError(1, "the broker cannot read now")
@@ -240,8 +240,8 @@ def test_a_queue_is_gone_if_its_own_master_says_so(
     async def broker_addresses(name: str) -> dict[int, str]:
         return addresses[name].pop(0) if name in addresses else {0: "127.0.0.1:1"}
 
-    monkeypatch.setattr(cluster.api, "broker_addresses", broker_addresses)
-    monkeypatch.setattr(cluster.api, "read_queue", answer)
+    monkeypatch.setattr(cluster.name_servers, "broker_addresses", broker_addresses)
+    monkeypatch.setattr("sprocketmq.spark.read.queue_bounds.read_queue", answer)
     cluster.queues(["flights"])
     assert gone_queues(cluster, [gone, beyond, away, unknown], "delays") == {gone: "topic gone", beyond: "queue gone"}
 

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
 import sprocketmq as rmq
 from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
-from sprocketmq.spark.cluster.cluster import Cluster, _Route
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.read import broker_poller, parked_pulls, stream_planner
 from sprocketmq.spark.read.lag import source_lag
 from sprocketmq.spark.read.offset_search import offsets_by_time
@@ -23,6 +24,7 @@ from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.headers import SearchOffsetResponseHeader
 from sprocketmq.wire.records.message import MessageQueue
 
 ASKED = (
@@ -222,16 +224,14 @@ def test_a_queue_that_is_not_begun_is_told_with_where_it_begins(mq: EmbeddedRock
 
 def test_old_routes_of_other_topics_are_not_used(mq: EmbeddedRocketMQ) -> None:
     cluster = Cluster.at(mq.namesrv_addr)
-    now = cluster.run(lambda: cluster.route("flights"))
+    now = cluster.run(lambda: cluster.routes.recent("flights"))
     assert now is not None
     (broker,) = now.broker_datas
-    cluster._routes["away"] = _Route(
-        msgspec.structs.replace(now, broker_datas=[msgspec.structs.replace(broker, broker_addrs={0: "127.0.0.1:1"})]),
-        time.monotonic() - 1.0,
-    )
-    cluster._routes["flights"] = cluster._routes.pop("flights")
+    moved = msgspec.structs.replace(broker, broker_addrs={0: "127.0.0.1:1"})
+    cluster.routes.forget()
+    cluster.routes.table.update("away", msgspec.structs.replace(now, broker_datas=[moved]))
     for topic in ("flights", None):
-        found = cluster.run(lambda topic=topic: cluster.broker_address(broker.broker_name, topic))  # type: ignore[misc]
+        found = cluster.run(lambda topic=topic: cluster.master(broker.broker_name, topic))  # type: ignore[misc]
         assert found == mq.broker_addr
 
 
@@ -329,17 +329,17 @@ def test_a_time_is_found_exactly_whatever_message_near_it_the_broker_names(
     stored = [message.store_timestamp_ms for message in mq.messages("flights")]
     queue = MessageQueue("flights", "broker-a", 0)
     cluster = Cluster.at(mq.namesrv_addr)
-    real = cluster.api.search_offset
+    real = cluster.ask_queue
     bounds = queue_bounds(cluster, [queue])
 
-    async def near(address: str, queue: MessageQueue, timestamp_ms: int) -> int:
-        exact = await real(address, queue, timestamp_ms)
+    async def near(asked: Any, queue: MessageQueue, *, at: str | None = None, timestamp: int) -> Any:
+        exact = (await real(asked, queue, at=at, timestamp=timestamp)).offset
         shifted = {"exact": exact, "before": exact - 40, "after": exact + 40, "first": 0, "last": 99, "beyond": 100}[
             answer
         ]
-        return min(max(shifted, -1), 101)
+        return SearchOffsetResponseHeader(offset=min(max(shifted, -1), 101))
 
-    monkeypatch.setattr(cluster.api, "search_offset", near)
+    monkeypatch.setattr(cluster, "ask_queue", near)
     for time_ms in sorted({stored[0] - 1, stored[0], stored[50] - 1, stored[50], stored[99]}):
         expected = next(offset for offset, stored_ms in enumerate(stored) if stored_ms >= time_ms)
         assert offsets_by_time(cluster, bounds, {queue: time_ms}, "delays") == {queue: expected}

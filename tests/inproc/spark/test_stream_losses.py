@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.consume import queue_reader
 from sprocketmq.client.results import PullResult
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.errors import ConfigurationError, NetworkError
+from sprocketmq.net.connection import Connection
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import DataLoss, Loss
 from sprocketmq.spark.offsets import QueueRange, StreamOffset
+from sprocketmq.spark.read import offset_search, parked_pulls, queue_bounds
 from sprocketmq.spark.read.group_progress import commit_offsets
 from sprocketmq.spark.read.reader import BatchReader, TaskPartition
 from sprocketmq.spark.read.stream_reader import StreamReader
@@ -195,13 +197,13 @@ def test_a_bounded_run_does_not_end_before_a_broker_that_was_away_is_read(
     end, _ = first_batch(readers(topics="trains", startingoffsets="earliest"))
     send(trains, 2, topic="trains")
     reader = readers(topics="trains", retrytimeoutms="300")
-    Cluster.at(trains.namesrv_addr).forget_routes()  # as old as they are after a while
+    Cluster.at(trains.namesrv_addr).routes.forget()  # as old as they are after a while
     route = trains.faults.fail(RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST, "no", times=None)
     reader.prepareForTriggerAvailableNow()
     with pytest.raises(NetworkError, match=r"1 queues .* the first is trains/broker-a/0; start their brokers"):
         ask(reader, end)
     route.remove()
-    Cluster.at(trains.namesrv_addr).forget_routes()
+    Cluster.at(trains.namesrv_addr).routes.forget()
     after = wait_for(trains, reader, end)
     assert read(reader, end, after) == [2]
     send(trains, 3, topic="trains")
@@ -304,30 +306,31 @@ def test_the_first_task_of_a_batch_reports_messages_lost_before_its_begin(
 @pytest.fixture
 def apache_4(trains: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> EmbeddedRocketMQ:
     """A broker that says it is Apache's 4.9."""
-    asked = RemotingApi.invoke
+    asked = Connection.invoke
 
-    async def invoke(self: RemotingApi, address: str, command: Command, *more: Any) -> Command:
-        answer = await asked(self, address, command, *more)
+    async def invoke(self: Connection, command: Command, *more: Any) -> Command:
+        answer = await asked(self, command, *more)
         answer.version, answer.language = Version.V4_9_8, "JAVA"
         return answer
 
-    monkeypatch.setattr(RemotingApi, "invoke", invoke)
+    monkeypatch.setattr(Connection, "invoke", invoke)
     return trains
 
 
 @pytest.fixture
 def ten_gone(apache_4: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The first ten messages of a queue are gone, and it says that it begins at 0. Filled with the offsets that are asked for."""
-    pulls = RemotingApi.read_queue
+    pulls = queue_reader.read_queue
     asked: list[int] = []
 
     async def read_queue(
-        self: RemotingApi, address: str, group: str, queue: MessageQueue, offset: int, count: int, **how: Any
+        cluster: Any, address: str, group: str, queue: MessageQueue, offset: int, count: int, **how: Any
     ) -> PullResult:
         asked.append(offset)
-        return await pulls(self, address, group, queue, max(offset, 10), count, **how)
+        return await pulls(cluster, address, group, queue, max(offset, 10), count, **how)
 
-    monkeypatch.setattr(RemotingApi, "read_queue", read_queue)
+    for module in (queue_reader, offset_search, parked_pulls, queue_bounds):
+        monkeypatch.setattr(module, "read_queue", read_queue)
     return asked
 
 
@@ -335,10 +338,10 @@ def ten_gone(apache_4: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> lis
 def emptied(apache_4: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> EmbeddedRocketMQ:
     """The five messages of `trains` are gone as a 4.9 broker tells it."""
     send(apache_4, *range(5), topic="trains")
-    asked, pulls = RemotingApi.invoke, RemotingApi.read_queue
+    asked, pulls = Connection.invoke, queue_reader.read_queue
 
-    async def invoke(self: RemotingApi, address: str, command: Command, *more: Any) -> Command:
-        answer = await asked(self, address, command, *more)
+    async def invoke(self: Connection, command: Command, *more: Any) -> Command:
+        answer = await asked(self, command, *more)
         if command.code == STATS:
             table = TopicStatsTable.decode(answer.body)
             for offsets in table.offset_table.values():
@@ -347,15 +350,16 @@ def emptied(apache_4: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> Embe
         return answer
 
     async def read_queue(
-        self: RemotingApi, address: str, group: str, queue: MessageQueue, offset: int, count: int, **how: Any
+        cluster: Any, address: str, group: str, queue: MessageQueue, offset: int, count: int, **how: Any
     ) -> PullResult:
-        answer = await pulls(self, address, group, queue, offset, count, **how)
+        answer = await pulls(cluster, address, group, queue, offset, count, **how)
         if not answer.body:
             return answer
         return PullResult(PullStatus.NO_MATCHED_MSG, answer.next_begin_offset, 0, answer.max_offset, 0, b"")
 
-    monkeypatch.setattr(RemotingApi, "invoke", invoke)
-    monkeypatch.setattr(RemotingApi, "read_queue", read_queue)
+    monkeypatch.setattr(Connection, "invoke", invoke)
+    for module in (queue_reader, offset_search, parked_pulls, queue_bounds):
+        monkeypatch.setattr(module, "read_queue", read_queue)
     return apache_4
 
 

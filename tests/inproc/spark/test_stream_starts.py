@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
-from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.connection import Connection
 from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.read import group_progress
 from sprocketmq.spark.read.group_progress import commit_offsets, committed_offsets
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import Version
@@ -79,18 +80,18 @@ def test_a_4_9_broker_that_answers_0_for_no_progress_is_asked_for_its_table_of_o
     with mq.admin() as admin:
         admin.create_group("delays")
     commit_offsets(cluster, "delays", {queues[0]: 0})
-    query, invoke = RemotingApi.query_consumer_offset, RemotingApi.invoke
+    query, invoke = group_progress.committed_offset, Connection.invoke
 
-    async def as_4_9(self: RemotingApi, *what: Any, **how: Any) -> int:
-        return await query(self, *what, **how) or 0
+    async def as_4_9(*what: Any, **how: Any) -> int:
+        return await query(*what, **how) or 0
 
-    async def by_apache(self: RemotingApi, *what: Any) -> Any:
+    async def by_apache(self: Connection, *what: Any) -> Any:
         answer = await invoke(self, *what)
         answer.version, answer.language = version, "JAVA"
         return answer
 
-    monkeypatch.setattr(RemotingApi, "query_consumer_offset", as_4_9)
-    monkeypatch.setattr(RemotingApi, "invoke", by_apache)
+    monkeypatch.setattr(group_progress, "committed_offset", as_4_9)
+    monkeypatch.setattr(Connection, "invoke", by_apache)
     version = Version.V4_9_8
     assert committed_offsets(cluster, "delays", queues) == {queues[0]: 0}
     assert committed_offsets(cluster, "others", queues) == {}

@@ -30,7 +30,7 @@ def test_a_later_client_does_not_change_the_retry_timeout_of_earlier_ones(mq: Em
     assert Cluster.at(mq.namesrv_addr, 300) is hasty
     assert {queue.queue_id for queue in patient.queues(["flights"])} == {0, 1}
     assert hasty.pool is patient.pool
-    assert hasty.engine.run(hasty.route("flights")) is patient.engine.run(patient.route("flights"))
+    assert hasty.engine.run(hasty.routes.recent("flights")) is patient.engine.run(patient.routes.recent("flights"))
 
 
 @pytest.mark.usefixtures("_members_leave")

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.cluster import Cluster
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.spark import each_try_once, foreach_batch
 from sprocketmq.spark.options.sink_options import sink_options
@@ -40,6 +40,7 @@ from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.transactions import half_ends, half_messages, transactional_write
 from sprocketmq.spark.write.message_sender import MessageSender
 from sprocketmq.spark.write.writer import StreamWriter
+from sprocketmq.wire.requests.messages import CONSUMER_SEND_MSG_BACK
 from system.spark.standalone_cluster import EXECUTOR_MEMORY, MOST_CORES, WORKERS
 
 if TYPE_CHECKING:
@@ -189,7 +190,15 @@ def _arm() -> None:
     _around(half_messages._RowsInFlight, "_first", after="mid-halves")
     _around(MessageSender, "_send_as", after="mid-send")  # rows that go one by one
     _around(Sender, "send_encoded_batch", after="mid-send")  # rows that go by columns
-    _around(RemotingApi, "consumer_send_message_back", after="mid-send-back")
+    ask = Cluster.ask
+
+    async def armed_ask(self: Cluster, asked: Any, *args: Any, **how: Any) -> Any:
+        answer = await ask(self, asked, *args, **how)
+        if asked is CONSUMER_SEND_MSG_BACK:
+            reached("mid-send-back")
+        return answer
+
+    Cluster.ask = armed_ask  # type: ignore[method-assign]
     hand_back = BadRowSender.send_back
 
     def armed_hand_back(self: BadRowSender, rows: Any) -> Any:

@@ -18,9 +18,9 @@ from refused_threads import refused_threads
 from sprocketmq.client.consume.offset_store import LocalFileOffsetStore
 from sprocketmq.client.consume.pull_loop import PullLoop, decode_pull
 from sprocketmq.client.consume.send_back import SendBack, retry_copy
-from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.outages import Outages
+from sprocketmq.client.remoting.pulls import pull_result
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import PullResult, SendStatus
 from sprocketmq.client.settings.namesrv_addr import is_address_server, parse_addresses
@@ -183,9 +183,9 @@ def test_a_broken_offset_file_is_kept_aside_and_never_takes_the_backups_place(
 
 def _send_back(ask: Any, send: Any) -> SendBack:
     """One whose requests and copies go to these two."""
+    routes = SimpleNamespace(broker_address=lambda name: "127.0.0.1:1")
     instance = SimpleNamespace(
-        api=SimpleNamespace(consumer_send_message_back=ask, outages=Outages()),
-        routes=SimpleNamespace(broker_address=lambda name: "127.0.0.1:1"),
+        cluster=SimpleNamespace(ask=ask, outages=Outages(), routes=routes),
         inner_sender=SimpleNamespace(send_again=send),
     )
     settings = PushSettings(group="delays", follow_group_retry_policy=False)
@@ -201,8 +201,8 @@ def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(
 ) -> None:
     refused: list[str] = []
 
-    async def ask(address: str, header: Any, timeout_ms: int) -> None:
-        refused.append(address)
+    async def ask(asked: object, header: object, *, at: str, timeout_ms: int) -> None:
+        refused.append(at)
         raise RemoteError(1, status.value)  # as brokers answer a send-back then
 
     async def send(message: rmq.Message, sys_flag: int, queue: Any) -> Any:
@@ -223,7 +223,7 @@ def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(
 def test_a_message_does_not_double_with_each_try_while_a_slave_is_away(status: SendStatus) -> None:
     copies: list[rmq.Message] = []
 
-    async def ask(address: str, header: Any, timeout_ms: int) -> None:
+    async def ask(*args: object, **how: object) -> None:
         raise RemoteError(1, status.value)  # as brokers answer that have stored the copy
 
     async def send(copy: rmq.Message, *_: Any, **__: Any) -> Any:
@@ -325,7 +325,7 @@ def test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic(
 def test_an_answer_with_another_code_is_an_error_and_not_an_empty_pull() -> None:
     answer = response(request(RequestCode.PULL_MESSAGE), ResponseCode.SYSTEM_ERROR, "the disk is gone")
     with pytest.raises(rmq.RemoteError, match="the disk is gone"):
-        RemotingApi.pull_result(answer, "a:1")
+        pull_result(answer, "a:1")
 
 
 class _Pool:
@@ -500,13 +500,14 @@ def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_back_at
             asked.set()
             await asyncio.Event().wait()
 
-        api: Any = SimpleNamespace(pull_message=pull_message, behind_proxy=False)
-        routes: Any = SimpleNamespace(pull_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
+        routes = SimpleNamespace(pull_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
+        name_servers = SimpleNamespace(behind_proxy=False)
+        cluster = SimpleNamespace(routes=routes, name_servers=name_servers, invoke=pull_message)
         consumer: Any = SimpleNamespace(
             name="delays",
             settings=PushSettings(group="delays"),
             clustering=False,
-            instance=SimpleNamespace(api=api, routes=routes),
+            instance=SimpleNamespace(cluster=cluster),
             subscription=lambda topic: in_force[0],
             unconfirmed=(),
             suspend_ms=0,
@@ -541,7 +542,7 @@ def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled
             name="delays",
             settings=PushSettings(group="delays"),
             clock=SimpleNamespace(call_later=call_later),
-            instance=SimpleNamespace(api=None, routes=None),
+            instance=SimpleNamespace(cluster=SimpleNamespace(routes=None)),
         )
         loop = PullLoop(consumer, cursor)
         (later,) = cursor.handle(PullDue(), 0)

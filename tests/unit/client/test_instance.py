@@ -251,18 +251,19 @@ def test_a_heartbeat_names_all_groups_and_goes_to_all_brokers_of_all_topics(benc
     instance = bench.acquire(namesrv_addr=NAME_SERVER)
     said: dict[str, tuple[list[str], list[str]]] = {}
 
-    async def heartbeat(address: str, data: bodies.HeartbeatData) -> None:
+    async def heartbeat(asked: object, *, at: str, body: bytes) -> None:
+        data = bodies.HeartbeatData.decode(body)
         producers = [producer.group_name for producer in data.producer_data_set]
-        said[address] = (producers, [consumer.group_name for consumer in data.consumer_data_set])
+        said[at] = (producers, [consumer.group_name for consumer in data.consumer_data_set])
         assert data.client_id == "10.0.0.1@one"
 
     async def unknown(topic: str) -> None:
         """The name server does not know it: what is known stays."""
 
-    instance.api.heartbeat = heartbeat  # type: ignore[method-assign]
-    instance.api.route = unknown  # type: ignore[method-assign, assignment]
-    instance.routes.table.update("sent", _route(("broker-a", {0: "a:1", 1: "slave-of-a:1"})))
-    instance.routes.table.update("read", _route(("broker-b", {0: "b:1"}), ("broker-c", {0: "c:1"})))
+    instance.cluster.ask = heartbeat  # type: ignore[assignment, method-assign]
+    instance.name_servers.route = unknown  # type: ignore[method-assign, assignment]
+    instance.cluster.routes.table.update("sent", _route(("broker-a", {0: "a:1", 1: "slave-of-a:1"})))
+    instance.cluster.routes.table.update("read", _route(("broker-b", {0: "b:1"}), ("broker-c", {0: "c:1"})))
     bench.on_loop(instance.sender, SendSettings(group="ops", topics=["sent"]))
     producers = ["CLIENT_INNER_PRODUCER", "ops"]
     bench.advance(1_000)
@@ -288,12 +289,12 @@ def test_only_connections_to_brokers_that_no_route_names_are_closed(bench: Bench
             self.closed.append(address)
 
     instance = bench.acquire(namesrv_addr=NAME_SERVER)
-    instance.routes.table.update("flights", _route(("broker-a", {0: "10.0.0.1:10911"})))
+    instance.cluster.routes.table.update("flights", _route(("broker-a", {0: "10.0.0.1:10911"})))
 
-    async def silent(address: str, data: bodies.HeartbeatData) -> None:
+    async def silent(*args: object, **how: object) -> None:
         """Nothing is sent."""
 
-    instance.api.heartbeat = silent  # type: ignore[method-assign]
+    instance.cluster.ask = silent  # type: ignore[assignment, method-assign]
     pool = Pool()
     real, instance.pool = instance.pool, pool  # type: ignore[assignment]
     try:

@@ -40,13 +40,13 @@ def test_strangers_are_asked_a_few_at_a_time_and_not_in_each_round() -> None:
     pool = SilentServers("10.0.1.7:1")
 
     async def run() -> None:
-        reach = Reach(leaves_silent=True)
+        reach = Reach(pool, leaves_silent=True)
         for _ in range(3):
-            asked = (reach.invoke(pool, address, request(28, None), 60_000) for address in STRANGERS)
+            asked = (reach.invoke(address, request(28, None), 60_000) for address in STRANGERS)
             answers = await asyncio.gather(*asked, return_exceptions=True)
             assert [one.code for one in answers if isinstance(one, Command)] == [0]
         with pytest.raises(ConnectFailed, match="is asked again in 5 s"):
-            await reach.invoke(pool, STRANGERS[0], request(28, None), 1_000)
+            await reach.invoke(STRANGERS[0], request(28, None), 1_000)
 
     asyncio.run(run())
     assert pool.most <= MOST_AT_ONCE
@@ -65,14 +65,14 @@ def test_who_answered_is_asked_although_strangers_keep_all_other_turns() -> None
     pool = Hanging("honest:1")
 
     async def run() -> None:
-        reach = Reach(leaves_silent=True)
-        await reach.invoke(pool, "honest:1", request(28, None), 60_000)
-        hanging = [asyncio.ensure_future(reach.invoke(pool, one, request(28, None), 60_000)) for one in STRANGERS]
+        reach = Reach(pool, leaves_silent=True)
+        await reach.invoke("honest:1", request(28, None), 60_000)
+        hanging = [asyncio.ensure_future(reach.invoke(one, request(28, None), 60_000)) for one in STRANGERS]
         while len(pool.asked) < MOST_AT_ONCE * 3 // 8:
             await asyncio.sleep(0)
         with pytest.raises(ConnectFailed, match="was not asked"):
-            await reach.invoke(pool, "another:1", request(28, None), 1)
-        assert (await reach.invoke(pool, "honest:1", request(28, None), 60_000)).code == 0
+            await reach.invoke("another:1", request(28, None), 1)
+        assert (await reach.invoke("honest:1", request(28, None), 60_000)).code == 0
         assert len(pool.asked) < MOST_AT_ONCE / 2
         for one in hanging:
             one.cancel()
@@ -85,10 +85,10 @@ def test_others_are_asked_each_time() -> None:
     pool = SilentServers()
 
     async def run() -> None:
-        reach = Reach()
+        reach = Reach(pool)
         for _ in range(3):
             with pytest.raises(RequestTimeout):
-                await reach.invoke(pool, "a:1", request(28, None), 1_000)
+                await reach.invoke("a:1", request(28, None), 1_000)
 
     asyncio.run(run())
     assert pool.asked["a:1"] == 3
@@ -96,14 +96,14 @@ def test_others_are_asked_each_time() -> None:
 
 def test_few_connections_stay_open() -> None:
     async def run() -> None:
-        server, pool, reach = Server(lambda connection, command, *_: response(command)), ConnectionPool(), Reach()
+        server, pool = Server(lambda connection, command, *_: response(command)), ConnectionPool()
+        reach = Reach(pool)
         port = await server.start("127.0.0.1", 0)
         for number in range(1, MOST_OPEN + 20):
-            await reach.invoke(
-                pool, f"127.0.0.1:{port:0{number + 5}}", request(28, None), 10_000
-            )  # one peer, many names
+            # One peer, many names.
+            await reach.invoke(f"127.0.0.1:{port:0{number + 5}}", request(28, None), 10_000)
         assert len(pool.addresses) == MOST_OPEN
-        await reach.invoke(pool, pool.addresses[0], request(28, None), 10_000)
+        await reach.invoke(pool.addresses[0], request(28, None), 10_000)
         assert len(pool.addresses) == MOST_OPEN
         await pool.aclose()
         await server.stop()
@@ -116,11 +116,11 @@ def test_a_cancelled_request_asks_nobody_though_its_turn_comes_at_the_same_momen
     pool = SilentServers("a:1")
 
     async def run() -> None:
-        reach = Reach(leaves_silent=True)
+        reach = Reach(pool, leaves_silent=True)
         turns = reach._turns_for("a:1")
         while not turns.locked():
             await turns.acquire()
-        task = asyncio.ensure_future(reach.invoke(pool, "a:1", request(28, None), 60_000))
+        task = asyncio.ensure_future(reach.invoke("a:1", request(28, None), 60_000))
         await asyncio.sleep(0.01)
         turns.release()
         for _ in range(steps):

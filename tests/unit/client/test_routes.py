@@ -36,7 +36,7 @@ class Asked:
 
 
 def routes(asked: Asked) -> Routes:
-    return Routes(cast(Any, asked))
+    return Routes(cast(Any, asked), asked.outages)
 
 
 def test_many_routes_are_asked_for_several_at_a_time() -> None:

@@ -79,14 +79,14 @@ class AccessRequests(AdminSession):
     async def user(self, broker: str, username: str) -> bodies.UserInfo | None:
         """A user of one broker; None if there is no such user (mqadmin: getUser; 5.x)."""
         header = headers.UserRequestHeader(username=username)
-        answer = await self._ask(await self._one(broker), requests.accounts.AUTH_GET_USER, header)
+        answer = await self._cluster.ask(requests.accounts.AUTH_GET_USER, header, at=await self._one(broker))
         return await answer_body(requests.accounts.AUTH_GET_USER, answer) if answer.body else None
 
     async def users(self, broker: str, name_filter: str | None = None) -> list[bodies.UserInfo]:
         """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x). ``name_filter``: a part of the
         name; default: all users."""
         header = headers.ListUsersRequestHeader(filter=name_filter)
-        answer = await self._ask(await self._one(broker), requests.accounts.AUTH_LIST_USER, header)
+        answer = await self._cluster.ask(requests.accounts.AUTH_LIST_USER, header, at=await self._one(broker))
         return await decoded(answer.body, _users) if answer.body else []
 
     async def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
@@ -157,7 +157,7 @@ class AccessRequests(AdminSession):
     async def acl(self, broker: str, subject: str) -> bodies.AclInfo | None:
         """All policies of ``User:name`` at one broker; None if there are none (mqadmin: getAcl; 5.x)."""
         header = headers.AclSubjectRequestHeader(subject=subject)
-        answer = await self._ask(await self._one(broker), requests.accounts.AUTH_GET_ACL, header)
+        answer = await self._cluster.ask(requests.accounts.AUTH_GET_ACL, header, at=await self._one(broker))
         return await answer_body(requests.accounts.AUTH_GET_ACL, answer) if answer.body else None
 
     async def acls(
@@ -166,7 +166,7 @@ class AccessRequests(AdminSession):
         """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x). ``subject_filter``: a
         part of the subject; default: any subject. ``resource_filter``: a part of the resource; default: any resource."""
         header = headers.ListAclsRequestHeader(subject_filter=subject_filter, resource_filter=resource_filter)
-        answer = await self._ask(await self._one(broker), requests.accounts.AUTH_LIST_ACL, header)
+        answer = await self._cluster.ask(requests.accounts.AUTH_LIST_ACL, header, at=await self._one(broker))
         return await decoded(answer.body, _acls) if answer.body else []
 
     async def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:
@@ -238,7 +238,7 @@ class AccessRequests(AdminSession):
 
     async def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:
         """The versions of a broker's account files (mqadmin: clusterAclConfigVersion; 4.9)."""
-        return await self._ask_header(await self._one(broker), requests.accounts.GET_BROKER_CLUSTER_ACL_INFO)
+        return await self._cluster.ask_header(requests.accounts.GET_BROKER_CLUSTER_ACL_INFO, at=await self._one(broker))
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
@@ -247,7 +247,7 @@ class AccessRequests(AdminSession):
     ) -> None:
         content = b"" if body is None else body.encode()
         masters = (await self._masters(cluster, broker)).values()
-        await all_ended(self._ask(address, asked, header, content) for address in masters)
+        await all_ended(self._cluster.ask(asked, header, at=address, body=content) for address in masters)
 
 
 _TYPES = ("Normal", "Super")

@@ -77,7 +77,7 @@ class BrokerRequests(AdminSession):
     async def proxy(self) -> str | None:
         """The address of the proxy that is name server and broker here, as at a managed service; None if a name server answers."""
         try:
-            await self._api.cluster_info()
+            await self._cluster.name_servers.cluster_info()
         except RequestNotServed as error:
             return error.address
         return None
@@ -85,12 +85,12 @@ class BrokerRequests(AdminSession):
     async def cluster_info(self) -> bodies.ClusterInfo:
         """The clusters with their brokers and the addresses of the brokers. Returns addresses by broker name and id, and broker
         names by cluster."""
-        return await self._api.cluster_info()
+        return await self._cluster.name_servers.cluster_info()
 
     async def brokers(self, *, cluster: str | None = None) -> list[BrokerStatus]:
         """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList). ``cluster``: only brokers of
         this cluster; default: all brokers. Returns a BrokerStatus for each broker."""
-        info = await self._api.cluster_info()
+        info = await self._cluster.name_servers.cluster_info()
         clusters = {name: cluster for cluster, names in info.cluster_addr_table.items() for name in names}
         wanted = [
             (clusters.get(name, ""), name, broker_id, address)
@@ -98,9 +98,11 @@ class BrokerRequests(AdminSession):
             for broker_id, address in sorted(info.broker_addr_table[name].broker_addrs.items())
         ]
 
+        asked = requests.brokers.GET_BROKER_RUNTIME_INFO
+
         async def look(cluster: str, name: str, broker_id: int, address: str) -> BrokerStatus:
             try:
-                runtime_info = await self._api.broker_runtime_info(address)
+                runtime_info = dict((await self._cluster.ask_body(asked, at=address)).table)
             except (NetworkError, RequestTimeout, ProtocolError, SystemBusy):  # what it says of itself is not known
                 return BrokerStatus(cluster, name, broker_id, address, False, "", 0.0, 0.0, 0, 0, {})
             return BrokerStatus(
@@ -123,7 +125,8 @@ class BrokerRequests(AdminSession):
 
     async def broker_runtime_info(self, broker: str) -> dict[str, str]:
         """The runtime info of a broker, names and values as text (mqadmin: brokerStatus)."""
-        return await self._api.broker_runtime_info(await self._one(broker))
+        asked = requests.brokers.GET_BROKER_RUNTIME_INFO
+        return dict((await self._cluster.ask_body(asked, at=await self._one(broker))).table)
 
     async def broker_stats(self, broker: str, stats_name: str, stats_key: str) -> bodies.BrokerStatsData:
         """A counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic or ``GROUP_GET_NUMS`` of
@@ -133,19 +136,19 @@ class BrokerRequests(AdminSession):
         over a minute, an hour and a day. Raises RemoteError (there is no such count, or a server refused).
         """
         header = headers.ViewBrokerStatsDataRequestHeader(stats_name=stats_name, stats_key=stats_key)
-        return await self._ask_body(await self._one(broker), requests.brokers.VIEW_BROKER_STATS_DATA, header)
+        return await self._cluster.ask_body(requests.brokers.VIEW_BROKER_STATS_DATA, header, at=await self._one(broker))
 
     async def ha_status(self, broker: str) -> bodies.HARuntimeInfo:
         """The replication offsets of a master's slaves, or of a slave (mqadmin: haStatus; 5.x). Returns offsets and rates for each
         slave."""
-        return await self._ask_body(await self._one(broker), requests.brokers.GET_BROKER_HA_STATUS)
+        return await self._cluster.ask_body(requests.brokers.GET_BROKER_HA_STATUS, at=await self._one(broker))
 
     async def speaks_5x(self, broker: str) -> bool:
         """Whether a broker supports the requests of RocketMQ 5. This is found out by a harmless request that 4.9 does not support, because
         the version that a broker reports is not reliable."""
         header = headers.GetTopicConfigRequestHeader(topic=DEFAULT_TOPIC)
         try:
-            await self._ask(await self._one(broker), requests.topics.GET_TOPIC_CONFIG, header)
+            await self._cluster.ask(requests.topics.GET_TOPIC_CONFIG, header, at=await self._one(broker))
         except RequestNotServed:  # proxies came with RocketMQ 5, and so did the brokers behind them
             return True
         except RemoteError as error:
@@ -159,7 +162,7 @@ class BrokerRequests(AdminSession):
 
     async def broker_config(self, broker: str) -> dict[str, str]:
         """All settings of a broker by their Apache names (mqadmin: getBrokerConfig)."""
-        return _settings((await self._ask(await self._one(broker), requests.brokers.GET_BROKER_CONFIG)).body)
+        return _settings((await self._cluster.ask(requests.brokers.GET_BROKER_CONFIG, at=await self._one(broker))).body)
 
     async def update_broker_config(
         self, settings: Mapping[str, Any], *, cluster: str | None = None, broker: str | None = None
@@ -181,24 +184,24 @@ class BrokerRequests(AdminSession):
                 "neither broker nor cluster is given, one of them is needed: settings differ by broker"
             )
         for address in await self._replicas(cluster, broker):
-            await self._ask(address, requests.brokers.UPDATE_BROKER_CONFIG, body=_text(settings))
+            await self._cluster.ask(requests.brokers.UPDATE_BROKER_CONFIG, at=address, body=_text(settings))
 
     # -- upkeep ----------------------------------------------------------------------------------------------------------------
 
     async def clean_expired_consume_queues(self, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete consume queue files whose messages are no longer stored (mqadmin: cleanExpiredCQ)."""
         for address in (await self._masters(cluster, broker)).values():
-            await self._ask(address, requests.brokers.CLEAN_EXPIRED_CONSUMEQUEUE)
+            await self._cluster.ask(requests.brokers.CLEAN_EXPIRED_CONSUMEQUEUE, at=address)
 
     async def delete_expired_commit_logs(self, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete expired files of the commit log now, whatever the brokers' deletion hour is (mqadmin: deleteExpiredCommitLog)."""
         for address in (await self._masters(cluster, broker)).values():
-            await self._ask(address, requests.brokers.DELETE_EXPIRED_COMMITLOG)
+            await self._cluster.ask(requests.brokers.DELETE_EXPIRED_COMMITLOG, at=address)
 
     async def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete the consume queue files of topics that no longer exist (mqadmin: cleanUnusedTopic)."""
         for address in (await self._masters(cluster, broker)).values():
-            await self._ask(address, requests.brokers.CLEAN_UNUSED_TOPIC)
+            await self._cluster.ask(requests.brokers.CLEAN_UNUSED_TOPIC, at=address)
 
     # -- name servers ----------------------------------------------------------------------------------------------------------
 
@@ -213,7 +216,7 @@ class BrokerRequests(AdminSession):
         header = headers.WipeWritePermOfBrokerRequestHeader(broker_name=broker_name)
         changed: dict[str, int] = {}
         for address in self.name_servers:
-            answer = await self._ask_header(address, requests.name_servers.WIPE_WRITE_PERM_OF_BROKER, header)
+            answer = await self._cluster.ask_header(requests.name_servers.WIPE_WRITE_PERM_OF_BROKER, header, at=address)
             changed[address] = answer.wipe_topic_count
         return changed
 
@@ -222,7 +225,7 @@ class BrokerRequests(AdminSession):
         header = headers.AddWritePermOfBrokerRequestHeader(broker_name=broker_name)
         changed: dict[str, int] = {}
         for address in self.name_servers:
-            answer = await self._ask_header(address, requests.name_servers.ADD_WRITE_PERM_OF_BROKER, header)
+            answer = await self._cluster.ask_header(requests.name_servers.ADD_WRITE_PERM_OF_BROKER, header, at=address)
             changed[address] = answer.add_topic_count
         return changed
 
@@ -230,13 +233,13 @@ class BrokerRequests(AdminSession):
         """Store a value at the name servers (mqadmin: updateKvConfig)."""
         header = headers.PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
         for address in self.name_servers:
-            await self._ask(address, requests.name_servers.PUT_KV_CONFIG, header)
+            await self._cluster.ask(requests.name_servers.PUT_KV_CONFIG, header, at=address)
 
     async def kv_config(self, namespace: str, key: str) -> str | None:
         """A value stored at the name servers; None if there is none."""
         header = headers.GetKVConfigRequestHeader(namespace=namespace, key=key)
         try:
-            answer = await self._ask_name_server(requests.name_servers.GET_KV_CONFIG, header)
+            answer = await self._cluster.ask(requests.name_servers.GET_KV_CONFIG, header)
         except RemoteError as error:
             if error.code == ResponseCode.QUERY_NOT_FOUND:
                 return None
@@ -247,7 +250,7 @@ class BrokerRequests(AdminSession):
         """All values of a namespace by key; empty if there are none."""
         header = headers.GetKVListByNamespaceRequestHeader(namespace=namespace)
         try:
-            answer = await self._ask_name_server(requests.name_servers.GET_KVLIST_BY_NAMESPACE, header)
+            answer = await self._cluster.ask(requests.name_servers.GET_KVLIST_BY_NAMESPACE, header)
         except RemoteError as error:
             if error.code == ResponseCode.QUERY_NOT_FOUND:
                 return {}
@@ -258,13 +261,13 @@ class BrokerRequests(AdminSession):
         """Delete a value stored at the name servers (mqadmin: deleteKvConfig)."""
         header = headers.DeleteKVConfigRequestHeader(namespace=namespace, key=key)
         for address in self.name_servers:
-            await self._ask(address, requests.name_servers.DELETE_KV_CONFIG, header)
+            await self._cluster.ask(requests.name_servers.DELETE_KV_CONFIG, header, at=address)
 
     async def namesrv_config(self) -> dict[str, dict[str, str]]:
         """The settings of all name servers (mqadmin: getNamesrvConfig). Returns settings by name, for each address of a name
         server."""
         return {
-            address: _settings((await self._ask(address, requests.name_servers.GET_NAMESRV_CONFIG)).body)
+            address: _settings((await self._cluster.ask(requests.name_servers.GET_NAMESRV_CONFIG, at=address)).body)
             for address in self.name_servers
         }
 
@@ -272,7 +275,7 @@ class BrokerRequests(AdminSession):
         """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig). ``settings``: values by their Apache
         names, such as ``{"orderMessageEnable": True}``."""
         for address in self.name_servers:
-            await self._ask(address, requests.name_servers.UPDATE_NAMESRV_CONFIG, body=_text(settings))
+            await self._cluster.ask(requests.name_servers.UPDATE_NAMESRV_CONFIG, at=address, body=_text(settings))
 
 
 def _settings(body: Buffer) -> dict[str, str]:

@@ -134,7 +134,7 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
             unknown += await self._rivals()
         waiting = await self._waiting(group, own, unknown)
         count, next_ms = await self._retries(group, unknown) if proxy is None else (None, None)
-        # A proxy remembers a topic that did not exist, and would keep the first retries back, see RemotingApi.make_retry_topic.
+        # A proxy remembers a topic that did not exist, and would keep the first retries back, see ``make_retry_topic``.
         had_retries = proxy is None or retry_topic(group) in subscribed
         absent = await self._absent(wanted, unknown) if proxy is None else ()
         return GroupLook(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.client.admin.session import NO_DATA, AdminSession
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.concurrent_work import all_ended
+from sprocketmq.client.remoting.group_members import consumer_connection, consumer_ids
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.errors import RemoteError, RequestNotServed
 from sprocketmq.wire import bodies, headers, requests
@@ -36,7 +37,7 @@ class GroupMemberRequests(AdminSession):
         servers = await self._servers_of_members() if broker is None else [await self._one(broker)]
         for address in servers:
             try:
-                connection = await self._api.consumer_connection(address, group)
+                connection = await consumer_connection(self._cluster, address, group)
             except RemoteError as error:
                 if error.code in NO_DATA:
                     continue
@@ -49,7 +50,7 @@ class GroupMemberRequests(AdminSession):
         """The client ids of the members that are online, sorted."""
         check_group(group)
         servers = await self._servers_of_members()
-        answers = await all_ended(self._api.consumer_ids(address, group) for address in servers)
+        answers = await all_ended(consumer_ids(self._cluster, address, group) for address in servers)
         found = sorted({client_id for answer in answers for client_id in answer})
         if not found:
             await self._check_exists(group)
@@ -68,8 +69,8 @@ class GroupMemberRequests(AdminSession):
             consumer_group=check_group(group), client_id=client_id, jstack_enable=jstack
         )
         address = await (self._one(broker) if broker is not None else self._broker_that_knows(group, client_id))
-        return await self._ask_body(
-            address, requests.consumers.GET_CONSUMER_RUNNING_INFO, header, timeout_ms=_CALL_TIMEOUT_MS
+        return await self._cluster.ask_body(
+            requests.consumers.GET_CONSUMER_RUNNING_INFO, header, at=address, timeout_ms=_CALL_TIMEOUT_MS
         )
 
     async def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
@@ -83,7 +84,7 @@ class GroupMemberRequests(AdminSession):
         """The broker to which a member is connected. Members connect only to the brokers of their topics."""
         servers = await self._servers_of_members()
         for address in servers:
-            if client_id in await self._api.consumer_ids(address, group):
+            if client_id in await consumer_ids(self._cluster, address, group):
                 return address
         return servers[0]
 
@@ -93,7 +94,7 @@ class GroupMemberRequests(AdminSession):
         header = headers.GetProducerConnectionListRequestHeader(producer_group=group)
         found: dict[str, bodies.Connection] = {}
         for address in (await self._masters_of(topic)).values():
-            answer = await self._ask_if_any(address, requests.consumers.GET_PRODUCER_CONNECTION_LIST, header)
+            answer = await self._ask_if_any(requests.consumers.GET_PRODUCER_CONNECTION_LIST, header, at=address)
             if answer is not None:
                 connections = (
                     await answer_body(requests.consumers.GET_PRODUCER_CONNECTION_LIST, answer)
@@ -103,7 +104,7 @@ class GroupMemberRequests(AdminSession):
 
     async def producers(self, broker: str) -> dict[str, list[bodies.ProducerInfo]]:
         """All producers that are connected to one broker, by group (mqadmin: producer)."""
-        answer = await self._ask_body(await self._one(broker), requests.consumers.GET_ALL_PRODUCER_INFO)
+        answer = await self._cluster.ask_body(requests.consumers.GET_ALL_PRODUCER_INFO, at=await self._one(broker))
         return dict(sorted(answer.data.items()))
 
     async def topics_of_group(self, group: str) -> list[str]:
@@ -111,7 +112,7 @@ class GroupMemberRequests(AdminSession):
         header = headers.QueryTopicsByConsumerRequestHeader(group=check_group(group))
         topics: set[str] = set()
         for address in (await self._masters(None, None)).values():
-            answer = await self._ask_body(address, requests.topics.QUERY_TOPICS_BY_CONSUMER, header)
+            answer = await self._cluster.ask_body(requests.topics.QUERY_TOPICS_BY_CONSUMER, header, at=address)
             topics.update(answer.topic_list)
         if not topics:
             await self._check_exists(group)
@@ -123,10 +124,12 @@ class GroupMemberRequests(AdminSession):
         header = headers.QuerySubscriptionByConsumerRequestHeader(group=check_group(group), topic=topic)
         for address in (await self._masters_of(topic)).values():
             try:
-                answer = await self._ask_body(address, requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER, header)
+                answer = await self._cluster.ask_body(
+                    requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER, header, at=address
+                )
                 found = answer.subscription_data
             except RequestNotServed:
-                connection = await self._api.consumer_connection(address, group)
+                connection = await consumer_connection(self._cluster, address, group)
                 found = connection.subscription_table.get(topic) if connection is not None else None
             if found is not None:
                 return found

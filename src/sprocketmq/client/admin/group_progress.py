@@ -11,6 +11,8 @@ from sprocketmq.client.admin.group_members import GroupMemberRequests
 from sprocketmq.client.admin.groups import GroupRequests
 from sprocketmq.client.answer_bodies import answer_body, off_loop
 from sprocketmq.client.remoting.concurrent_work import all_ended
+from sprocketmq.client.remoting.group_members import consumer_connection
+from sprocketmq.client.remoting.queue_offsets import committed_offset, queue_ends, topic_stats
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.core.resource_names import is_system_group
@@ -18,6 +20,7 @@ from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import GroupNotExist, RemoteError, RequestNotServed, TopicNotExist
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
 
 _RETRY: Final = "%RETRY%"
 _MANY_ROWS: Final = 500  # two milliseconds
@@ -115,7 +118,7 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
         async def ask(broker_name: str, address: str) -> _Answer | None:
             asked = requests.offsets.GET_CONSUME_STATS
             try:
-                answer = await self._ask(address, asked, header)
+                answer = await self._cluster.ask(asked, header, at=address)
             except (GroupNotExist, TopicNotExist):
                 return None
             return _Answer(broker_name, answer.language == "JAVA", await answer_body(asked, answer))
@@ -137,20 +140,20 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
             return {}
 
         async def ask(topic: str) -> dict[MessageQueue, QueueProgress]:
-            route = await self._api.route(topic)
+            route = await self._cluster.name_servers.route(topic)
             names = {one.broker_name for one in route.queue_datas} & masters.keys() if route is not None else set()
             rows: dict[MessageQueue, QueueProgress] = {}
             for name in sorted(names - (told[topic] - java)):
                 try:
-                    table = (await self._api.topic_stats(masters[name], topic)).offset_table
+                    table = (await topic_stats(self._cluster, masters[name], topic)).offset_table
                 except TopicNotExist:
                     continue
                 for queue, at in sorted(table.items(), key=lambda pair: pair[0]):
                     if name not in told[topic]:
                         rows[queue] = QueueProgress(at.max_offset, -1, min_offset=at.min_offset)
                     elif queue not in found and at.max_offset > at.min_offset:
-                        consumed = await self._api.query_consumer_offset(
-                            masters[name], group, queue, zero_if_young=False
+                        consumed = await committed_offset(
+                            self._cluster, group, queue, at=masters[name], zero_if_young=False
                         )
                         rows[queue] = QueueProgress(
                             at.max_offset, -1 if consumed is None else consumed, min_offset=at.min_offset
@@ -191,14 +194,17 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
                     first[queue] = min(begun, first.get(queue, begun))
 
         async def progress(queue: MessageQueue) -> QueueProgress:
-            return QueueProgress(await self._api.max_offset(await self._address_of(queue), queue), first[queue])
+            return QueueProgress(
+                (await self._cluster.ask_queue(GET_MAX_OFFSET, queue, at=await self._address_of(queue))).offset,
+                first[queue],
+            )
 
         queues = sorted(first)
         return dict(zip(queues, await all_ended(map(progress, queues)), strict=True))
 
     async def _topics_of_members(self, group: str, proxy: str) -> list[str]:
         """The topics that members of a group read which are connected to this proxy."""
-        connection = await self._api.consumer_connection(proxy, group)
+        connection = await consumer_connection(self._cluster, proxy, group)
         topics = sorted(connection.subscription_table) if connection is not None else []
         if not topics:
             raise not_served(
@@ -212,11 +218,11 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
         """The progress of a group in one topic, from its offset and the last one of each queue."""
 
         async def ask(queue: MessageQueue) -> bodies.OffsetWrapper:
-            address = self._address(queue.broker_name)
-            consumed = await self._api.query_consumer_offset(address, group, queue, zero_if_young=False)
-            end = await self._api.max_offset(address, queue)
+            address = await self._address_of(queue)
+            consumed = await committed_offset(self._cluster, group, queue, at=address, zero_if_young=False)
+            end = (await self._cluster.ask_queue(GET_MAX_OFFSET, queue, at=address)).offset
             at = -1 if consumed is None else consumed
-            last_ms = await self._api.store_time(address, queue, at - 1)
+            last_ms = await self._store_time_ms(address, queue, at - 1)
             return bodies.OffsetWrapper(max(0, end), at, last_timestamp=max(0, last_ms))
 
         queues = await self._queues_of(topic)
@@ -231,7 +237,7 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
     async def group_summaries(self) -> list[GroupSummary]:
         """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress). Returns a row for each group:
         first those that have members and an unknown lag, then those with the largest lag."""
-        topics = await self._api.topic_list()
+        topics = (await self._cluster.ask_body(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list
         names = {topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)}
         names.update(group for group in await self.groups() if not is_system_group(group))
         rows: list[GroupSummary] = []
@@ -260,7 +266,9 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
         """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats). ``only_ordered``: whether to
         include only groups that consume in order. Returns progress by group, topic and queue."""
         header = headers.GetConsumeStatsInBrokerHeader(is_order=only_ordered)
-        return await self._ask_body(await self._one(broker), requests.offsets.GET_BROKER_CONSUME_STATS, header)
+        return await self._cluster.ask_body(
+            requests.offsets.GET_BROKER_CONSUME_STATS, header, at=await self._one(broker)
+        )
 
     async def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
         """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has
@@ -271,7 +279,7 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
         await self._check_exists(group)
         for address in masters.values():
             try:
-                answer = await self._ask_body(address, requests.offsets.QUERY_CONSUME_TIME_SPAN, header)
+                answer = await self._cluster.ask_body(requests.offsets.QUERY_CONSUME_TIME_SPAN, header, at=address)
             except RequestNotServed:
                 spans = list(await all_ended(self._time_span(group, one) for one in await self._queues_of(topic)))
                 break
@@ -280,12 +288,12 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
 
     async def _time_span(self, group: str, queue: MessageQueue) -> bodies.QueueTimeSpan:
         """The same of one queue, by this machine's clock, from the store times of these messages."""
-        address = self._address(queue.broker_name)
-        consumed = await self._api.query_consumer_offset(address, group, queue, zero_if_young=False)
-        low, high = await all_ended([self._api.min_offset(address, queue), self._api.max_offset(address, queue)])
+        address = await self._address_of(queue)
+        consumed = await committed_offset(self._cluster, group, queue, at=address, zero_if_young=False)
+        low, high = await queue_ends(self._cluster, queue, at=address)
         read = (low, high - 1, consumed - 1 if consumed else low, max(low, consumed or 0))
         oldest, newest, last, following = await all_ended(
-            self._api.store_time(address, queue, offset) for offset in read
+            self._store_time_ms(address, queue, offset) for offset in read
         )
         waiting_ms = max(0, self._options.clock.now_ms() - following) if following >= 0 else 0
         return bodies.QueueTimeSpan(queue, oldest, newest, last, waiting_ms)

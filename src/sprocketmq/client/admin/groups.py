@@ -35,7 +35,7 @@ class GroupRequests(AdminSession):
         """
         config = _config_of(check_group(group), settings)
         masters = await self._masters(cluster, broker)
-        await all_ended(self._api.create_group(address, config) for address in masters.values())
+        await all_ended(self._create_group_at(address, config) for address in masters.values())
 
     async def alter_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
@@ -54,7 +54,7 @@ class GroupRequests(AdminSession):
         }
         if not changed:
             raise unknown_group(group)
-        await all_ended(self._api.create_group(masters[name], config) for name, config in changed.items())
+        await all_ended(self._create_group_at(masters[name], config) for name, config in changed.items())
         return changed
 
     async def create_groups(
@@ -72,14 +72,17 @@ class GroupRequests(AdminSession):
 
         async def create_at(address: str) -> None:
             try:
-                await self._ask(address, requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body)
+                await self._cluster.ask(requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, at=address, body=body)
             except RemoteError as error:
                 if not is_older_than_5(error):
                     raise
                 for config in configs:
-                    await self._api.create_group(address, config)
+                    await self._create_group_at(address, config)
 
         await all_ended(map(create_at, (await self._masters(cluster, broker)).values()))
+
+    async def _create_group_at(self, address: str, config: bodies.SubscriptionGroupConfig) -> None:
+        await self._cluster.ask(requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, at=address, body=config.encode())
 
     async def delete_group(
         self, group: str, *, remove_offsets: bool = False, cluster: str | None = None, broker: str | None = None
@@ -91,12 +94,12 @@ class GroupRequests(AdminSession):
         )
         topics = (retry_topic(group), dlq_topic(group))
         for address in (await self._masters(cluster, broker)).values():
-            await self._ask(address, requests.topics.DELETE_SUBSCRIPTIONGROUP, header)
+            await self._cluster.ask(requests.topics.DELETE_SUBSCRIPTIONGROUP, header, at=address)
             for topic in topics:
-                await self._api.delete_topic(address, topic)
+                await self._delete_topic_at(address, topic)
         if cluster is None and broker is None:
             for topic in topics:
-                await self._api.delete_topic_in_namesrv(topic)
+                await self._delete_topic_at_name_servers(topic)
 
     async def groups(self, *, cluster: str | None = None) -> list[str]:
         """Names of all consumer groups that the brokers know, sorted. ``cluster``: only groups on the brokers of this cluster;
@@ -144,7 +147,7 @@ class GroupRequests(AdminSession):
             pop_share_queue_num=check_range("pop_share_queue_num", pop_share_queue_num, -1, 65_535),
         ).encode()
         for address in (await self._masters(cluster, broker)).values():
-            await self._ask(address, requests.consumers.SET_MESSAGE_REQUEST_MODE, body=body)
+            await self._cluster.ask(requests.consumers.SET_MESSAGE_REQUEST_MODE, at=address, body=body)
 
     async def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
         """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x). ``readable``: the
@@ -154,7 +157,7 @@ class GroupRequests(AdminSession):
         masters = await self._masters_of(topic)
         await self._check_exists(group)
         for name, address in masters.items():
-            answer = await self._ask_body(address, requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
+            answer = await self._cluster.ask_body(requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN, header, at=address)
             answers[name] = answer.readable
         return answers
 

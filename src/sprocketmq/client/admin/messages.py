@@ -12,8 +12,8 @@ from sprocketmq.client.admin.offsets import OffsetRequests
 from sprocketmq.client.admin.topic_traffic import TopicTrafficRequests
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.consume.pull_loop import decode_pull
-from sprocketmq.client.remoting.api import TOOLS_GROUP
 from sprocketmq.client.remoting.concurrent_work import all_ended
+from sprocketmq.client.remoting.pulls import TOOLS_GROUP, read_queue
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group, check_range, check_text, check_time_ms
 from sprocketmq.core.consume.pull_cursor import PullStatus
@@ -73,7 +73,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
     ) -> Command:
         """Send a request to the broker that an offset message id names. If that is behind a proxy, often only the proxy can reach it."""
         try:
-            return await self._ask(address, asked, header, timeout_ms=timeout_ms)
+            return await self._cluster.ask(asked, header, at=address, timeout_ms=timeout_ms)
         except (NetworkError, RequestTimeout) as error:
             proxy = await self._proxy()
             if proxy is None:
@@ -174,11 +174,11 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             query = requests.messages.QUERY_MESSAGE
             command = query.command(header)
             command.ext_fields = {**command.ext_fields, headers.UNIQUE_KEY_QUERY: str(unique).lower()}
-            answer = await self._api.invoke(address, command, self._api.timeout_ms * 3)
+            answer = await self._cluster.invoke(address, command, self._cluster.timeout_ms * 3)
             if answer.code == ResponseCode.QUERY_NOT_FOUND:
                 return []
             if answer.code != ResponseCode.SUCCESS:
-                raise await self._api.kinds.refusal(address, query, answer.code, answer.remark)
+                raise await self._cluster.kinds.refusal(address, query, answer.code, answer.remark)
             return decode_records(answer.body, name)
 
         masters = await self._masters_of(topic)
@@ -256,7 +256,8 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
     ) -> tuple[list[MessageExt], int]:
         """The messages of one pull, and where the next one begins."""
         subscription = build_subscription(queue.topic, expression, 0)
-        result = await self._api.read_queue(
+        result = await read_queue(
+            self._cluster,
             await self._address_of(queue),
             TOOLS_GROUP,
             queue,
@@ -338,7 +339,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         address = await self._address_of(queue)
         if group is not None:
             await self._check_exists(group)
-        return await self._ask_body(address, requests.offsets.QUERY_CONSUME_QUEUE, header)
+        return await self._cluster.ask_body(requests.offsets.QUERY_CONSUME_QUEUE, header, at=address)
 
     async def resume_half_message(self, topic: str, offset_message_id: str) -> None:
         """Let the broker ask the producers again about a transaction after it has used up its check-backs. ``offset_message_id``:

@@ -17,12 +17,15 @@ from sprocketmq.client.admin.group_progress import GroupProgressRequests
 from sprocketmq.client.admin.session import is_older_than_5
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.concurrent_work import all_ended
+from sprocketmq.client.remoting.group_members import consumer_ids
+from sprocketmq.client.remoting.queue_offsets import commit_offset, committed_offset, queue_ends
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group, check_range, check_time_ms
 from sprocketmq.errors import ConfigurationError, RemoteError, RequestNotServed
 from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET, GET_MIN_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP
 
 _MAX: Final = 1 << 62
 _THE_END: Final = -1
@@ -36,27 +39,41 @@ class OffsetRequests(GroupProgressRequests):
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The oldest message that is still there."""
-        return await self._api.min_offset(await self._address_of(queue), queue)
+        return (await self._cluster.ask_queue(GET_MIN_OFFSET, queue, at=await self._address_of(queue))).offset
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The end of a queue: one more than the offset of its newest message."""
-        return await self._api.max_offset(await self._address_of(queue), queue)
+        return (await self._cluster.ask_queue(GET_MAX_OFFSET, queue, at=await self._address_of(queue))).offset
 
     async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int | datetime, *, last: bool = False) -> int:
         """The offset of the first message stored at or after a time; the end of the queue if there is none (with 4.9, the newest
         message). ``last``: whether to return the last one of several messages of that millisecond (5.x)."""
         timestamp_ms = _ms(timestamp_ms)
-        return await self._api.search_offset(await self._address_of(queue), queue, timestamp_ms, last=last)
+        return (
+            await self._cluster.ask_queue(
+                SEARCH_OFFSET_BY_TIMESTAMP,
+                queue,
+                at=await self._address_of(queue),
+                timestamp=timestamp_ms,
+                boundary_type="upper" if last else None,
+            )
+        ).offset
 
     async def earliest_store_time_ms(self, queue: MessageQueue) -> int:
         """The store time of the oldest message; -1 for an empty queue. Returns milliseconds since 1970, or -1."""
-        return await self._api.earliest_store_time(await self._address_of(queue), queue)
+        address = await self._address_of(queue)
+        try:
+            asked = requests.offsets.GET_EARLIEST_MSG_STORETIME
+            return (await self._cluster.ask_queue(asked, queue, at=address)).timestamp
+        except RequestNotServed:  # by a proxy
+            oldest = (await self._cluster.ask_queue(GET_MIN_OFFSET, queue, at=address)).offset
+            return await self._store_time_ms(address, queue, oldest)
 
     # -- progress of groups ----------------------------------------------------------------------------------------------------
 
     async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The offset of the next message that ``group`` consumes; None if it has no progress there."""
-        offset = await self._api.query_consumer_offset(await self._address_of(queue), check_group(group), queue)
+        offset = await committed_offset(self._cluster, check_group(group), queue, at=await self._address_of(queue))
         if not offset:  # for a new topic brokers answer 0 for any group
             await self._check_exists(group)
         return offset
@@ -69,7 +86,7 @@ class OffsetRequests(GroupProgressRequests):
         see ``create_group`` (4.9 accepts any name).
         """
         check_range("offset", offset, 0, _MAX)
-        await self._api.update_consumer_offset(await self._address_of(queue), check_group(group), queue, offset)
+        await commit_offset(self._cluster, check_group(group), queue, offset, at=await self._address_of(queue))
 
     async def reset_offset_by_time(
         self, group: str, topic: str, timestamp_ms: int | datetime, *, force: bool = True
@@ -93,11 +110,11 @@ class OffsetRequests(GroupProgressRequests):
 
         async def ask(name: str, address: str) -> Mapping[MessageQueue, int]:
             try:
-                answer = await self._ask(address, requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, header)
+                answer = await self._cluster.ask(requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, header, at=address)
             except RemoteError as error:
                 # 4.9 requires members online, and progress in each queue.
                 if error.code == ResponseCode.CONSUMER_NOT_ONLINE or (
-                    error.code == ResponseCode.SYSTEM_ERROR and not await self._api.consumer_ids(address, group)
+                    error.code == ResponseCode.SYSTEM_ERROR and not await consumer_ids(self._cluster, address, group)
                 ):
                     await self._check_exists(group)
                     return await self._reset_stored(name, address, group, topic, timestamp_ms, force)
@@ -118,7 +135,7 @@ class OffsetRequests(GroupProgressRequests):
 
     async def _check_offline(self, group: str, proxy: str) -> None:
         """Raises RequestNotServed if members are connected to the proxy, which moves no group that is online."""
-        if members := await self._api.consumer_ids(proxy, group):
+        if members := await consumer_ids(self._cluster, proxy, group):
             raise not_served(
                 proxy,
                 requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET,
@@ -132,13 +149,15 @@ class OffsetRequests(GroupProgressRequests):
         table: dict[MessageQueue, int] = {}
         for queue in [queue for queue in await self._queues_of(topic) if queue.broker_name == name]:
             if timestamp_ms == _THE_END:
-                offset = await self._api.max_offset(address, queue)
+                offset = (await self._cluster.ask_queue(GET_MAX_OFFSET, queue, at=address)).offset
             else:
-                offset = await self._api.search_offset(address, queue, timestamp_ms)
-            stored = await self._api.query_consumer_offset(address, group, queue)
+                offset = (
+                    await self._cluster.ask_queue(SEARCH_OFFSET_BY_TIMESTAMP, queue, at=address, timestamp=timestamp_ms)
+                ).offset
+            stored = await committed_offset(self._cluster, group, queue, at=address)
             if not force and stored is not None and stored < offset:
                 offset = stored
-            await self._api.update_consumer_offset(address, group, queue, offset)
+            await commit_offset(self._cluster, group, queue, offset, at=address)
             table[queue] = offset
         return table
 
@@ -154,33 +173,35 @@ class OffsetRequests(GroupProgressRequests):
         address = await self._address_of(queue)
         # 5.x brokers check it with the reset, after they took the progress, and 4.9 does not. Beyond the end it would pass over messages
         # that are still to come.
-        low, high = await all_ended([self._api.min_offset(address, queue), self._api.max_offset(address, queue)])
+        low, high = await queue_ends(self._cluster, queue, at=address)
         check_range("offset", offset, low, high)
         try:
             moves_single_queues = await self._moves_single_queues(address, queue.topic)
         except RequestNotServed as error:
             await self._check_offline(group, error.address)
-            await self._api.update_consumer_offset(address, group, queue, offset)
+            await commit_offset(self._cluster, group, queue, offset, at=address)
             return
         if moves_single_queues:
-            await self._api.update_consumer_offset(address, group, queue, offset)
+            await commit_offset(self._cluster, group, queue, offset, at=address)
             header = headers.ResetOffsetRequestHeader(
                 topic=queue.topic, group=group, timestamp=0, is_force=True, queue_id=queue.queue_id, offset=offset
             )
-            await self._ask(address, requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, header)
+            await self._cluster.ask(requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, header, at=address)
             return
-        if members := await self._api.consumer_ids(address, group):
+        if members := await consumer_ids(self._cluster, address, group):
             raise ConfigurationError(
                 f"group {group!r} has members online ({', '.join(sorted(members))}) and {address} is a 4.x broker, which can move "
                 "only whole topics; stop them first, or use reset_offset_by_time"
             )
         await self._check_exists(group)
-        await self._api.update_consumer_offset(address, group, queue, offset)
+        await commit_offset(self._cluster, group, queue, offset, at=address)
 
     async def _moves_single_queues(self, address: str, topic: str) -> bool:
         """Whether a broker supports 5.x. A harmless request shows it, because reported versions are not reliable."""
         try:
-            await self._ask(address, requests.topics.GET_TOPIC_CONFIG, headers.GetTopicConfigRequestHeader(topic=topic))
+            await self._cluster.ask(
+                requests.topics.GET_TOPIC_CONFIG, headers.GetTopicConfigRequestHeader(topic=topic), at=address
+            )
         except RemoteError as error:
             if is_older_than_5(error):
                 return False
@@ -205,7 +226,7 @@ class OffsetRequests(GroupProgressRequests):
         for queue, progress in (await self.consumer_progress(source, topic)).items():
             if progress.consumer_offset >= 0 and not queue.topic.startswith("%RETRY%"):
                 address = await self._address_of(queue)
-                await self._api.update_consumer_offset(address, destination, queue, progress.consumer_offset)
+                await commit_offset(self._cluster, destination, queue, progress.consumer_offset, at=address)
                 cloned[queue] = progress.consumer_offset
         return cloned
 
@@ -221,7 +242,7 @@ class OffsetRequests(GroupProgressRequests):
         found: dict[str, dict[MessageQueue, int]] = {}
         for address in (await self._masters_of(topic)).values():
             asked = requests.offsets.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
-            answer = await self._ask_body(address, asked, header, timeout_ms=_CALL_TIMEOUT_MS)
+            answer = await self._cluster.ask_body(asked, header, at=address, timeout_ms=_CALL_TIMEOUT_MS)
             for member, offsets in answer.consumer_table.items():
                 found.setdefault(member, {}).update(offsets)
         return dict(sorted(found.items()))

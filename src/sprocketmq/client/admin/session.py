@@ -11,16 +11,17 @@ from sprocketmq.client.admin.checked_arguments import checked
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.async_client import AsyncClient, in_order
 from sprocketmq.client.reach import Reach
-from sprocketmq.client.remoting.api import RemotingApi
-from sprocketmq.client.remoting.name_servers import NameServers
-from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.client.remoting.cluster import Cluster
+from sprocketmq.client.remoting.group_members import consumer_connection
+from sprocketmq.client.remoting.pulls import TOOLS_GROUP, read_queue
 from sprocketmq.client.remoting.server_kind import ServerKind
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import check_topic
+from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.lifecycle import LifeState
-from sprocketmq.core.produce.route_table import MASTER_ID
+from sprocketmq.core.produce.route_table import MASTER_ID, find_broker, subscribe_queues
 from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import (
     ConfigurationError,
@@ -37,7 +38,9 @@ from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer, Command
 from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.record import decode_records
 from sprocketmq.wire.requests.declaration import A, B, H, Request
+from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -63,23 +66,20 @@ class AdminParts:
 
     runs_caller = False
 
-    def __init__(self, options: ClientOptions, reach: Reach) -> None:
-        self.pool = ConnectionPool(
+    def __init__(self, options: ClientOptions, *, leaves_silent: bool) -> None:
+        pool = ConnectionPool(
             ssl_context=options.new_ssl_context(), credentials=options.credentials, namespace=options.namespace_v2
         )
-        watch(options.clock, self.pool)
-        servers = NameServers(self.pool, parse_addresses(options.addresses))
-        self.api = RemotingApi(self.pool, servers, options.mq_client_api_timeout_ms)
-        self.api.reach = reach
-        self.routes = Routes(self.api)
+        watch(options.clock, pool)
+        self.cluster = Cluster(pool, parse_addresses(options.addresses), options.mq_client_api_timeout_ms)
+        self.cluster.invoke = Reach(pool, leaves_silent=leaves_silent).invoke
         self.producer: AsyncProducer | None = None
 
     async def start(self) -> None:
         """Do nothing: connections open with the first request."""
 
     async def stop(self) -> None:
-        steps = [self.routes.aclose, self.pool.aclose]
-        await in_order(*([self.producer.shutdown] if self.producer is not None else []), *steps)
+        await in_order(*([self.producer.shutdown] if self.producer is not None else []), self.cluster.aclose)
 
 
 class AdminSession(AsyncClient[AdminParts]):
@@ -115,7 +115,7 @@ class AdminSession(AsyncClient[AdminParts]):
         return "the admin client"
 
     def _make(self) -> AdminParts:
-        return AdminParts(self._options, Reach(leaves_silent=self._leaves_silent))
+        return AdminParts(self._options, leaves_silent=self._leaves_silent)
 
     def _use(self, parts: AdminParts | None) -> None:
         """Do nothing; requests use the parts directly."""
@@ -130,50 +130,34 @@ class AdminSession(AsyncClient[AdminParts]):
         return self._parts
 
     @property
-    def _api(self) -> RemotingApi:
-        return self._open_parts.api
-
-    @property
-    def _routes(self) -> Routes:
-        return self._open_parts.routes
+    def _cluster(self) -> Cluster:
+        return self._open_parts.cluster
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
-    async def _ask(
-        self,
-        address: str,
-        asked: Request[H, A, B],
-        header: H | None = None,
-        body: Buffer = b"",
-        timeout_ms: int | None = None,
-    ) -> Command:
-        """Send a request and return the answer. Raises RemoteError for every code but SUCCESS."""
-        return await self._api.ask(address, asked, header, body, timeout_ms)
-
-    async def _ask_header(
-        self, address: str, asked: Request[H, A, B], header: H | None = None, timeout_ms: int | None = None
-    ) -> A:
-        """Like ``_ask``, but returns the header of the answer."""
-        return await self._api.ask_header(address, asked, header, timeout_ms)
-
-    async def _ask_body(
-        self, address: str, asked: Request[H, A, B], header: H | None = None, timeout_ms: int | None = None
-    ) -> B:
-        """Like ``_ask``, but returns the body of the answer."""
-        return await self._api.ask_body(address, asked, header, timeout_ms=timeout_ms)
-
-    async def _ask_if_any(self, address: str, asked: Request[H, A, B], header: H | None = None) -> Command | None:
-        """Like ``_ask``, but returns None if the broker has no data."""
+    async def _ask_if_any(self, asked: Request[H, A, B], header: H | None = None, *, at: str) -> Command | None:
+        """The answer; None if the broker has no data."""
         try:
-            return await self._ask(address, asked, header)
+            return await self._cluster.ask(asked, header, at=at)
         except RemoteError as error:
             if error.code in NO_DATA:
                 return None
             raise
 
-    async def _ask_name_server(self, asked: Request[H, A, B], header: H | None = None) -> Command:
-        """Send a request to the chosen name server, or to the next one that answers."""
-        return await self._api.ask_name_server(asked, header)
+    async def _ask_name_servers(
+        self, asked: Request[H, A, B], header: H | None = None, body: Buffer = b""
+    ) -> dict[str, Command]:
+        """The answers of all name servers by address, one after the other: they share no state."""
+        addresses = await self._cluster.name_servers.known()
+        return {address: await self._cluster.ask(asked, header, at=address, body=body) for address in addresses}
+
+    async def _delete_topic_at(self, address: str, topic: str) -> None:
+        header = headers.DeleteTopicRequestHeader(topic=topic)
+        await self._cluster.ask(requests.topics.DELETE_TOPIC_IN_BROKER, header, at=address)
+
+    async def _delete_topic_at_name_servers(self, topic: str) -> None:
+        header = headers.DeleteTopicFromNamesrvRequestHeader(topic=topic)
+        await self._ask_name_servers(requests.name_servers.DELETE_TOPIC_IN_NAMESRV, header)
 
     # -- who -------------------------------------------------------------------------------------------------------------------
 
@@ -181,7 +165,7 @@ class AdminSession(AsyncClient[AdminParts]):
         """The addresses of the chosen masters by broker name; a broker that is given as an address is used directly."""
         if broker is not None and ":" in broker:
             return {broker: parse_addresses(broker)[0]}
-        info = await self._api.cluster_info()
+        info = await self._cluster.name_servers.cluster_info()
         names = self._names(info, cluster)
         if broker is not None:
             if broker not in names:
@@ -194,7 +178,7 @@ class AdminSession(AsyncClient[AdminParts]):
         }
         if not masters:
             raise ConfigurationError(
-                f"no broker with a master is known to the name server {self._api.name_servers.chosen}; start one, or check namesrv_addr"
+                f"no broker with a master is known to the name server {self._cluster.name_servers.chosen}; start one, or check namesrv_addr"
             )
         return masters
 
@@ -207,15 +191,15 @@ class AdminSession(AsyncClient[AdminParts]):
 
     async def _proxy(self) -> str | None:
         """The address of the name server if it is a proxy."""
-        servers = self._api.name_servers
-        is_proxy = servers.addresses and await self._api.kinds.kind(servers.chosen) is ServerKind.PROXY
+        servers = self._cluster.name_servers
+        is_proxy = servers.addresses and await self._cluster.kinds.kind(servers.chosen) is ServerKind.PROXY
         return servers.chosen if is_proxy else None
 
     async def _replicas(self, cluster: str | None, broker: str | None) -> list[str]:
         """The addresses of masters and slaves."""
         if broker is not None and ":" in broker:
             return parse_addresses(broker)
-        info = await self._api.cluster_info()
+        info = await self._cluster.name_servers.cluster_info()
         masters = await self._masters(cluster, broker)
         return [address for name in masters for address in info.broker_addr_table[name].broker_addrs.values()]
 
@@ -243,11 +227,14 @@ class AdminSession(AsyncClient[AdminParts]):
             if data.broker_addrs
         }
 
+    async def _queues_of(self, topic: str) -> list[MessageQueue]:
+        return subscribe_queues(topic, await self._route(topic))
+
     async def _route(self, topic: str) -> bodies.TopicRouteData:
-        route = await self._api.route(check_topic(topic))
+        route = await self._cluster.name_servers.route(check_topic(topic))
         if route is None:
             raise TopicNotExist(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic!r} does not exist", self._api.name_servers.chosen
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic!r} does not exist", self._cluster.name_servers.chosen
             )
         return route
 
@@ -258,7 +245,7 @@ class AdminSession(AsyncClient[AdminParts]):
             header = headers.GetAllSubscriptionGroupRequestHeader(
                 group_seq=first, data_version=version, max_group_num=PAGE
             )
-            answer = await self._ask(address, requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
+            answer = await self._cluster.ask(requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header, at=address)
             body = await answer_body(requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, answer)
             total = int(answer.ext_fields.get("totalGroupNum") or 0)
             return body.subscription_group_table, body.data_version.encode().decode(), total
@@ -272,11 +259,11 @@ class AdminSession(AsyncClient[AdminParts]):
         then. Raises GroupNotExist: no broker knows it. Not raised if the account may not list a broker's groups, or the name server
         is a proxy. NetworkError, RequestTimeout: a broker did not answer, and no other one knows the group.
         """
-        # Nor is a proxy asked for the retry topic: it would remember that there is none, see RemotingApi.make_retry_topic.
+        # Nor is a proxy asked for the retry topic: it would remember that there is none, see group_members.make_retry_topic.
         if await self._proxy() is not None:
             return
         for topic in (retry_topic(group), dlq_topic(group)):
-            if await self._api.route(topic) is not None:
+            if await self._cluster.name_servers.route(topic) is not None:
                 return
         unanswered: NetworkError | RequestTimeout | None = None
         for address in (await self._masters(None, None)).values():
@@ -289,33 +276,48 @@ class AdminSession(AsyncClient[AdminParts]):
                 unanswered = error
         raise unanswered or unknown_group(group)
 
+    async def _connection(self, group: str, broker: str | None = None) -> bodies.ConsumerConnection | None:
+        """Members and subscriptions of ``group``, from the first broker that has a member online."""
+        servers = await self._servers_of_members() if broker is None else [await self._one(broker)]
+        for address in servers:
+            try:
+                connection = await consumer_connection(self._cluster, address, group)
+            except RemoteError as error:
+                if error.code in NO_DATA:
+                    continue
+                raise
+            if connection is not None:
+                return connection
+        return None
+
     async def _address_of(self, queue: MessageQueue) -> str:
-        """The address of the broker of an existing queue. For other queues, brokers answer as for an empty one. Raises
-        TopicNotExist (there is no such topic), ConfigurationError (the topic has no such queue)."""
-        table = self._routes.table
-        known = table.route(queue.topic)
-        if known is not None and queue.queue_id < queue_count(known, queue.broker_name):
-            return self._address(queue.broker_name)
-        route = await self._route(queue.topic)
-        table.update(queue.topic, route)
-        address, count = self._address(queue.broker_name), queue_count(route, queue.broker_name)
+        """The address of the broker of an existing queue; that of a replica while there is no master. For other queues, brokers answer as
+        for an empty one. Raises TopicNotExist (there is no such topic), ConfigurationError (the topic has no such queue)."""
+        route = await self._cluster.routes.recent(check_topic(queue.topic))
+        if route is None or queue.queue_id >= queue_count(route, queue.broker_name):
+            route = await self._route(queue.topic)
+        broker, count = find_broker(route, queue.broker_name), queue_count(route, queue.broker_name)
         # A topic whose number of queues was reduced keeps the messages of the other queues.
-        if queue.queue_id >= count and not await self._api.max_offset(address, queue):
+        if broker is None or (
+            queue.queue_id >= count
+            and not (await self._cluster.ask_queue(GET_MAX_OFFSET, queue, at=broker.address)).offset
+        ):
             there = f"queues 0 to {count - 1}" if count else "no queue"
             raise ConfigurationError(
                 f"queue is {queue}, which does not exist: topic {queue.topic!r} has {there} on broker {queue.broker_name!r}"
             )
-        return address
+        return broker.address
 
-    async def _queues_of(self, topic: str) -> list[MessageQueue]:
-        self._routes.table.update(topic, await self._route(topic))
-        return list(self._routes.table.subscribe_queues(topic))
-
-    def _address(self, broker_name: str) -> str:
-        address = self._routes.broker_address(broker_name, only_this=False)
-        if address is None:
-            raise ConfigurationError(f"broker {broker_name!r} has no address at the name server")
-        return address
+    async def _store_time_ms(self, address: str, queue: MessageQueue, offset: int) -> int:
+        """The store time of the message at ``offset``, by reading it; -1 when it is not there, or may not be read."""
+        if offset < 0:
+            return -1
+        try:
+            result = await read_queue(self._cluster, address, TOOLS_GROUP, queue, offset, 1)
+        except RemoteError:
+            return -1
+        found = decode_records(result.body, decompress=False) if result.status is PullStatus.FOUND else []
+        return found[0].store_timestamp_ms if found and found[0].queue_offset == offset else -1
 
 
 def is_older_than_5(error: RemoteError) -> bool:
@@ -330,6 +332,14 @@ def unknown_group(group: str) -> GroupNotExist:
         f"no broker knows the consumer group {group!r}; check the spelling, or create it. "
         "A member whose topics do not exist is known to no broker: check their names, too",
     )
+
+
+def broker_of(route: bodies.TopicRouteData, broker_name: str) -> str:
+    """The address of a broker of the topic; that of a replica while there is no master. Raises ConfigurationError."""
+    broker = find_broker(route, broker_name)
+    if broker is None:
+        raise ConfigurationError(f"broker {broker_name!r} has no address at the name server")
+    return broker.address
 
 
 def queue_count(route: bodies.TopicRouteData, broker_name: str) -> int:

@@ -13,6 +13,8 @@ from sprocketmq.client.admin.session import NO_DATA
 from sprocketmq.client.admin.topics import TopicRequests
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.concurrent_work import all_ended
+from sprocketmq.client.remoting.queue_offsets import topic_stats
+from sprocketmq.core.produce.route_table import find_broker
 from sprocketmq.core.resource_names import is_system_topic
 from sprocketmq.errors import RemoteError
 from sprocketmq.wire import bodies, headers, requests
@@ -87,17 +89,16 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
 
     async def _summary(self, topic: str) -> TopicSummary | None:
         """The summary of a topic; None if it has no queues, such as a topic named after a cluster, or was deleted."""
-        route = await self._api.route(topic)
+        route = await self._cluster.name_servers.route(topic)
         if route is None or not route.queue_datas:
             return None
-        self._routes.table.update(topic, route)
         offsets: list[bodies.TopicOffset] = []
         for data in route.queue_datas:
-            address = self._routes.broker_address(data.broker_name)
-            if address is None:
+            broker = find_broker(route, data.broker_name)
+            if broker is None or broker.is_slave:
                 continue
             try:
-                offsets += (await self._api.topic_stats(address, topic)).offset_table.values()
+                offsets += (await topic_stats(self._cluster, broker.address, topic)).offset_table.values()
             except RemoteError as error:
                 if error.code not in NO_DATA:
                     raise
@@ -119,7 +120,7 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
         header = headers.QueryTopicConsumeByWhoRequestHeader(topic=topic)
         groups: set[str] = set()
         for address in (await self._masters_of(topic)).values():
-            answer = await self._ask_body(address, requests.topics.QUERY_TOPIC_CONSUME_BY_WHO, header)
+            answer = await self._cluster.ask_body(requests.topics.QUERY_TOPIC_CONSUME_BY_WHO, header, at=address)
             groups.update(answer.group_list)
         return sorted(groups)
 
@@ -143,7 +144,7 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
         tps, count = 0.0, 0
         header = headers.ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
         for address in addresses:
-            answer = await self._ask_if_any(address, requests.brokers.VIEW_BROKER_STATS_DATA, header)
+            answer = await self._ask_if_any(requests.brokers.VIEW_BROKER_STATS_DATA, header, at=address)
             if answer is not None:
                 data = await answer_body(requests.brokers.VIEW_BROKER_STATS_DATA, answer)
                 tps += data.stats_minute.tps

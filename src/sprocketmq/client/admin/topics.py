@@ -7,12 +7,13 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages, is_older_than_5, queue_count
+from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages, broker_of, is_older_than_5, queue_count
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.concurrent_work import all_ended
+from sprocketmq.client.remoting.queue_offsets import queue_ends, topic_stats
 from sprocketmq.client.settings.validators import check_range, check_topic
 from sprocketmq.core.group import allocation
-from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
+from sprocketmq.core.produce.route_table import DEFAULT_TOPIC, subscribe_queues
 from sprocketmq.errors import RemoteError, RequestNotServed, RequestTimeout
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
@@ -65,7 +66,10 @@ class TopicRequests(AdminSession):
             attributes=_attribute_changes(attributes),
         )
         masters = await self._masters(cluster, broker)
-        await all_ended(self._api.create_topic(address, header) for address in masters.values())
+        await all_ended(
+            self._cluster.ask(requests.topics.UPDATE_AND_CREATE_TOPIC, header, at=address)
+            for address in masters.values()
+        )
         await self._wait_for_route(topic, masters, header, wait_ms)
 
     async def _wait_for_route(
@@ -76,7 +80,7 @@ class TopicRequests(AdminSession):
         end_s = loop.time() + wait_ms / 1000
         wanted = (header.read_queue_nums, header.write_queue_nums)
         while True:
-            route = await self._api.route(topic)
+            route = await self._cluster.name_servers.route(topic)
             if route is not None:
                 known = {
                     name
@@ -89,7 +93,7 @@ class TopicRequests(AdminSession):
             if loop.time() > end_s:
                 raise RequestTimeout(
                     f"topic {topic!r} was created, but the name server does not show it after {wait_ms} ms",
-                    self._api.name_servers.chosen,
+                    self._cluster.name_servers.chosen,
                     wait_ms,
                 )
             await asyncio.sleep(_POLL_S)
@@ -105,12 +109,12 @@ class TopicRequests(AdminSession):
 
         async def create_at(address: str) -> None:
             try:
-                await self._ask(address, requests.topics.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
+                await self._cluster.ask(requests.topics.UPDATE_AND_CREATE_TOPIC_LIST, at=address, body=body)
             except RemoteError as error:
                 if not is_older_than_5(error):
                     raise
                 for config in configs:
-                    await self._api.create_topic(address, _create_header(config))
+                    await self._cluster.ask(requests.topics.UPDATE_AND_CREATE_TOPIC, _create_header(config), at=address)
 
         await all_ended(map(create_at, (await self._masters(cluster, broker)).values()))
 
@@ -169,7 +173,9 @@ class TopicRequests(AdminSession):
             config.write_queue_nums = config.write_queue_nums if write_queues is None else write_queues
             config.perm = config.perm if perm is None else perm
             config.order = config.order if order is None else order
-            await self._api.create_topic(masters[name], _create_header(config, attributes))
+            await self._cluster.ask(
+                requests.topics.UPDATE_AND_CREATE_TOPIC, _create_header(config, attributes), at=masters[name]
+            )
         return configs
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
@@ -177,29 +183,33 @@ class TopicRequests(AdminSession):
         ``cluster``: only from the brokers of this cluster; default: from all brokers."""
         check_topic(topic)
         masters = await self._masters(cluster, None)
-        await all_ended(self._api.delete_topic(address, topic) for address in masters.values())
-        await self._api.delete_topic_in_namesrv(topic)
-        self._routes.table.remove(topic)
+        await all_ended(self._delete_topic_at(address, topic) for address in masters.values())
+        await self._delete_topic_at_name_servers(topic)
+        self._cluster.routes.forget()
         await self.delete_order_conf(topic)
 
     async def topics(self, *, cluster: str | None = None) -> list[str]:
         """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList). ``cluster``: only
         topics of this cluster; default: all topics that the name server knows."""
         if cluster is None:
-            return sorted(await self._api.topic_list())
+            return sorted(
+                (await self._cluster.ask_body(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list
+            )
         header = headers.GetTopicsByClusterRequestHeader(cluster=cluster)
-        answer = await self._ask_name_server(requests.name_servers.GET_TOPICS_BY_CLUSTER, header)
+        answer = await self._cluster.ask(requests.name_servers.GET_TOPICS_BY_CLUSTER, header)
         found = sorted((await answer_body(requests.name_servers.GET_TOPICS_BY_CLUSTER, answer)).topic_list)
         if not found:
-            self._names(await self._api.cluster_info(), cluster)  # raises for a cluster that does not exist
+            self._names(
+                await self._cluster.name_servers.cluster_info(), cluster
+            )  # raises for a cluster that does not exist
         return found
 
     async def system_topics(self) -> list[str]:
         """The names of the system topics of brokers and name server, sorted."""
-        answer = await self._ask_name_server(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+        answer = await self._cluster.ask(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS)
         found = set((await answer_body(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS, answer)).topic_list)
         for address in (await self._masters(None, None)).values():
-            mine = await self._ask_body(address, requests.topics.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+            mine = await self._cluster.ask_body(requests.topics.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, at=address)
             found.update(mine.topic_list)
         return sorted(found)
 
@@ -228,27 +238,27 @@ class TopicRequests(AdminSession):
     async def topic_stats(self, topic: str, *, broker: str | None = None) -> dict[MessageQueue, bodies.TopicOffset]:
         """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus). ``broker``: ask only
         this broker, by name; default: all that have the topic."""
-        self._routes.table.update(topic, await self._route(topic))
-        names = {queue.broker_name for queue in self._routes.table.subscribe_queues(topic)}
+        route = await self._route(topic)
+        names = {queue.broker_name for queue in subscribe_queues(topic, route)}
         if broker is not None:
             names &= {broker}
-        tables = await all_ended(self._topic_stats_at(name, topic) for name in names)
+        tables = await all_ended(self._topic_stats_at(name, route, topic) for name in names)
         return dict(sorted((entry for table in tables for entry in table.items()), key=lambda pair: pair[0]))
 
-    async def _topic_stats_at(self, broker_name: str, topic: str) -> Mapping[MessageQueue, bodies.TopicOffset]:
-        address = self._address(broker_name)
+    async def _topic_stats_at(
+        self, broker_name: str, route: bodies.TopicRouteData, topic: str
+    ) -> Mapping[MessageQueue, bodies.TopicOffset]:
+        address = broker_of(route, broker_name)
         try:
-            return (await self._api.topic_stats(address, topic)).offset_table
+            return (await topic_stats(self._cluster, address, topic)).offset_table
         except RequestNotServed:
             pass
 
         async def ask(queue: MessageQueue) -> bodies.TopicOffset:
-            low, high = await all_ended([self._api.min_offset(address, queue), self._api.max_offset(address, queue)])
-            last_ms = await self._api.store_time(address, queue, high - 1)
+            low, high = await queue_ends(self._cluster, queue, at=address)
+            last_ms = await self._store_time_ms(address, queue, high - 1)
             return bodies.TopicOffset(max(0, low), max(0, high), max(0, last_ms))
 
-        route = self._routes.table.route(topic)
-        assert route is not None
         queues = [MessageQueue(topic, broker_name, number) for number in range(queue_count(route, broker_name))]
         return dict(zip(queues, await all_ended(map(ask, queues)), strict=True))
 
@@ -262,7 +272,7 @@ class TopicRequests(AdminSession):
 
         async def page(first: int, version: str) -> tuple[dict[str, bodies.TopicConfig], str, int]:
             header = headers.GetAllTopicConfigRequestHeader(topic_seq=first, data_version=version, max_topic_num=PAGE)
-            answer = await self._ask(address, requests.topics.GET_ALL_TOPIC_CONFIG, header)
+            answer = await self._cluster.ask(requests.topics.GET_ALL_TOPIC_CONFIG, header, at=address)
             body = await answer_body(requests.topics.GET_ALL_TOPIC_CONFIG, answer)
             total = int(answer.ext_fields.get("totalTopicNum") or 0)
             return body.topic_config_table, body.data_version.encode().decode(), total
@@ -273,7 +283,7 @@ class TopicRequests(AdminSession):
         async def ask(address: str) -> bodies.TopicConfig | None:
             header = headers.GetTopicConfigRequestHeader(topic=topic)
             try:
-                answer = await self._ask(address, requests.topics.GET_TOPIC_CONFIG, header)
+                answer = await self._cluster.ask(requests.topics.GET_TOPIC_CONFIG, header, at=address)
             except RemoteError as error:
                 if is_older_than_5(error):
                     return (await self.topic_configs(address)).get(topic)
@@ -293,7 +303,7 @@ class TopicRequests(AdminSession):
         -m get). Raises TopicNotExist (there is no such topic, and no setting for it)."""
         header = headers.GetKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
         try:
-            answer = await self._ask_name_server(requests.name_servers.GET_KV_CONFIG, header)
+            answer = await self._cluster.ask(requests.name_servers.GET_KV_CONFIG, header)
         except RemoteError as error:
             if error.code == ResponseCode.QUERY_NOT_FOUND:
                 await self._route(topic)
@@ -310,14 +320,12 @@ class TopicRequests(AdminSession):
             f"{name}:{check_range(f'queues of {name}', count, 1, 65_535)}" for name, count in queues_by_broker.items()
         )
         header = headers.PutKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic), value=value)
-        for address in self._api.name_servers.addresses:
-            await self._ask(address, requests.name_servers.PUT_KV_CONFIG, header)
+        await self._ask_name_servers(requests.name_servers.PUT_KV_CONFIG, header)
 
     async def delete_order_conf(self, topic: str) -> None:
         """Delete the setting of ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Does nothing if there is none."""
         header = headers.DeleteKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
-        for address in self._api.name_servers.addresses:
-            await self._ask(address, requests.name_servers.DELETE_KV_CONFIG, header)
+        await self._ask_name_servers(requests.name_servers.DELETE_KV_CONFIG, header)
 
 
 def _addresses(route: bodies.TopicRouteData, broker_name: str) -> list[str]:

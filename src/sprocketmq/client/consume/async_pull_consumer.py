@@ -25,6 +25,7 @@ from sprocketmq.client.consume.poll_service import HandedOut, MessageQueueListen
 from sprocketmq.client.consume.running_pull_consumer import RunningPullConsumer
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.remoting.concurrent_work import all_ended
+from sprocketmq.client.remoting.queue_offsets import commit_offset, committed_offset
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.client.settings.options import ClientOptions
@@ -41,8 +42,8 @@ from sprocketmq.client.settings.validators import (
 )
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription
-from sprocketmq.errors import ClosedError, ConfigurationError, NetworkError, TopicNotExist
-from sprocketmq.wire import bodies
+from sprocketmq.errors import ClosedError, ConfigurationError, TopicNotExist
+from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
@@ -255,7 +256,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         if running is not None:
             running.rebalancer.fixed = self._assigned
             for topic in self._subscriptions:
-                await running.instance.routes.refresh(topic)
+                await running.instance.cluster.routes.refresh(topic)
             await running.announce()
             await running.rebalance()
 
@@ -270,7 +271,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         read)."""
         running = self._started_here()
         wrapped = wrap(self._options.namespace, check_topic(topic))
-        await running.instance.routes.refresh(wrapped)
+        await running.instance.cluster.routes.refresh(wrapped)
         queues = [self._outside(queue) for queue in running.topic_watch.known(wrapped)]
         if not queues:
             raise TopicNotExist(
@@ -406,26 +407,21 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         returns the offset of the last message then."""
         timestamp_ms = check_time_ms("timestamp_ms", timestamp_ms, or_zero=True)
         running, queue = self._started_here(), self._inside(queue)
-        return await running.instance.api.search_offset(await self._address(running, queue), queue, timestamp_ms)
+        asked = requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP
+        answer = await running.instance.cluster.ask_queue(asked, queue, or_replica=True, timestamp=timestamp_ms)
+        return answer.offset
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message that is still stored."""
         running, queue = self._started_here(), self._inside(queue)
-        return await running.instance.api.min_offset(await self._address(running, queue), queue)
+        asked = requests.offsets.GET_MIN_OFFSET
+        return (await running.instance.cluster.ask_queue(asked, queue, or_replica=True)).offset
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The end of the queue: one more than the offset of its newest message."""
         running, queue = self._started_here(), self._inside(queue)
-        return await running.instance.api.max_offset(await self._address(running, queue), queue)
-
-    async def _address(self, running: RunningPullConsumer, queue: MessageQueue) -> str:
-        routes = running.instance.routes
-        if routes.broker_address(queue.broker_name) is None:
-            await routes.refresh(queue.topic)
-        address = routes.broker_address(queue.broker_name)
-        if address is None:
-            raise NetworkError(f"no route names the master of broker {queue.broker_name!r}; is it running?")
-        return address
+        asked = requests.offsets.GET_MAX_OFFSET
+        return (await running.instance.cluster.ask_queue(asked, queue, or_replica=True)).offset
 
     @property
     def positions(self) -> Mapping[MessageQueue, int]:
@@ -493,8 +489,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
         async def write(queue: MessageQueue, offset: int) -> None:
             if running.clustering:
-                address = await self._address(running, queue)
-                await running.instance.api.update_consumer_offset(address, self._settings.group, queue, offset)
+                await commit_offset(running.instance.cluster, self._settings.group, queue, offset)
             else:
                 await running.offset_store.persist(queue)
             queues.persisted(queue, offset)
@@ -508,8 +503,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         if offset >= 0:
             return offset
         if running.clustering:
-            address = await self._address(running, queue)
-            return await running.instance.api.query_consumer_offset(address, self._settings.group, queue)
+            return await committed_offset(running.instance.cluster, self._settings.group, queue)
         offset = await running.offset_store.read(queue)
         return offset if offset >= 0 else None
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from sprocketmq.client.remoting.queue_offsets import commit_offset, committed_offset
 from sprocketmq.core.consume.consume_progress import OFFSET_NOT_FOUND, OFFSET_UNKNOWN, ConsumeProgress
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
 from sprocketmq.threads import ClaimedWork
@@ -44,18 +45,15 @@ class RemoteOffsetStore:
     """Progress at the master of each queue's broker (Java: RemoteBrokerOffsetStore)."""
 
     def __init__(self, consumer: RunningConsumer) -> None:
-        self._api, self._routes, self._group = consumer.instance.api, consumer.instance.routes, consumer.name
+        self._cluster, self._group = consumer.instance.cluster, consumer.name
         self.progress = ConsumeProgress()
 
     async def load(self) -> None:
         """Nothing to do: each queue's offset is requested when it is needed."""
 
     async def read(self, queue: MessageQueue) -> int:
-        address = await self._address(queue)
-        if address is None:
-            return OFFSET_UNKNOWN
         try:
-            offset = await self._api.query_consumer_offset(address, self._group, queue)
+            offset = await committed_offset(self._cluster, self._group, queue)
         except (RemoteError, NetworkError, RequestTimeout) as error:
             sentence = "group %s: the offset of %s could not be read: %s"
             self._failed("read", error, sentence, self._group, queue, error)
@@ -76,27 +74,14 @@ class RemoteOffsetStore:
                 await self._write(queue, offset, oneway=True)
 
     async def _write(self, queue: MessageQueue, offset: int, *, oneway: bool) -> None:
-        address = await self._address(queue)
-        if address is None:
-            sentence = "group %s: the broker of %s is unknown, offset %d is not persisted now"
-            self._failed("write", None, sentence, self._group, queue, offset)
-            return
         try:
-            await self._api.update_consumer_offset(address, self._group, queue, offset, oneway=oneway)
+            await commit_offset(self._cluster, self._group, queue, offset, oneway=oneway)
         except (RemoteError, NetworkError, RequestTimeout) as error:
             sentence = "group %s: offset %d of %s could not be persisted: %s"
             self._failed("write", error, sentence, self._group, offset, queue, error)
 
-    def _failed(self, what: str, error: Exception | None, sentence: str, *args: object) -> None:
-        self._api.outages.failed(f"offsets of {self._group}: {what}", error, sentence, *args)
-
-    async def _address(self, queue: MessageQueue) -> str | None:
-        address = self._routes.broker_address(queue.broker_name, only_this=False)
-        if address is None:
-            with contextlib.suppress(NetworkError, RequestTimeout, RemoteError):
-                await self._routes.refresh(queue.topic)
-            address = self._routes.broker_address(queue.broker_name, only_this=False)
-        return address
+    def _failed(self, what: str, error: Exception, sentence: str, *args: object) -> None:
+        self._cluster.outages.failed(f"offsets of {self._group}: {what}", error, sentence, *args)
 
 
 class LocalFileOffsetStore:

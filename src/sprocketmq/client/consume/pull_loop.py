@@ -13,6 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.hooks import FilterMessageContext
+from sprocketmq.client.remoting.pulls import pull_message
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBodies
@@ -102,7 +103,7 @@ class PullLoop:
         self.cursor = cursor
         self.queue: MessageQueue = cursor.queue
         self._consumer = consumer
-        self._api, self._routes = consumer.instance.api, consumer.instance.routes
+        self._cluster, self._routes = consumer.instance.cluster, consumer.instance.cluster.routes
         self._broker_id = 0
         self._is_at_end = False  # the last pull found no more
         self._tasks = Tasks(log, f"group {self._consumer.name}: the pull loop of {self.queue}")
@@ -296,7 +297,7 @@ class PullLoop:
         if self._logged_ms is None or now_ms - self._logged_ms >= _LOG_INTERVAL_MS:
             self._logged_ms = now_ms
             # A broker refuses the pulls of all its queues alike; a message that cannot be opened is in one queue.
-            self._api.outages.failed(
+            self._cluster.outages.failed(
                 f"pulls of {self._consumer.name}"
                 if isinstance(error, RemoteError)
                 else f"{self._consumer.name}: {self.queue}",
@@ -346,14 +347,13 @@ class PullLoop:
         if broker is None:
             raise NetworkError(f"no route names an address of broker {queue.broker_name!r}")
         progress = self._consumer.offset_store.progress.read(queue) if self._consumer.clustering else 0
+        behind_proxy = self._cluster.name_servers.behind_proxy
         # A proxy would put in the filter of its newest heartbeat, whatever the version (PullMessageActivity.processRequest0).
-        post = (
-            settings.post_subscription_when_pull or self._api.behind_proxy or queue.topic in self._consumer.unconfirmed
-        )
+        post = settings.post_subscription_when_pull or behind_proxy or queue.topic in self._consumer.unconfirmed
         size = settings.pull_batch_size_in_bytes
         suspend, suspend_ms, timeout_ms = True, self._consumer.suspend_ms, self._consumer.pull_timeout_ms
         count = settings.pull_batch_size
-        if self._api.behind_proxy:  # see RemotingApi
+        if behind_proxy:  # see client.remoting.pulls
             suspend, self._is_at_end = self._is_at_end, False
             suspend_ms = min(suspend_ms, pull_cursor.PROXY_SUSPEND_MS)
             timeout_ms = min(timeout_ms, pull_cursor.PROXY_TIMEOUT_MS)
@@ -376,4 +376,4 @@ class PullLoop:
             max_msg_bytes=None if size == pull_cursor.BROKER_PULL_BYTES else size,
             bname=queue.broker_name,
         )
-        return await self._api.pull_message(broker.address, header, timeout_ms)
+        return await pull_message(self._cluster, broker.address, header, timeout_ms)

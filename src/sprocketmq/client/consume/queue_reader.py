@@ -35,30 +35,27 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.client.remoting.api import RemotingApi
-from sprocketmq.client.remoting.masters import MASTER, known_master, known_replica
-from sprocketmq.client.remoting.name_servers import NameServers
+from sprocketmq.client.remoting.cluster import Cluster
+from sprocketmq.client.remoting.pulls import read_queue
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.settings.namesrv_addr import parse_addresses, resolve_namesrv_addr
 from sprocketmq.client.settings.validators import MAX_OFFSET, check_group, check_queue, check_range
+from sprocketmq.core.backoff import Backoff
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.group.subscription import TAG, FilterExpression, build_subscription
+from sprocketmq.core.produce.route_table import BrokerAddress
 from sprocketmq.errors import (
     ClosedError,
     ConfigurationError,
     NetworkError,
     RemoteError,
-    RequestTimeout,
     RocketMQError,
-    SignatureRefused,
-    SystemBusy,
-    TopicNotExist,
 )
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import TopicConfig, TopicRouteData
+from sprocketmq.wire.bodies import TopicConfig
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer
 from sprocketmq.wire.headers import GetTopicConfigRequestHeader
@@ -77,11 +74,6 @@ OffsetMoved = Callable[[MessageQueue, int, int, int], None]
 
 _LONGEST_SEGMENT: Final = 4096
 _GROWS_EVERY: Final = 16
-_FIRST_PAUSE_S: Final = 0.02
-_LONGEST_PAUSE_S: Final = 1.0
-# How long a pull is retried without a word, and how often that is said after that.
-_QUIET_S: Final = 3.0
-_SAID_EACH_S: Final = 30.0
 # A broker builds its consume queues a moment after its log, so for this time an empty answer may mean "not yet".
 _SETTLE_S: Final = 5.0
 _QUEUE_OFFSET: Final = RECORD.subset("queue_offset")
@@ -149,7 +141,7 @@ class QueueReader:
         retry_timeout_ms: how many milliseconds to go on trying when a broker does not answer.
         on_offset_moved: ``(queue, wanted, min, max)``, called when messages are gone; returning skips them, raising ends the read with
             that exception. Default: raise RemoteError with code 21.
-        api: send through this one (and its connections), it must live on ``engine``; default own ones.
+        cluster: whose connections to use; it must live on ``engine``; default own ones.
         engine: whose thread pulls; default one thread, shared by all blocking clients of the process.
         credentials: what own connections sign with; default nothing.
         ssl_context: what own connections speak TLS with; default they are plain.
@@ -174,7 +166,7 @@ class QueueReader:
         retry_timeout_ms: int = 60_000,
         on_offset_moved: OffsetMoved | None = None,
         engine: Engine | None = None,
-        api: RemotingApi | None = None,
+        cluster: Cluster | None = None,
         credentials: Credentials | KeyFile | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
@@ -183,9 +175,9 @@ class QueueReader:
         max_messages = check_range("max_messages", max_messages, 1, 0x7FFFFFFF)
         if on_offset_moved is not None:
             check_callback("on_offset_moved", on_offset_moved, "queue, wanted, min, max")
-        self._addresses = resolve_namesrv_addr(namesrv_addr) if api is None else ""
+        self._addresses = resolve_namesrv_addr(namesrv_addr) if cluster is None else ""
         self._engine = engine or Engine.shared()
-        self._api = api
+        self._cluster = cluster
         self._credentials, self._ssl_context = credentials, ssl_context
         self._pool: ConnectionPool | None = None
         self._expression, self._expression_type = wanted.sub_string, wanted.expression_type or TAG
@@ -193,7 +185,6 @@ class QueueReader:
         self._max_messages = max_messages
         self._pulls_in_flight = check_range("pulls_in_flight", pulls_in_flight, 1, 0x7FFFFFFF)
         self._timeout_ms = check_range("timeout_ms", timeout_ms, 1, 0x7FFFFFFF)
-        self._say_again_s = 0.0
         self._retry_timeout_ms = check_range("retry_timeout_ms", retry_timeout_ms, 0, 0x7FFFFFFF)
         self._on_offset_moved = on_offset_moved or _raise_moved
         self._ranges = deque(
@@ -201,8 +192,7 @@ class QueueReader:
             for queue, start, end in _checked_ranges(ranges)
             if start < end
         )
-        # By topic and broker: the address, and whether it is that of a replica.
-        self._broker_addresses: dict[tuple[str, str], tuple[str, bool]] = {}
+        self._brokers: dict[tuple[str, str], BrokerAddress] = {}  # by topic and name
         self._ready: deque[PulledChunk] = deque()
         self._held: deque[_Segment] = deque()  # begun, their chunks not in _ready yet
         self._failure: BaseException | None = None
@@ -261,9 +251,10 @@ class QueueReader:
 
     async def _run(self) -> None:
         try:
-            if self._api is None:
+            if self._cluster is None:
                 self._pool = ConnectionPool(ssl_context=self._ssl_context, credentials=self._credentials)
-                self._api = RemotingApi(self._pool, NameServers(self._pool, parse_addresses(self._addresses)))
+                self._cluster = Cluster(self._pool, parse_addresses(self._addresses))
+                self._cluster.retry_timeout_ms = self._retry_timeout_ms
             workers = [asyncio.ensure_future(self._work()) for _ in range(self._pulls_in_flight)]
             try:
                 await asyncio.gather(*workers)
@@ -316,17 +307,16 @@ class QueueReader:
     async def _read_segment(self, where: _Range, segment: _Segment) -> None:
         at = segment.start
         waiting_since_s: float | None = None
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff()
         while at < segment.limit:
-            pulled, is_replica = await self._pull(where.queue, at, segment.limit)
-            if is_replica and (pulled.status is not PullStatus.FOUND or self._first_held(pulled, at) > at):
+            pulled, broker = await self._pull(where.queue, at, segment.limit)
+            if broker.is_slave and (pulled.status is not PullStatus.FOUND or self._first_held(pulled, at) > at):
                 now_s = time.monotonic()
                 waiting_since_s = now_s if waiting_since_s is None else waiting_since_s
-                await self._wait_for_master(where.queue, at, now_s - waiting_since_s, pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                await self._wait_for_master(where.queue, at, now_s - waiting_since_s, backoff.next_s())
                 continue
             held = min(self._first_held(pulled, at), segment.limit)
-            if held > at and not await self._is_compacted(where.queue):
+            if held > at and not await self._is_compacted(where.queue, broker):
                 self._on_offset_moved(where.queue, at, held, pulled.max_offset)
             if pulled.status is PullStatus.FOUND:
                 upto = min(pulled.next_begin_offset, segment.limit)
@@ -346,8 +336,7 @@ class QueueReader:
             if now_s - waiting_since_s > min(_SETTLE_S, self._retry_timeout_ms / 1000):
                 self._on_offset_moved(where.queue, at, pulled.min_offset, pulled.max_offset)
                 return
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            await asyncio.sleep(backoff.next_s())
 
     async def _wait_for_master(self, queue: MessageQueue, at: int, waited_s: float, pause_s: float) -> None:
         """Wait until the master is back, because the answer of a replica does not prove that offset ``at`` is gone (law 6)."""
@@ -356,7 +345,7 @@ class QueueReader:
                 f"broker {queue.broker_name!r} has no master now, and its replica does not give offset {at} of {queue}, which it may lack; "
                 "start the master"
             )
-        self._broker_addresses.clear()
+        self._forget_brokers()
         await asyncio.sleep(pause_s)
 
     def _first_held(self, pulled: PullResult, at: int) -> int:
@@ -370,11 +359,11 @@ class QueueReader:
         first: int = _QUEUE_OFFSET.unpack_from(pulled.body)[0]
         return max(at, first)
 
-    async def _is_compacted(self, queue: MessageQueue) -> bool:
+    async def _is_compacted(self, queue: MessageQueue, broker: BrokerAddress) -> bool:
         """Whether the topic is compacted, so that offsets are missing on purpose. A 4.9 broker has neither this request nor such topics."""
-        assert self._api is not None
+        assert self._cluster is not None
         command = requests.topics.GET_TOPIC_CONFIG.command(GetTopicConfigRequestHeader(topic=queue.topic))
-        answer = await self._api.invoke((await self._address(queue))[0], command, self._timeout_ms)
+        answer = await self._cluster.invoke(broker.address, command, self._timeout_ms)
         if answer.code != ResponseCode.SUCCESS:
             return False
         return TopicConfig.decode(answer.body).attributes.get("cleanup.policy") == "COMPACTION"
@@ -395,18 +384,21 @@ class QueueReader:
             if where.whole_answers % _GROWS_EVERY == 0:
                 where.span = min(where.span + where.span // 4 + 1, longest)
 
-    async def _pull(self, queue: MessageQueue, at: int, limit: int) -> tuple[PullResult, bool]:
-        """One pull, retried while the broker does not answer; also returns whether a replica answered."""
-        assert self._api is not None
+    async def _pull(self, queue: MessageQueue, at: int, limit: int) -> tuple[PullResult, BrokerAddress]:
+        """One pull, retried while the broker does not answer; also returns who answered."""
+        cluster, key = self._cluster, (queue.topic, queue.broker_name)
+        assert cluster is not None
         count = self._max_messages if self._filtered else min(self._max_messages, limit - at)
-        began_s = time.monotonic()
-        deadline_s = began_s + self._retry_timeout_ms / 1000
-        pause_s = _FIRST_PAUSE_S
-        while True:
+
+        async def pull() -> tuple[PullResult, BrokerAddress]:
+            broker = self._brokers.get(key)
             try:
-                address, is_replica = await self._address(queue)
-                pulled = await self._api.read_queue(
-                    address,
+                if broker is None:
+                    broker = await cluster.broker(queue.broker_name, queue.topic, or_replica=True)
+                    self._brokers[key] = broker
+                pulled = await read_queue(
+                    cluster,
+                    broker.address,
                     self._group,
                     queue,
                     at,
@@ -415,55 +407,17 @@ class QueueReader:
                     expression_type=self._expression_type,
                     timeout_ms=self._timeout_ms,
                 )
-                return pulled, is_replica
-            except (NetworkError, RequestTimeout, SystemBusy, SignatureRefused) as error:
-                now_s = time.monotonic()
-                if now_s + pause_s > deadline_s:
-                    raise
-                if now_s >= max(self._say_again_s, began_s + _QUIET_S):
-                    self._say_again_s = now_s + _SAID_EACH_S
-                    log.warning("reading %s, trying for %d s more: %s", queue, deadline_s - now_s, error)
-            self._broker_addresses.clear()  # the broker may have moved
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            except RocketMQError:
+                self._brokers.clear()  # the broker may have moved
+                raise
+            return pulled, broker
 
-    async def _address(self, queue: MessageQueue) -> tuple[str, bool]:
-        """The address of the master, or of a replica while there is none; and whether it is a replica."""
-        key = (queue.topic, queue.broker_name)
-        found = self._broker_addresses.get(key)
-        if found is None:
-            route = await self._route(queue)
-            found = await self._in(route, queue.broker_name) if route is not None else None
-            if found is None:
-                raise NetworkError(
-                    f"broker {queue.broker_name!r} of topic {queue.topic!r} is not registered now; is it running?"
-                )
-            self._broker_addresses[key] = found
-        return found
+        return await cluster.retrying(pull, self._retry_timeout_ms, what=f"reading {queue}, trying")
 
-    async def _in(self, route: TopicRouteData, broker_name: str) -> tuple[str, bool] | None:
-        assert self._api is not None
-        if (master := known_master(route, broker_name)) is not None:
-            return master, False
-        replica = known_replica(route, broker_name)
-        if replica is None:
-            return None
-        master = (await self._api.broker_addresses(broker_name)).get(MASTER)
-        return (replica, True) if master is None else (master, False)
-
-    async def _route(self, queue: MessageQueue) -> TopicRouteData | None:
-        """The route; None while the broker of ``queue`` is not registered, as during a restart. Raises TopicNotExist (the broker is
-        there and does not have the topic)."""
-        assert self._api is not None
-        route = await self._api.route(queue.topic)
-        if route is not None:
-            return route
-        if not await self._api.broker_addresses(queue.broker_name):
-            return None
-        route = await self._api.route(queue.topic)  # it may have come back between the two requests
-        if route is None:
-            raise TopicNotExist(17, f"topic {queue.topic!r} has no route; check the spelling or create the topic first")
-        return route
+    def _forget_brokers(self) -> None:
+        assert self._cluster is not None
+        self._brokers.clear()
+        self._cluster.routes.forget()
 
 
 _MOVES_ON: Final = (PullStatus.FOUND, PullStatus.NO_MATCHED_MSG, PullStatus.NO_NEW_MSG)

@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sprocketmq.client.remoting.concurrent_work import for_each
+from sprocketmq.client.remoting.group_members import consumer_ids
 from sprocketmq.client.settings.push_settings import consume_timestamp_ms
 from sprocketmq.core.consume.consume_progress import AskMaxOffset, AskOffsetByTime, StartAt, decide_start
 from sprocketmq.core.consume.process_queue import ProcessQueue
@@ -27,7 +28,7 @@ from sprocketmq.core.group.rebalance import Add, Drop, DropReason, RebalanceTabl
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
 from sprocketmq.net.process.clock import Timer
-from sprocketmq.wire import bodies
+from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -57,7 +58,7 @@ class Rebalancer:
 
     def __init__(self, consumer: RunningConsumer) -> None:
         self._consumer = consumer
-        self._api, self._routes = consumer.instance.api, consumer.instance.routes
+        self._cluster, self._routes = consumer.instance.cluster, consumer.instance.cluster.routes
         self._locks_needed = consumer.needs_locks
         self._renewed = False  # the subscriptions, in this round
         timestamp = consumer.settings.consume_timestamp
@@ -210,11 +211,11 @@ class Rebalancer:
 
     async def _ask_members(self, address: str) -> list[str]:
         """The members of the group as a broker lists them; if this member is missing, after a heartbeat."""
-        client_ids = await self._api.consumer_ids(address, self._consumer.name)
+        client_ids = await consumer_ids(self._cluster, address, self._consumer.name)
         if self._consumer.client_id not in client_ids:
             # The broker has no heartbeat from us: it restarted, or it is new in a topic's route.
             await self._consumer.instance.heartbeats.send_to(address)
-            client_ids = await self._api.consumer_ids(address, self._consumer.name)
+            client_ids = await consumer_ids(self._cluster, address, self._consumer.name)
         self._note_listing(address, client_ids.count(self._consumer.client_id))
         return client_ids
 
@@ -244,7 +245,7 @@ class Rebalancer:
             log.warning("%s", self._same_id[address])
 
     def _failed(self, what: str, error: Exception | None, sentence: str, *args: object) -> None:
-        self._api.outages.failed(f"{what} of {self._consumer.name}", error, sentence, *args)
+        self._cluster.outages.failed(f"{what} of {self._consumer.name}", error, sentence, *args)
 
     def warnings(self) -> list[str]:
         """What keeps this member from its queues, or gives them to another member, too; a sentence each."""
@@ -282,7 +283,8 @@ class Rebalancer:
             message_model=self._consumer.settings.message_model.value,
         )
         try:
-            found = await self._api.query_assignment(address, body)
+            asked = requests.consumers.QUERY_ASSIGNMENT
+            found = (await self._cluster.ask_body(asked, at=address, body=body.encode())).message_queue_assignments
         except RemoteError as error:
             if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
@@ -380,7 +382,10 @@ class Rebalancer:
         if address is None:
             return
         try:
-            await self._api.unlock_batch(address, self._consumer.name, self._consumer.client_id, [queue])
+            body = bodies.UnlockBatchRequestBody(
+                consumer_group=self._consumer.name, client_id=self._consumer.client_id, mq_set=[queue]
+            )
+            await self._cluster.send_oneway(requests.consumers.UNLOCK_BATCH_MQ, at=address, body=body.encode())
         except _FAILURES as error:
             log.info(
                 "group %s: %s could not be unlocked, the broker releases it after 60 s: %s",
@@ -429,9 +434,11 @@ class Rebalancer:
         if address is None:
             return None
         if isinstance(decision, AskMaxOffset):
-            offset = await self._api.max_offset(address, queue)
+            offset = (await self._cluster.ask_queue(requests.offsets.GET_MAX_OFFSET, queue, at=address)).offset
         elif isinstance(decision, AskOffsetByTime):
-            offset = await self._api.search_offset(address, queue, decision.timestamp_ms)
+            search = requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP
+            answer = await self._cluster.ask_queue(search, queue, at=address, timestamp=decision.timestamp_ms)
+            offset = answer.offset
         else:
             return None
         self._consumer.offset_store.progress.update(queue, offset)
@@ -494,7 +501,11 @@ class Rebalancer:
         if address is None:
             return None
         try:
-            return await self._api.lock_batch(address, self._consumer.name, self._consumer.client_id, queues)
+            asked = requests.consumers.LOCK_BATCH_MQ
+            body = bodies.LockBatchRequestBody(
+                consumer_group=self._consumer.name, client_id=self._consumer.client_id, mq_set=queues
+            ).encode()
+            return set((await self._cluster.ask_body(asked, at=address, body=body, timeout_ms=1_000)).lock_ok_mq_set)
         except _FAILURES as error:
             sentence = "group %s: queues of %s could not be locked: %s"
             self._failed("locking", error, sentence, self._consumer.name, broker_name, error)

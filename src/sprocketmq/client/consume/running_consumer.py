@@ -25,9 +25,10 @@ from sprocketmq.client.consume.pull_loop import PullLoop
 from sprocketmq.client.consume.rebalancer import Rebalancer
 from sprocketmq.client.consume.send_back import SendBack
 from sprocketmq.client.hooks import Hooks
-from sprocketmq.client.remoting.api import refused_expression
 from sprocketmq.client.remoting.concurrent_work import for_each
+from sprocketmq.client.remoting.group_members import group_subscription, make_retry_topic
 from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.client.remoting.pulls import check_filter, refused_expression
 from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.push_settings import PushSettings
@@ -175,9 +176,9 @@ class RunningConsumer:
         self._is_registered = True
         # Raises if no name server answers, so that ``start`` fails instead of only a log line.
         retry_topics = set(filter(retry_schedule.is_retry_topic, self.subscriptions))
-        await instance.routes.refresh_each(self.subscriptions.keys() - retry_topics)
+        await instance.cluster.routes.refresh_each(self.subscriptions.keys() - retry_topics)
         await self._make_retry_topic()
-        await instance.routes.refresh_each(retry_topics)
+        await instance.cluster.routes.refresh_each(retry_topics)
         await self._check_expressions()
         await self.announce()
         await self.rebalance()
@@ -274,13 +275,13 @@ class RunningConsumer:
         """Raises what the broker says of an SQL92 expression that it cannot read; it would deliver everything otherwise."""
         if subscription.expression_type == TAG:
             return
-        address = await self.instance.routes.any_broker(subscription.topic)
+        address = await self.instance.cluster.routes.any_broker(subscription.topic)
         if address is not None:
             asked = bodies.CheckClientConfigRequestBody(
                 client_id=self.instance.client_id, group=self.name, subscription_data=subscription
             )
             try:
-                await self.instance.api.check_client_config(address, asked)
+                await check_filter(self.instance.cluster, address, asked)
             except RemoteError as error:
                 raise refused_expression(error, subscription) from None
 
@@ -370,17 +371,19 @@ class RunningConsumer:
     async def _make_retry_topic(self) -> None:
         """At each broker behind a proxy that is new."""
         instance, group = self.instance, self.name
-        if not instance.api.behind_proxy or retry_schedule.retry_topic(group) not in self.subscriptions:
+        if not instance.cluster.behind_proxy or retry_schedule.retry_topic(group) not in self.subscriptions:
             return
 
         async def make(broker_name: str, address: str) -> None:
             try:
-                if await instance.api.make_retry_topic(address, broker_name, group):
+                if await make_retry_topic(instance.cluster, address, broker_name, group):
                     self._has_retry_topic.add(broker_name)
             except (NetworkError, RequestTimeout) as error:
                 log.info("group %s: broker %s did not make its retry topic: %s", group, broker_name, error)
 
-        masters = {name: instance.routes.broker_address(name) for name in instance.routes.table.brokers()}
+        masters = {
+            name: instance.cluster.routes.broker_address(name) for name in instance.cluster.routes.table.brokers()
+        }
         new = {name: address for name, address in masters.items() if address and name not in self._has_retry_topic}
         await asyncio.gather(*map(make, new.keys(), new.values()))
 
@@ -412,8 +415,8 @@ class RunningConsumer:
         """Ask the brokers by whose subscription they filter. They use the one with the highest version of any member, also of one that has
         left, so that another's may be in force: a clock was ahead, or both versions have the same millisecond. Until all brokers have ours,
         pulls carry it. (Not always: brokers would not check whether the group may read the topic.)"""
-        group, api, settings = self.name, self.instance.api, self.settings
-        if api.behind_proxy or settings.post_subscription_when_pull or self.rebalancer.fixed is not None:
+        group, cluster, settings = self.name, self.instance.cluster, self.settings
+        if cluster.behind_proxy or settings.post_subscription_when_pull or self.rebalancer.fixed is not None:
             return
         ours = {
             topic: subscription
@@ -426,7 +429,7 @@ class RunningConsumer:
         async def ask(address_and_topic: tuple[str, str]) -> None:
             address, topic = address_and_topic
             try:
-                found = await api.group_subscription(address, group, topic)
+                found = await group_subscription(cluster, address, group, topic)
             except RemoteError as error:  # in 5.x it takes the permission GET, and consumers may have only SUB
                 self._hides_subscription.add(address)
                 log.debug("group %s: %s does not tell by which subscription it filters: %s", group, address, error)
@@ -437,7 +440,7 @@ class RunningConsumer:
             if found is None or not same_subscription(found, ours[topic]):
                 unlike[topic] = f"{address} has {'none' if found is None else repr(found.sub_string)}"
                 if found is not None:
-                    api.outages.failed(
+                    cluster.outages.failed(
                         f"filter of {group} for {topic}",
                         None,
                         "group %s: another member subscribes to %s by %r, this one by %r; the group loses messages that the "

@@ -96,7 +96,7 @@ class TopicWatch:
 
     def known(self, topic: str) -> list[MessageQueue]:
         """The readable queues of ``topic`` by its route, sorted."""
-        return sorted(self._consumer.instance.routes.table.subscribe_queues(topic))
+        return sorted(self._consumer.instance.cluster.routes.table.subscribe_queues(topic))
 
     def start(self) -> None:
         """Begin to check; harmless when it does."""
@@ -129,5 +129,5 @@ class TopicWatch:
                     await call_listener(listener, unwrap(consumer.namespace, topic), outside)
 
     async def _query(self, topic: str) -> list[MessageQueue]:
-        await self._consumer.instance.routes.refresh_all([topic])
+        await self._consumer.instance.cluster.routes.refresh_all([topic])
         return self.known(topic)

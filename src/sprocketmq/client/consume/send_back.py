@@ -151,7 +151,7 @@ class SendBack:
         if delay_level < 0 and reason and await self._send_with_reason(message, reason):
             return True
         # By name first: the store host is the address the broker knows of itself, which a client cannot always reach.
-        address = self._instance.routes.broker_address(message.broker_name) or message.store_host
+        address = self._instance.cluster.routes.broker_address(message.broker_name) or message.store_host
         if delay_level == 0 and self._retry_policy is not None:
             delay_level = await self._retry_policy.delay_level(address, message.reconsume_times)
         try:
@@ -212,12 +212,13 @@ class SendBack:
             bname=message.broker_name,
             max_reconsume_times=self._max_reconsume_times,
         )
-        await self._instance.api.consumer_send_message_back(address, header, SEND_BACK_TIMEOUT_MS)
+        asked = requests.messages.CONSUMER_SEND_MSG_BACK
+        await self._instance.cluster.ask(asked, header, at=address, timeout_ms=SEND_BACK_TIMEOUT_MS)
 
     def _failed(self, sentence: str, message: MessageExt, problem: object, level: int = logging.WARNING) -> None:
         error = problem if isinstance(problem, Exception) else None
         args = (self._group, message.message_id, problem)
-        self._instance.api.outages.failed(
+        self._instance.cluster.outages.failed(
             f"{self._group}: {sentence}", error, f"group %s: {sentence}", *args, level=level
         )
 
@@ -264,11 +265,11 @@ class GroupRetryPolicy:
         return 0 if self._policy is None else self._levels.level_for(self._policy.next_delay_ms(reconsume_times))
 
     async def _ask(self, address: str) -> RetryPolicy | None:
-        group, api = self._consumer.name, self._consumer.instance.api
+        group, cluster = self._consumer.name, self._consumer.instance.cluster
         header = headers.GetSubscriptionGroupConfigRequestHeader(group=group)
         asked = requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG
         try:
-            config = await api.ask_body(address, asked, header, timeout_ms=_POLICY_TIMEOUT_MS)
+            config = await cluster.ask_body(asked, header, at=address, timeout_ms=_POLICY_TIMEOUT_MS)
             return read_retry_policy(config.group_retry_policy)
         except RequestNotServed as error:
             if not self._is_refusal_logged:

@@ -27,19 +27,19 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage, ReplayReport, replay_copy
 from sprocketmq.client.produce.async_producer import AsyncProducer
-from sprocketmq.client.remoting.api import TOOLS_GROUP
+from sprocketmq.client.remoting.pulls import TOOLS_GROUP, read_queue
+from sprocketmq.client.remoting.queue_offsets import queue_ends
 from sprocketmq.client.results import PullResult, SendResult
 from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.validators import check_group, check_time_ms, check_topic
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.lifecycle import LifeState
-from sprocketmq.core.produce.route_table import MASTER_ID
+from sprocketmq.core.produce.route_table import MASTER_ID, is_readable, subscribe_queues
 from sprocketmq.core.retry.retry_schedule import dlq_topic
 from sprocketmq.errors import (
     ClosedError,
     ConfigurationError,
     GroupNotExist,
-    NetworkError,
     NoPermission,
     RemoteError,
     RocketMQError,
@@ -48,6 +48,7 @@ from sprocketmq.errors import (
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
+from sprocketmq.wire.requests.offsets import SEARCH_OFFSET_BY_TIMESTAMP
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sprocketmq.client")
 
-_READABLE: Final = 4
 _AT_ONCE: Final = 32
 _UNREADABLE: Final = (
     "the body of dead letter %s at offset %d of %s cannot be opened (%s), so it is returned as it is stored"
@@ -170,7 +170,14 @@ class AsyncDeadLetters(AdminSession):
         for queue, (begin, end) in (await self._ends()).items():
             at = max(begin, (start_offsets or {}).get(queue, begin))
             if since_ms is not None:
-                at = max(at, await self._api.search_offset(self._address_at(queue), queue, since_ms))
+                at = max(
+                    at,
+                    (
+                        await self._cluster.ask_queue(
+                            SEARCH_OFFSET_BY_TIMESTAMP, queue, at=await self._broker_of(queue), timestamp=since_ms
+                        )
+                    ).offset,
+                )
             while at < end:
                 result = await self._pull(queue, at)
                 unreadable: list[tuple[MessageExt, Exception]] = []
@@ -189,22 +196,18 @@ class AsyncDeadLetters(AdminSession):
 
     async def _ends(self) -> dict[MessageQueue, tuple[int, int]]:
         """Oldest and end offset of each queue, as of now (law 2)."""
-        api = self._api
-        route = await api.route(self._stored_topic)
+        route = await self._cluster.name_servers.route(self._stored_topic)
         if route is None:
             await self._check_exists(wrap(self._options.namespace, self._group))
             return {}
-        if route.queue_datas and not any(data.perm & _READABLE for data in route.queue_datas):
+        if route.queue_datas and not any(is_readable(data.perm) for data in route.queue_datas):
             raise ConfigurationError(
                 f"topic {self.topic!r} is not readable, as brokers before 4.7 made it; set its permission to 6, as with "
                 f"mqadmin updateTopicPerm -t {self.topic} -p 6"
             )
-        self._routes.table.update(self._stored_topic, route)
-        ends = {}
-        for queue in self._routes.table.subscribe_queues(self._stored_topic):
-            address = self._address_at(queue)
-            ends[queue] = (await api.min_offset(address, queue), await api.max_offset(address, queue))
-        return ends
+        queues = subscribe_queues(self._stored_topic, route)
+        ends = [await queue_ends(self._cluster, queue, at=await self._broker_of(queue)) for queue in queues]
+        return dict(zip(queues, ends, strict=True))
 
     async def _pull(self, queue: MessageQueue, at: int) -> PullResult:
         """Pull in the name of the brokers' tools: a pull in the name of a group creates it. In the name of the group only for an account
@@ -216,7 +219,7 @@ class AsyncDeadLetters(AdminSession):
             if self._reader == group or isinstance(error, SignatureRefused):
                 raise
             try:
-                is_there = group in await self._groups_at(self._address_at(queue))
+                is_there = group in await self._groups_at(await self._broker_of(queue))
             except RemoteError:  # the account may not list groups
                 is_there = True
             if not is_there:
@@ -227,13 +230,12 @@ class AsyncDeadLetters(AdminSession):
 
     async def _pull_as(self, reader: str, queue: MessageQueue, at: int) -> PullResult:
         timeout_ms = self._options.mq_client_api_timeout_ms
-        return await self._api.read_queue(self._address_at(queue), reader, queue, at, _AT_ONCE, timeout_ms=timeout_ms)
+        return await read_queue(
+            self._cluster, await self._broker_of(queue), reader, queue, at, _AT_ONCE, timeout_ms=timeout_ms
+        )
 
-    def _address_at(self, queue: MessageQueue) -> str:
-        address = self._routes.broker_address(queue.broker_name, only_this=False)
-        if address is None:
-            raise NetworkError(f"broker {queue.broker_name!r} has no address at the name server", queue.broker_name)
-        return address
+    async def _broker_of(self, queue: MessageQueue) -> str:
+        return (await self._cluster.broker(queue.broker_name, queue.topic, or_replica=True)).address
 
     # -- replaying -------------------------------------------------------------------------------------------------------------
 
@@ -301,13 +303,13 @@ class AsyncDeadLetters(AdminSession):
         """Delete all dead letters of the group by deleting their topic. RocketMQ cannot delete single messages. The next dead
         letter creates the topic again. The brokers' commit logs keep the deleted messages until their files expire."""
         count = await self.count()
-        route = await self._api.route(self._stored_topic)
+        route = await self._cluster.name_servers.route(self._stored_topic)
         if route is None:
             return count
         for data in route.broker_datas:
             if MASTER_ID in data.broker_addrs:  # its slaves copy the change
-                await self._api.delete_topic(data.broker_addrs[MASTER_ID], self._stored_topic)
-        await self._api.delete_topic_in_namesrv(self._stored_topic)
+                await self._delete_topic_at(data.broker_addrs[MASTER_ID], self._stored_topic)
+        await self._delete_topic_at_name_servers(self._stored_topic)
         return count
 
 

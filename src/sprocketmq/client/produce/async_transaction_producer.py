@@ -284,7 +284,7 @@ class AsyncTransactionProducer(AsyncProducer):
         stored = half.status is SendStatus.SEND_OK
         place = self._open.finished(half.message_id, state) if stored else _place(half)
         if place is not None and self._sender is not None:
-            if self._sender.api.behind_proxy and not self._told_of_checks:
+            if self._sender.cluster.behind_proxy and not self._told_of_checks:
                 # Apache's proxy passes an end on only if it has passed a check on before (TransactionProcessor.endTransaction).
                 self._told_of_checks = True
                 sentence = "group %s: behind a proxy a transaction ends when the broker checks it, by default within half a minute"

@@ -97,7 +97,7 @@ async def send_reply(
         except (NetworkError, RemoteError) as error:
             if isinstance(error, RemoteError) and error.code not in sender.settings.retry_response_codes:
                 asked = requests.messages.SEND_REPLY_MESSAGE_V2
-                raise await sender.api.kinds.refusal(error.address, asked, error.code, error.remark) from error
+                raise await sender.cluster.kinds.refusal(error.address, asked, error.code, error.remark) from error
             log.info("broker %s could not pass on the reply (%s), trying any other", stored_at, error)
     return await sender.send(message, extra=back, timeout_ms=left_ms())
 
@@ -154,7 +154,7 @@ class RequestFutures:
             done, _ = await asyncio.wait([reply], timeout=max(0.0, end_s - loop.time()))
             if not done:
                 why = "does a consumer reply to it?"
-                if self._instance.api.behind_proxy:
+                if self._instance.cluster.behind_proxy:
                     why = "Apache's proxy passes no replies on; use a topic for the answers"
                 raise RequestTimeout(
                     f"the request {stored.message_id} is stored in {stored.message_queue}, but no reply came within {timeout_ms} ms; {why}",
@@ -180,20 +180,20 @@ class RequestFutures:
     async def _register_at_brokers(self, sender: Sender, topic: str, end_s: float) -> None:
         """Send heartbeats to the brokers of ``topic`` (law 2) and to those of the reply topic, which may get the reply instead."""
         instance, now_s = self._instance, asyncio.get_running_loop().time
-        if instance.routes.table.route(topic) is None:
+        if instance.cluster.routes.table.route(topic) is None:
             sender.queue_choice.turn(topic)
             await sender.queue_choice.queues(topic, end_s)
-        route = instance.routes.table.route(topic)
+        route = instance.cluster.routes.table.route(topic)
         if route is None:
             return  # the topic does not exist yet; the send handles that
         clusters = {data.cluster for data in route.broker_datas if data.cluster}
         for name in map(reply_topic, clusters):
-            if instance.routes.table.route(name) is None:
+            if instance.cluster.routes.table.route(name) is None:
                 sender.queue_choice.turn(name)
                 with contextlib.suppress(NetworkError, RemoteError, RequestTimeout):
-                    await instance.routes.refresh(name, int((end_s - now_s()) * 1000))
+                    await instance.cluster.routes.refresh(name, int((end_s - now_s()) * 1000))
         names = {data.broker_name for data in route.broker_datas}
-        for address in filter(None, (instance.routes.broker_address(name) for name in names)):
+        for address in filter(None, (instance.cluster.routes.broker_address(name) for name in names)):
             told = self._register(address)
             if told is not None:
                 task, since_s = told

@@ -79,12 +79,12 @@ class RunningProducer:
         if settings.auto_batch:
             from sprocketmq.client.produce.batch_accumulator import BatchAccumulator  # imported only with auto_batch
 
-            self.batches = BatchAccumulator(sender, instance.routes, instance.clock, instance.spawn)
+            self.batches = BatchAccumulator(sender, instance.cluster.routes, instance.clock, instance.spawn)
         if settings.send_latency_fault_enable and settings.start_detector_enable:
             self._detector = instance.spawn(self._detect(sender))
         if settings.topics:
             # Failures are logged; the next try is in 30 s.
-            await instance.routes.refresh_all(sender.queue_choice.topics)
+            await instance.cluster.routes.refresh_all(sender.queue_choice.topics)
             await instance.heartbeats.send_to_all()
 
     @property

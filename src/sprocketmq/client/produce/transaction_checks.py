@@ -123,7 +123,7 @@ class TransactionChecks:
     def _name_of(self, address: str) -> str:
         """The name of the broker with this address, for a check that does not say it: of 4.9, and of a proxy, whose address all brokers
         behind it have. Empty if there are several."""
-        brokers = self._instance.routes.table.brokers()
+        brokers = self._instance.cluster.routes.table.brokers()
         names = [name for name, addresses in brokers.items() if address in addresses.values()]
         return names[0] if len(names) == 1 else ""
 

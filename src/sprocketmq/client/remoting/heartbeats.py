@@ -23,11 +23,12 @@ from typing import Any, Final
 
 import msgspec
 
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.cluster import Cluster
 from sprocketmq.client.remoting.coalesced_work import CoalescedWork
 from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import bodies
+from sprocketmq.wire.requests.consumers import HEART_BEAT
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -47,13 +48,13 @@ class Heartbeats:
 
     def __init__(
         self,
-        api: RemotingApi,
+        cluster: Cluster,
         clock: Clock,
         targets: Callable[[], Collection[str]],
         data: Callable[[], bodies.HeartbeatData],
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
     ) -> None:
-        self._api, self._targets, self._data, self._spawn = api, targets, data, spawn
+        self._cluster, self._targets, self._data, self._spawn = cluster, targets, data, spawn
         self._by_broker: dict[str, _BrokerHeartbeats] = {}
         self._silent: set[str] = set()
         self._soon = CoalescedWork(clock, _MIN_INTERVAL_MS, self._begin_all, spawn)
@@ -112,11 +113,11 @@ class Heartbeats:
 
     async def _send(self, address: str) -> None:
         try:
-            await self._api.heartbeat(address, self._data())
+            await self._cluster.ask(HEART_BEAT, at=address, body=self._data().encode())
             self._silent.discard(address)
         except (NetworkError, RemoteError, RequestTimeout) as error:
             self._silent.add(address)
-            self._api.outages.failed(f"heartbeat to {address}", error, "heartbeat to %s failed: %s", address, error)
+            self._cluster.outages.failed(f"heartbeat to {address}", error, "heartbeat to %s failed: %s", address, error)
         finally:
             broker = self._by_broker.get(address)
             if broker is not None and broker.following is None:

@@ -29,13 +29,12 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.cluster import Cluster
 from sprocketmq.client.remoting.coalesced_work import CoalescedWork
 from sprocketmq.client.remoting.heartbeats import Heartbeats
 from sprocketmq.client.remoting.message_writer import ANY_DELAY_LEVEL
-from sprocketmq.client.remoting.name_servers import FIRST_REREAD_MS, REREAD_INTERVAL_MS, NameServers
+from sprocketmq.client.remoting.name_servers import FIRST_REREAD_MS, REREAD_INTERVAL_MS
 from sprocketmq.client.remoting.outages import Outages
-from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.sender import Sender, vip_address
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
@@ -50,7 +49,7 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process import fork
 from sprocketmq.net.process.clock import Clock, watch
 from sprocketmq.net.process.tasks import Tasks
-from sprocketmq.wire import bodies
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
@@ -89,17 +88,23 @@ class ClientInstance:
             on_heard=self.outages.heard,
         )
         watch(self.clock, self.pool)
-        self.name_servers = NameServers(
-            self.pool, parse_addresses(options.addresses), from_environment=options.from_environment
+        self.cluster = Cluster(
+            self.pool,
+            parse_addresses(options.addresses),
+            options.mq_client_api_timeout_ms,
+            self.outages,
+            from_environment=options.from_environment,
+            are_refreshed=True,
         )
-        self.api = RemotingApi(self.pool, self.name_servers, options.mq_client_api_timeout_ms, self.outages)
-        self.routes = Routes(self.api)
+        self.name_servers = self.cluster.name_servers
         self.keys = UniqueKeys(options.client_ip or local_ip())
         self._senders: dict[str, Sender] = {}
         self._consumers: dict[str, RunningConsumer] = {}
         self._users = 0
         self._rebalances: dict[str, CoalescedWork] = {}  # by group; a round that hangs delays its consumer only (law 2)
-        self.heartbeats = Heartbeats(self.api, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn)
+        self.heartbeats = Heartbeats(
+            self.cluster, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn
+        )
         self._closed = False
         self.is_inherited = False
         fork.register(self)
@@ -167,8 +172,7 @@ class ClientInstance:
         if self._instances.get(self._key) is self:
             del self._instances[self._key]
         await self._tasks.close()
-        await self.routes.aclose()
-        await self.pool.aclose()
+        await self.cluster.aclose()
 
     def _start(self) -> None:
         options = self._options
@@ -214,8 +218,7 @@ class ClientInstance:
                 f"instance {self.client_id} has a producer of group {settings.group!r} already; use that one, or another instance_name"
             )
         sender = Sender(
-            self.api,
-            self.routes,
+            self.cluster,
             self.clock,
             self.keys,
             settings,
@@ -270,7 +273,10 @@ class ClientInstance:
             if address not in self.pool.addresses:
                 return
             try:
-                await self.api.unregister_client(address, self.client_id, producer_group, consumer_group)
+                header = headers.UnregisterClientRequestHeader(
+                    client_id=self.client_id, producer_group=producer_group, consumer_group=consumer_group
+                )
+                await self.cluster.ask(requests.consumers.UNREGISTER_CLIENT, header, at=address)
             except (NetworkError, RemoteError, RequestTimeout) as error:
                 log.info("broker %s was not told that %s left: %s", address, self.client_id, error)
 
@@ -283,7 +289,7 @@ class ClientInstance:
     # -- periodic work ---------------------------------------------------------------------------------------------------------
 
     async def _refresh_routes(self) -> None:
-        await self.routes.refresh_all(self.topics)
+        await self.cluster.routes.refresh_all(self.topics)
 
     async def _persist_offsets(self) -> None:
         await self._of_each_consumer("offsets", lambda consumer: consumer.persist_offsets())
@@ -329,7 +335,7 @@ class ClientInstance:
     def _broker_addresses(self) -> list[tuple[str, int, str]]:
         return [
             (name, broker_id, address)
-            for name, addresses in self.routes.table.brokers().items()
+            for name, addresses in self.cluster.routes.table.brokers().items()
             for broker_id, address in addresses.items()
         ]
 

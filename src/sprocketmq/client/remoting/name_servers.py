@@ -18,10 +18,18 @@ import random
 from base64 import b64encode
 from typing import Final
 
+from sprocketmq.client.answer_bodies import answer_body
+from sprocketmq.client.remoting.server_kind import ServerKinds
 from sprocketmq.client.settings.namesrv_addr import is_address_server, parse_addresses
-from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout
+from sprocketmq.core.produce.route_table import checked_route
+from sprocketmq.errors import ConfigurationError, NetworkError, RequestNotServed, RequestTimeout
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import bodies, headers
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.requests.declaration import A, B, H, Request
+from sprocketmq.wire.requests.name_servers import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -36,10 +44,17 @@ _MOST_REDIRECTS: Final = 5
 
 class NameServers:
     """Sends requests to the chosen name server, changes it when it does not answer. Belongs to one loop. ``addresses``: the result
-    of ``parse_addresses``. ``from_environment``: the list came from NAMESRV_ADDR, which is looked at again by ``reread``."""
+    of ``parse_addresses``. ``from_environment``: the list came from NAMESRV_ADDR, which ``reread`` reads again.
 
-    def __init__(self, pool: ConnectionPool, addresses: list[str], *, from_environment: bool = False) -> None:
-        self._pool = pool
+    ``behind_proxy``: whether the last route came from a proxy, so that the addresses in it are those of proxies.
+    """
+
+    def __init__(
+        self, pool: ConnectionPool, addresses: list[str], timeout_ms: int = 3_000, *, from_environment: bool = False
+    ) -> None:
+        self._pool, self._timeout_ms = pool, timeout_ms
+        self.kinds = ServerKinds(pool, timeout_ms)
+        self.behind_proxy = False
         self._from_environment = from_environment
         self._server_url: str | None = None
         self._addresses: list[str] = []
@@ -51,6 +66,12 @@ class NameServers:
     def addresses(self) -> list[str]:
         """The list as it is now; empty as long as an address server was not asked."""
         return list(self._addresses)
+
+    async def known(self) -> list[str]:
+        """The list; an address server is asked for it if it was not yet. Raises NetworkError (it gave none)."""
+        if not self._addresses:
+            await self._first_read(self._timeout_ms)
+        return self.addresses
 
     @property
     def chosen(self) -> str:
@@ -119,6 +140,41 @@ class NameServers:
                     log.debug("name server %s did not answer (%s), trying %s", address, error, self.chosen)
         assert failure is not None
         raise failure
+
+    async def ask(self, asked: Request[H, A, B], header: H | None = None) -> Command:
+        """One declared request and its answer; every code but SUCCESS raises."""
+        self.kinds.refuse_if_known(self.chosen, asked)
+        return await self._successful(asked, await self.invoke(asked.command(header), self._timeout_ms))
+
+    async def route(self, topic: str) -> bodies.TopicRouteData | None:
+        """The route of ``topic``; None: there is no such topic. Raises ProtocolError for one that no cluster can have."""
+        asked = GET_ROUTEINFO_BY_TOPIC
+        answer = await self.invoke(asked.command(headers.GetRouteInfoRequestHeader(topic=topic)), self._timeout_ms)
+        # A proxy puts this field into each of its answers (AbstractRemotingActivity.writeResponse), a name server into none.
+        self.behind_proxy = props.MSG_REGION in answer.ext_fields
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        return checked_route(topic, await answer_body(asked, await self._successful(asked, answer)))
+
+    async def cluster_info(self) -> bodies.ClusterInfo:
+        """All registered brokers. Raises RequestNotServed: a proxy does not list them."""
+        return await answer_body(GET_BROKER_CLUSTER_INFO, await self.ask(GET_BROKER_CLUSTER_INFO))
+
+    async def broker_addresses(self, broker_name: str) -> dict[int, str]:
+        """The addresses of a broker by the numbers of its replicas; empty if it is not registered now. Each broker has a topic of its own
+        name (TopicConfigManager), and a proxy tells the route of that."""
+        try:
+            known = (await self.cluster_info()).broker_addr_table.get(broker_name)
+        except RequestNotServed:
+            route = await self.route(broker_name)
+            brokers = [] if route is None else route.broker_datas
+            known = next((broker for broker in brokers if broker.broker_name == broker_name), None)
+        return {} if known is None else known.broker_addrs
+
+    async def _successful(self, asked: Request[H, A, B], answer: Command) -> Command:
+        if answer.code != ResponseCode.SUCCESS:
+            raise await self.kinds.refusal(self.chosen, asked, answer.code, answer.remark)
+        return answer
 
     def _take(self, addresses: list[str]) -> None:
         if len(addresses) == 1 and is_address_server(addresses[0]):

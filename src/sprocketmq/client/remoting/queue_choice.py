@@ -13,8 +13,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
-from sprocketmq.client.remoting.api import RemotingApi, about_queue
-from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.client.remoting.cluster import Cluster, queue_header
 from sprocketmq.client.settings.namespace import unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.validators import check_queue, check_topic
@@ -39,10 +38,8 @@ class QueueChoice:
     """The queues that one producer group sends to. Belongs to one instance and its loop. ``turns``: the round robin of each topic,
     by the name that brokers know."""
 
-    def __init__(
-        self, api: RemotingApi, routes: Routes, clock: Clock, settings: SendSettings, namespace: str | None
-    ) -> None:
-        self._api, self._routes, self._clock = api, routes, clock
+    def __init__(self, cluster: Cluster, clock: Clock, settings: SendSettings, namespace: str | None) -> None:
+        self._cluster, self._routes, self._clock = cluster, cluster.routes, clock
         self._settings, self._namespace = settings, namespace
         self._latency = LatencyFaultTable() if settings.send_latency_fault_enable else None
         self.turns: dict[str, QueueRoundRobin] = {}
@@ -153,9 +150,10 @@ class QueueChoice:
             if address is None:
                 latency.remove(name)
                 continue
-            command = about_queue(requests.offsets.GET_MAX_OFFSET, MessageQueue(topic, name, 0))
+            asked = requests.offsets.GET_MAX_OFFSET
+            command = asked.command(queue_header(asked, MessageQueue(topic, name, 0)))
             try:
-                await self._api.invoke(address, command, self._settings.detect_timeout_ms)
+                await self._cluster.invoke(address, command, self._settings.detect_timeout_ms)
             except (NetworkError, RequestTimeout) as error:
                 log.debug("broker %s still cannot be reached: %s", name, error)
             else:

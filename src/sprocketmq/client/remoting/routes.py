@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.concurrent_work import all_ended
+from sprocketmq.client.remoting.name_servers import NameServers
+from sprocketmq.client.remoting.outages import Outages
 from sprocketmq.core.produce.route_table import MASTER_ID, BrokerAddress, RouteTable, route_for_new_topic
 from sprocketmq.errors import ClosedError, NetworkError, RequestTimeout, RocketMQError, TopicNotExist
 from sprocketmq.net.waiting_line import WaitingLine
@@ -32,6 +33,8 @@ log = logging.getLogger("sprocketmq.client")
 T = TypeVar("T")
 
 _ASKED_AT_ONCE: Final = 16  # a round trip each: 1,000 topics one after the other take seconds
+_AGE_S: Final = 10.0
+_AGE_OF_NONE_S: Final = 1.0
 
 
 class _Awaited(NamedTuple):
@@ -43,11 +46,15 @@ class _Awaited(NamedTuple):
 
 
 class Routes:
-    """Belongs to one instance and its loop."""
+    """Belongs to one client and its loop. ``are_refreshed``: whether the owner calls ``refresh_all`` each 30 s. Otherwise ``recent``
+    asks again for a route that is older than 10 s."""
 
-    def __init__(self, api: RemotingApi) -> None:
-        self._api = api
+    def __init__(self, name_servers: NameServers, outages: Outages, *, are_refreshed: bool = False) -> None:
+        self._name_servers, self._outages, self._are_refreshed = name_servers, outages, are_refreshed
         self.table = RouteTable()
+        self._read: dict[
+            str, tuple[bool, float]
+        ] = {}  # whether the name server knows the topic, and for how long that counts
         self._asking: dict[Hashable, asyncio.Task[bool]] = {}  # questions under way, by what they are about
         # Until the last of them has continued: by topic, default topic and queue count, or by broker name.
         self.awaited: dict[Hashable, _Awaited] = {}
@@ -114,6 +121,27 @@ class Routes:
         return self.table.any_address(topic, random.randrange(1 << 16))
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
+
+    async def recent(self, topic: str) -> TopicRouteData | None:
+        """The route of ``topic``, read a few seconds ago or now; None: the name server does not know the topic. Raises as ``refresh``."""
+        if self._are_refreshed and topic not in self._default_routed and (route := self.table.route(topic)) is not None:
+            return route
+        is_known, until_s = self._read.get(topic, (False, 0.0))
+        if asyncio.get_running_loop().time() > until_s:
+            is_known = await self.refresh(topic)
+        return self.table.route(topic) if is_known else None
+
+    def recent_routes(self) -> Iterator[TopicRouteData]:
+        """The routes that ``recent`` returns at once."""
+        now_s = asyncio.get_running_loop().time()
+        for topic in self.table.topics():
+            is_known, until_s = self._read.get(topic, (False, 0.0))
+            if self._are_refreshed or (is_known and now_s <= until_s):
+                yield self.table.route(topic)  # type: ignore[misc]
+
+    def forget(self) -> None:
+        """``recent`` asks for each route again: a broker may have moved."""
+        self._read.clear()
 
     async def refresh(self, topic: str, timeout_ms: int | None = None) -> bool:
         """Read the route of ``topic`` from the name server; False: it does not know the topic. Concurrent callers share one request with
@@ -185,7 +213,7 @@ class Routes:
         return _answer(task)
 
     def _too_late(self, topic: str, timeout_ms: int | None) -> RequestTimeout:
-        asked = self._api.name_servers.chosen
+        asked = self._name_servers.chosen
         sentence = f"the route of topic {topic!r} did not come from {asked} within {timeout_ms} ms"
         return RequestTimeout(sentence, asked, timeout_ms or 0)
 
@@ -195,7 +223,7 @@ class Routes:
             await self.refresh(topic)
         except RocketMQError as error:  # a route that cannot be used concerns only its topic
             sentence = "the route of topic %s could not be refreshed: %s"
-            self._api.outages.failed("routes", error, sentence, topic, error)
+            self._outages.failed("routes", error, sentence, topic, error)
             return not isinstance(error, NetworkError | RequestTimeout)
         return True
 
@@ -206,7 +234,10 @@ class Routes:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask(self, topic: str) -> bool:
-        route = await self._api.route(topic)
+        route = await self._name_servers.route(topic)
+        # With jitter, so that many topics or clients do not send their requests at the same moment.
+        age_s = (_AGE_OF_NONE_S if route is None else _AGE_S) * random.uniform(0.8, 1.2)
+        self._read[topic] = route is not None, asyncio.get_running_loop().time() + age_s
         if route is None:
             return False
         self._default_routed.discard(topic)
@@ -230,14 +261,14 @@ class Routes:
         """Queues for a topic. For a topic that does not exist yet: those of a broker in the default topic's route, which creates topics."""
         if await self._ask(topic):
             return True
-        default = await self._api.route(default_topic)
-        if default is None and self._api.behind_proxy:
+        default = await self._name_servers.route(default_topic)
+        if default is None and self._name_servers.behind_proxy:
             # TopicRouteService: the cache of routes is refreshed after topicRouteServiceCacheRefreshSeconds.
             why = (
                 "the proxy knows none; create it, in the console of a managed service; a proxy may take 20 s to see it"
             )
             raise TopicNotExist(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic!r} has no route: {why}", self._api.name_servers.chosen
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic!r} has no route: {why}", self._name_servers.chosen
             )
         if default is None:
             raise await self._no_route(topic, f"no broker creates topics by itself (no route for {default_topic})")
@@ -246,12 +277,12 @@ class Routes:
         return True
 
     async def _no_route(self, topic: str, why: str) -> TopicNotExist:
-        asked = self._api.name_servers.chosen
+        asked = self._name_servers.chosen
         sentence = (
             f"topic {topic!r} has no route: {why}; create the topic, or start a broker with autoCreateTopicEnable=true"
         )
         try:
-            if not (await self._api.cluster_info()).broker_addr_table:
+            if not (await self._name_servers.cluster_info()).broker_addr_table:
                 why = f"no broker is registered at name server {asked}; start one, or correct namesrv_addr"
                 sentence = f"topic {topic!r} has no route: {why}"
         except RocketMQError as error:

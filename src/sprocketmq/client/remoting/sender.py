@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sprocketmq.client.hooks import EndTransactionContext, Hooks, SendMessageContext, message_type
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.cluster import Cluster
 from sprocketmq.client.remoting.message_writer import ANY_DELAY_LEVEL, MessageWriter, OutgoingMessage
 from sprocketmq.client.remoting.queue_choice import QueueChoice, QueueSelector, left_until
-from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.client.remoting.send_answers import send_answer
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap
@@ -98,8 +98,7 @@ class Sender:
 
     def __init__(
         self,
-        api: RemotingApi,
-        routes: Routes,
+        cluster: Cluster,
         clock: Clock,
         keys: UniqueKeys,
         settings: SendSettings,
@@ -109,17 +108,18 @@ class Sender:
         vip_channel: bool = False,
         max_delay_level: int = ANY_DELAY_LEVEL,
     ) -> None:
-        self.api, self._routes, self._clock = api, routes, clock
-        self._known_queues, self._known_address = routes.table.publish_queues, routes.table.master_address
-        self._awaited = routes.awaited
+        self.cluster, self._routes, self._clock = cluster, cluster.routes, clock
+        table = cluster.routes.table
+        self._known_queues, self._known_address = table.publish_queues, table.master_address
+        self._awaited = cluster.routes.awaited
         self.settings = settings
         self.namespace = namespace
         self._vip_channel = vip_channel
-        self._pool = api.pool
+        self._pool = cluster.pool
         self.writer = MessageWriter(
             settings, clock, keys, namespace, unit_mode, max_delay_level, self._pool.added_fields
         )
-        self.queue_choice = QueueChoice(api, routes, clock, settings, namespace)
+        self.queue_choice = QueueChoice(cluster, clock, settings, namespace)
         self._turns = self.queue_choice.turns
         # Without these two options, a stored answer to the first try ends a send, and its latency is not recorded.
         self._ends_with_first = (
@@ -286,7 +286,8 @@ class Sender:
             producer_group=self.settings.group,
             bname=handle.broker_name,
         )
-        return await self.api.recall_message(address, header, left_ms)
+        asked = requests.messages.RECALL_MESSAGE
+        return (await self.cluster.ask_header(asked, header, at=address, timeout_ms=left_ms)).msg_id
 
     async def end_transaction(
         self,
@@ -394,8 +395,8 @@ class Sender:
             answered, pending = self._answered(outgoing, pending), None
             return await answered
         address, left_ms = await self._address_within(target, timeout_ms)
-        status, header = await self.api.send_message(address, self.writer.command(outgoing, target), left_ms)
-        return self._result(outgoing, target, status, header)
+        answer = await self.cluster.invoke(address, self.writer.command(outgoing, target), left_ms)
+        return self._result(outgoing, target, *send_answer(answer, address))
 
     def _begin(self, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int) -> PendingSend | None:
         """Write the request of a try now. None: it cannot be written at once, or only as a Command; nothing was sent."""
@@ -430,8 +431,8 @@ class Sender:
         if self._pool.refuses_renewable(answer):  # it was not executed, so it may be sent again
             left_ms = pending.timeout_ms - int((pending.connection.now_s() - pending.started_s) * 1000)
             command = self.writer.command(outgoing, pending.target)
-            answer = await self.api.invoke(pending.address, command, max(1, left_ms))
-        return self._result(outgoing, pending.target, *self.api.send_answer(answer, pending.address))
+            answer = await self.cluster.invoke(pending.address, command, max(1, left_ms))
+        return self._result(outgoing, pending.target, *send_answer(answer, pending.address))
 
     async def _try_with_hooks(
         self, hooks: Hooks, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int
@@ -443,10 +444,11 @@ class Sender:
             if outgoing.is_batch:
                 outgoing.body = encode_batch(outgoing.messages)
             command = self.writer.command(outgoing, target)
-            status, header, marks = await self.api.send_message_with_marks(address, command, left_ms)
+            answer = await self.cluster.invoke(address, command, left_ms)
+            result, marks = self._result(outgoing, target, *send_answer(answer, address)), answer.ext_fields
             context.region_id = marks.get(props.MSG_REGION) or context.region_id
             context.trace_on = marks.get(props.TRACE_ON) != "false"
-            context.result = result = self._result(outgoing, target, status, header)
+            context.result = result
         return result
 
     def _context(

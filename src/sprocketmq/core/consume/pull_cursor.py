@@ -54,7 +54,7 @@ BROKER_SUSPEND_MS = 15_000
 PULL_TIMEOUT_MS = 30_000
 """Client-side limit of a pull; must exceed BROKER_SUSPEND_MS + 5 s, the broker's sweep."""
 PROXY_SUSPEND_MS, PROXY_TIMEOUT_MS = 5_000, 11_000
-"""The same behind a proxy, which may drop the answer to a pull (``RemotingApi``)."""
+"""The same behind a proxy, which may drop the answer to a pull (``client.remoting.pulls``)."""
 
 
 class PullStatus(Enum):

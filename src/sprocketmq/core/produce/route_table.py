@@ -141,6 +141,21 @@ class BrokerAddress(msgspec.Struct, frozen=True):
         return self.broker_id != MASTER_ID
 
 
+def find_broker(route: TopicRouteData, broker_name: str) -> BrokerAddress | None:
+    """A broker's master, or its replica with the lowest number. A replica that acts as master is a replica: a 5.x name server
+    (``supportActingMaster``) shows it as number 0 while there is no master, and takes the permission to write from its queues
+    (RouteInfoManager.pickupTopicRouteData)."""
+    for broker in route.broker_datas:
+        if broker.broker_name == broker_name and broker.broker_addrs:
+            number = min(broker.broker_addrs)
+            may_be_written = any(
+                is_writeable(data.perm) for data in route.queue_datas if data.broker_name == broker_name
+            )
+            acts = number == MASTER_ID and broker.enable_acting_master and not may_be_written
+            return BrokerAddress(broker.broker_addrs[number], 1 if acts else number)
+    return None
+
+
 class RouteTable:
     """Routes of all topics a client instance knows, and the broker addresses in them."""
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from sprocketmq.client.remoting.pulls import check_filter
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster, is_system_topic
@@ -231,7 +232,7 @@ def check_sql92(options: ReadOptions, cluster: Cluster, queues: Iterable[Message
             cluster.run(lambda queue=queue: _ask_about_filter(options, cluster, queue), _PATIENCE_MS)  # type: ignore[misc]
         except (
             ConfigurationError
-        ) as error:  # behind a proxy, where brokers are not asked (``RemotingApi.check_client_config``)
+        ) as error:  # behind a proxy, where brokers are not asked (``client.remoting.pulls.check_filter``)
             raise ConfigurationError(f"sql92 is {options.expression!r}: {error}") from None
         except RemoteError as error:
             # The first line is enough: Apache's parser then lists everything that it expected.
@@ -251,7 +252,7 @@ async def _ask_about_filter(options: ReadOptions, cluster: Cluster, queue: Messa
         topic=queue.topic, sub_string=options.expression, expression_type=options.expression_type
     )
     asked = bodies.CheckClientConfigRequestBody(client_id="SPARK", group=options.group, subscription_data=subscription)
-    await cluster.api.check_client_config(await cluster.address(queue), asked)
+    await check_filter(cluster, await cluster.master(queue.broker_name, queue.topic), asked)
 
 
 def source_topics(options: ReadOptions, cluster: Cluster) -> tuple[str, ...]:

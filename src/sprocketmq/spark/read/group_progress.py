@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sprocketmq.client.answer_bodies import answer_body
+from sprocketmq.client.remoting.cluster import is_transient
+from sprocketmq.client.remoting.queue_offsets import commit_offset, committed_offset
 from sprocketmq.errors import RocketMQError
-from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4, is_transient
+from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
@@ -32,19 +34,18 @@ async def query_committed(cluster: Cluster, group: str, queues: Sequence[Message
     as a slave does."""
 
     async def one(queue: MessageQueue) -> int | None:
-        return await cluster.api.query_consumer_offset(await cluster.address(queue), group, queue, zero_if_young=False)
+        address = await cluster.master(queue.broker_name, queue.topic)
+        return await committed_offset(cluster, group, queue, at=address, zero_if_young=False)
 
     async def table(address: str) -> Mapping[str, Mapping[int, int]] | None:
-        answer = await cluster.api.invoke(
-            address, requests.offsets.GET_ALL_CONSUMER_OFFSET.command(), cluster.api.timeout_ms
-        )
+        answer = await cluster.invoke(address, requests.offsets.GET_ALL_CONSUMER_OFFSET.command(), cluster.timeout_ms)
         if answer.code != ResponseCode.SUCCESS or not is_apache_4(answer):
             return None  # its answer 0 is right
         return (await answer_body(requests.offsets.GET_ALL_CONSUMER_OFFSET, answer)).offset_table
 
     answers = dict(zip(queues, await cluster.gather(map(one, queues)), strict=True))
     found = {queue: at for queue, at in answers.items() if at is not None and at >= 0}
-    zeros = {queue: await cluster.address(queue) for queue, at in found.items() if at == 0}
+    zeros = {queue: await cluster.master(queue.broker_name, queue.topic) for queue, at in found.items() if at == 0}
     addresses = sorted(set(zeros.values()))
     tables = dict(zip(addresses, await cluster.gather(map(table, addresses)), strict=True))
     for queue, address in zeros.items():
@@ -62,7 +63,8 @@ def commit_offsets(
 
     async def one(queue: MessageQueue, offset: int) -> RocketMQError | None:
         try:
-            await cluster.api.update_consumer_offset(await cluster.address(queue), group, queue, offset)
+            address = await cluster.master(queue.broker_name, queue.topic)
+            await commit_offset(cluster, group, queue, offset, at=address)
         except RocketMQError as error:
             return error
         return None
@@ -110,7 +112,7 @@ class GroupProgress:
                 self._warn_again_s[name] = now_s + _WARN_EACH_S
                 log.warning("progress of group %s is not on broker %s yet: %s", self._group, name, error)
         if any(map(is_transient, failed.values())):
-            cluster.forget_routes()  # a broker may have moved
+            cluster.routes.forget()  # a broker may have moved
 
     def _one_of_each_new_table(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """One queue of each topic and broker where nothing was committed yet; its commit must be over before the others begin. Of two

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from sprocketmq.client.remoting.pulls import read_queue
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import QueueBounds
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
+from sprocketmq.wire.requests.offsets import SEARCH_OFFSET_BY_TIMESTAMP
 
 # Messages in one pull around a time: what a broker returns in one answer from memory.
 _PULLED: Final = 32
@@ -91,7 +93,7 @@ async def search_by_time(
 
     async def one(queue: MessageQueue, timestamp_ms: int) -> int:
         held = bounds[queue]
-        at = await cluster.api.search_offset(await cluster.address(queue), queue, timestamp_ms)
+        at = (await cluster.ask_queue(SEARCH_OFFSET_BY_TIMESTAMP, queue, timestamp=timestamp_ms)).offset
         at = min(max(at, held.min), held.max)
         while at > held.min:
             before = await _stored(cluster, queue, max(held.min, at - _PULLED), group)
@@ -118,6 +120,6 @@ async def _stored(cluster: Cluster, queue: MessageQueue, offset: int, group: str
 
 
 async def _pulled(cluster: Cluster, queue: MessageQueue, offset: int, group: str, count: int) -> list[MessageExt]:
-    address = await cluster.address(queue)
-    pulled = await cluster.api.read_queue(address, group, queue, offset, count, timeout_ms=_PULL_TIMEOUT_MS)
+    address = await cluster.master(queue.broker_name, queue.topic)
+    pulled = await read_queue(cluster, address, group, queue, offset, count, timeout_ms=_PULL_TIMEOUT_MS)
     return decode_records(pulled.body, queue.broker_name, decompress=False) if pulled.body else []

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from sprocketmq.client.remoting.pulls import read_queue
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster
@@ -36,7 +37,7 @@ class ParkedPulls:
 
     def park(self, ends: Mapping[MessageQueue, int]) -> None:
         """Have each queue's broker say when it has a message at its end."""
-        if len(ends) > _MOST_QUEUES or self._cluster.api.behind_proxy or time.monotonic() < self._again_s:
+        if len(ends) > _MOST_QUEUES or self._cluster.behind_proxy or time.monotonic() < self._again_s:
             return
         if self._is_woken and time.monotonic() < self._woken_s + _UNREAD_S:
             return
@@ -60,8 +61,8 @@ class ParkedPulls:
 
     async def _pull(self, queue: MessageQueue, end: int) -> None:
         try:
-            found = await self._cluster.api.read_queue(
-                await self._cluster.address(queue), self._group, queue, end, 1,
+            found = await read_queue(
+                self._cluster, await self._cluster.master(queue.broker_name, queue.topic), self._group, queue, end, 1,
                 timeout_ms=_SUSPEND_MS + _ANSWER_MS, suspend_ms=_SUSPEND_MS,
             )  # fmt: skip
         except (RocketMQError, asyncio.CancelledError):

@@ -15,13 +15,16 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from sprocketmq.client.answer_bodies import answer_body
-from sprocketmq.client.remoting.concurrent_work import all_ended
-from sprocketmq.client.remoting.masters import MASTER
+from sprocketmq.client.remoting.cluster import is_transient
+from sprocketmq.client.remoting.pulls import read_queue
+from sprocketmq.client.remoting.queue_offsets import queue_ends, topic_stats
+from sprocketmq.core.produce.route_table import MASTER_ID
 from sprocketmq.errors import RemoteError, RequestNotServed, RocketMQError, TopicNotExist
-from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4, is_transient
+from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import Version
+from sprocketmq.wire.headers import GetTopicStatsInfoRequestHeader
 from sprocketmq.wire.records.message import MessageQueue
 
 log = logging.getLogger("sprocketmq.spark")
@@ -32,7 +35,7 @@ _NO_SUCH_QUEUE: Final = ("queueId[", "queueId is ")
 
 def question_count(cluster: Cluster, queues: Iterable[MessageQueue]) -> int:
     """How many requests ``queue_bounds`` sends for ``queues``."""
-    if cluster.api.behind_proxy:
+    if cluster.behind_proxy:
         return 2 * len(set(queues))
     return len({(queue.topic, queue.broker_name) for queue in queues})
 
@@ -67,7 +70,7 @@ def hidden_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[Mess
 
     async def ask(topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
         try:
-            stats = await cluster.api.topic_stats(await cluster.broker_address(broker_name, topic), topic)
+            stats = await topic_stats(cluster, await cluster.master(broker_name, topic), topic)
             held = {queue: at for queue, at in stats.offset_table.items() if at.max_offset > max(0, at.min_offset)}
             readable = await _routed(cluster, topic) if held else set()
         except RocketMQError:
@@ -85,7 +88,7 @@ def hidden_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[Mess
             found.update(answer)
         return found
 
-    return {} if cluster.api.behind_proxy else cluster.run(ask_all)
+    return {} if cluster.behind_proxy else cluster.run(ask_all)
 
 
 def warn_of_hidden(queues: Mapping[MessageQueue, QueueBounds]) -> None:
@@ -106,11 +109,11 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) ->
     async def one(info: bodies.ClusterInfo, topic: str, broker_name: str) -> set[MessageQueue] | None:
         """The queues of the topic at the master; None if it cannot be asked."""
         known = info.broker_addr_table.get(broker_name)
-        master = known.broker_addrs.get(MASTER) if known is not None else None
+        master = known.broker_addrs.get(MASTER_ID) if known is not None else None
         if not master:
             return None
         try:
-            return set((await cluster.api.topic_stats(master, topic)).offset_table)
+            return set((await topic_stats(cluster, master, topic)).offset_table)
         except TopicNotExist:
             return set()
         except RocketMQError:
@@ -118,7 +121,7 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) ->
 
     async def ask() -> dict[MessageQueue, Reason]:
         try:
-            info = await cluster.api.cluster_info()
+            info = await cluster.name_servers.cluster_info()
         except RequestNotServed:
             reasons = await cluster.gather(_refused(cluster, queue, group) for queue in asked)
             return {queue: reason for queue, reason in zip(asked, reasons, strict=True) if reason is not None}
@@ -141,7 +144,7 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) ->
 
 
 async def _routed(cluster: Cluster, topic: str) -> set[MessageQueue]:
-    route = await cluster.api.route(topic)
+    route = await cluster.name_servers.route(topic)
     return {
         MessageQueue(topic, data.broker_name, queue_id)
         for data in (route.queue_datas if route is not None else ())
@@ -152,12 +155,12 @@ async def _routed(cluster: Cluster, topic: str) -> set[MessageQueue]:
 async def _refused(cluster: Cluster, queue: MessageQueue, group: str) -> Reason | None:
     """Why the master refuses to read the queue; None if it does not, or cannot be asked."""
     try:
-        master = (await cluster.api.broker_addresses(queue.broker_name)).get(MASTER)
+        master = (await cluster.name_servers.broker_addresses(queue.broker_name)).get(MASTER_ID)
         if master is not None:
-            await cluster.api.read_queue(master, group, queue, 0, 1, timeout_ms=cluster.api.timeout_ms)
+            await read_queue(cluster, master, group, queue, 0, 1, timeout_ms=cluster.timeout_ms)
     except TopicNotExist:
         # A proxy answers the same when its cache says that the broker is not registered; then it tells no address of it, either.
-        return "topic gone" if await cluster.api.broker_addresses(queue.broker_name) else None
+        return "topic gone" if await cluster.name_servers.broker_addresses(queue.broker_name) else None
     except RemoteError as error:
         return "queue gone" if error.remark.startswith(_NO_SUCH_QUEUE) else None
     except RocketMQError:
@@ -169,7 +172,7 @@ async def _maybe_held(
     cluster: Cluster, topic: str, broker_name: str, wanted: AbstractSet[MessageQueue]
 ) -> dict[MessageQueue, QueueBounds] | RocketMQError:
     try:
-        return await _held(cluster, await cluster.broker_address(broker_name, topic), topic, wanted)
+        return await _held(cluster, await cluster.master(broker_name, topic), topic, wanted)
     except RocketMQError as error:
         return error
 
@@ -181,11 +184,12 @@ async def _held(
     smallest offset says."""
 
     async def one(queue: MessageQueue) -> QueueBounds:
-        low, high = await all_ended([cluster.api.min_offset(address, queue), cluster.api.max_offset(address, queue)])
+        low, high = await queue_ends(cluster, queue, at=address)
         return QueueBounds(max(0, low), max(0, high), None, not is_old)
 
     try:
-        answer = await cluster.api.topic_stats_answer(address, topic)
+        header = GetTopicStatsInfoRequestHeader(topic=topic)
+        answer = await cluster.ask(requests.topics.GET_TOPIC_STATS_INFO, header, at=address)
     except RequestNotServed:
         # A broker answers 0 for a queue that it does not have.
         there = [queue for queue in await cluster.readable_queues(topic) if queue in wanted]

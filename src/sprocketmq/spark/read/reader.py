@@ -182,7 +182,7 @@ class _RangesPass:
     def batches(self, decoder: BatchDecoder, expression: str, kind: str) -> Iterator[pa.RecordBatch]:
         options = self._options
         reader = QueueReader(
-            api=self._cluster.api,
+            cluster=self._cluster,
             engine=self._cluster.engine,
             group=options.group,
             ranges=[(entry.queue, entry.start, entry.end) for entry in self._ranges],

@@ -80,8 +80,8 @@ class StreamPlanner:
         begun_ms = int(time.time() * 1000)  # before the requests: messages that come later are read
         # Brokers registered before the routes are requested count as seen; so the cached routes are dropped in between.
         topics = source_topics(options, cluster)
-        there = cluster.masters(topics)
-        cluster.forget_routes()
+        there = cluster.master_names(topics)
+        cluster.routes.forget()
         facts = fetch_offsets(options, options.starting, cluster, source_queues(options, cluster, topics))
         there.update(queue.broker_name for queue in facts.bounds)
         start = resolve_start(

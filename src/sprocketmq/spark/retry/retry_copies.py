@@ -12,8 +12,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.consume.send_back import retry_copy
+from sprocketmq.client.remoting.cluster import is_transient
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.message_writer import MessageWriter
+from sprocketmq.client.remoting.send_answers import send_answer
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import SendStatus
 from sprocketmq.client.settings.send_settings import SendSettings
@@ -21,7 +23,7 @@ from sprocketmq.core.retry.retry_schedule import retry_level
 from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.process.clock import SystemClock
-from sprocketmq.spark.cluster.cluster import Cluster, is_transient
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.columns.fetched_rows import FetchedRows
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_rows import BadRow
@@ -127,7 +129,7 @@ class _Addresses:
     async def of(self, broker_name: str, topic: str | None) -> str:
         async with self._one_asks:
             if broker_name not in self._known:
-                self._known[broker_name] = await self.cluster.broker_address(broker_name, topic)
+                self._known[broker_name] = await self.cluster.master(broker_name, topic)
             return self._known[broker_name]
 
     def forget(self, broker_name: str) -> None:
@@ -146,7 +148,8 @@ async def _send_all(
             address = await addresses.of(broker_name, row.message.topic or None)
             command = writer.command(outgoing, MessageQueue(copy.topic, broker_name, 0))
             try:
-                status, _ = await cluster.api.send_message(address, command, min(_TRY_MS, cluster.retry_timeout_ms))
+                answer = await cluster.invoke(address, command, min(_TRY_MS, cluster.retry_timeout_ms))
+                status, _ = send_answer(answer, address)
             except RocketMQError:
                 addresses.forget(broker_name)
                 raise

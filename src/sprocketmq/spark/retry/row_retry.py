@@ -228,7 +228,7 @@ class RowRetry:
         cluster = self._group.cluster
         # By a topic of its rows: behind a proxy an account may see no other.
         for name, topic in sorted(topics.items()):
-            cluster.run(partial(cluster.broker_address, name, topic or None))
+            cluster.run(partial(cluster.master, name, topic or None))
         return bad
 
     def _check_source(self, sources: Sequence[QuerySource], verdicts: DataFrame, bad: FetchedRows) -> None:

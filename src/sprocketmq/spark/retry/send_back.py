@@ -10,14 +10,16 @@ from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Final
 
+from sprocketmq.client.remoting.cluster import is_transient
 from sprocketmq.client.results import NOT_SAFE_YET
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.errors import RemoteError
 from sprocketmq.plain_values import plain_int, plain_value
-from sprocketmq.spark.cluster.cluster import Cluster, is_transient
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.wire import headers
+from sprocketmq.wire.requests.messages import CONSUMER_SEND_MSG_BACK
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -97,7 +99,7 @@ async def _sent_back(
 ) -> list[tuple[SendBackRequest, RemoteError]]:
     for topic in sorted({message.topic for message in messages if message.topic}):
         # The route has the addresses of brokers: one request for a topic instead of one for each message.
-        await cluster.retrying(lambda topic=topic: cluster.route(topic))  # type: ignore[misc]
+        await cluster.retrying(lambda topic=topic: cluster.routes.recent(topic))  # type: ignore[misc]
     refused = await cluster.gather(_refusal(cluster, group, message) for message in messages)
     return [(message, error) for message, error in zip(messages, refused, strict=True) if error is not None]
 
@@ -115,8 +117,8 @@ async def _refusal(cluster: Cluster, group: RetryGroup, message: SendBackRequest
     )
 
     async def ask() -> None:
-        address = await cluster.broker_address(message.broker_name, message.topic or None)
-        await cluster.api.consumer_send_message_back(address, header)
+        address = await cluster.master(message.broker_name, message.topic or None)
+        await cluster.ask(CONSUMER_SEND_MSG_BACK, header, at=address, timeout_ms=5_000)
 
     try:
         await cluster.retrying(ask)

@@ -12,13 +12,15 @@ import logging
 import time
 from typing import Final
 
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.cluster import Cluster
+from sprocketmq.client.remoting.pulls import read_queue
 from sprocketmq.core.transactions.decision_ledger import BatchStatus, Decision, DecisionLedger, QuerySummary, Record
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import NetworkError, RemoteError
 from sprocketmq.spark.transactions.ledger_location import broker_settings, find_ledger
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.record import decode_records
+from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET, GET_MIN_OFFSET
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -33,8 +35,8 @@ _POLL_S: Final = 0.05
 class DecisionTopic:
     """Reads the decisions of one ledger topic. ``group``: the group whose name is in the requests."""
 
-    def __init__(self, api: RemotingApi, topic: str, group: str) -> None:
-        self._api, self.topic, self._group = api, topic, group
+    def __init__(self, cluster: Cluster, topic: str, group: str) -> None:
+        self._cluster, self.topic, self._group = cluster, topic, group
         self._queue: MessageQueue | None = None
         self._address = ""
         self._broker_name: str | None = None
@@ -47,7 +49,7 @@ class DecisionTopic:
         """The one queue that holds the decisions. ``create``: create an unknown topic; only when nothing can have been decided yet.
         Raises NetworkError (the topic is unknown, or its broker unreachable), ConfigurationError (decisions are on more than one
         broker)."""
-        place = await find_ledger(self._api, self.topic, create=create)
+        place = await find_ledger(self._cluster, self.topic, create=create)
         if self._broker_name not in (None, place.queue.broker_name):
             self._ledger = None  # it was merged into another ledger, where the same records have other offsets
         self._queue, self._address, self._broker_name = place.queue, place.address, place.queue.broker_name
@@ -85,7 +87,7 @@ class DecisionTopic:
         if self._warned:
             return
         self._warned = True
-        settings = await broker_settings(self._api, self._address)
+        settings = await broker_settings(self._cluster, self._address)
         if settings.get("flushDiskType") == "ASYNC_FLUSH":
             log.warning(
                 "the ledger %s is on broker %s with flushDiskType=ASYNC_FLUSH: a power cut of its machine may take decisions of the last "
@@ -98,7 +100,7 @@ class DecisionTopic:
     async def _read_newer(self, upto: int = 0) -> DecisionLedger:
         try:
             queue = self._queue or await self.queue()
-            end = await self._api.max_offset(self._address, queue)
+            end = (await self._cluster.ask_queue(GET_MAX_OFFSET, queue, at=self._address)).offset
             deadline_s = time.monotonic() + _ROUTE_WAIT_S
             while end < upto:  # stored, but not dispatched to the consume queue yet
                 if time.monotonic() > deadline_s:
@@ -106,7 +108,7 @@ class DecisionTopic:
                         f"{queue} ends at {end}, before {upto}, which its broker acknowledged", self._address
                     )
                 await asyncio.sleep(_POLL_S)
-                end = await self._api.max_offset(self._address, queue)
+                end = (await self._cluster.ask_queue(GET_MAX_OFFSET, queue, at=self._address)).offset
             if self._ledger is None:
                 self._ledger = DecisionLedger(end)
             ledger = self._ledger
@@ -121,7 +123,7 @@ class DecisionTopic:
         size = _FIRST_PART
         while (batch_status := ledger.batch_status(query, batch)) is BatchStatus.UNREAD:
             queue = self._queue or await self.queue()
-            oldest = await self._api.min_offset(self._address, queue)
+            oldest = (await self._cluster.ask_queue(GET_MIN_OFFSET, queue, at=self._address)).offset
             start = max(oldest, ledger.start - size)
             if start < ledger.start:
                 records, oldest_now = await self._part(queue, start, ledger.start)
@@ -133,17 +135,17 @@ class DecisionTopic:
         return batch_status
 
     async def _part(self, queue: MessageQueue, start: int, end: int) -> tuple[list[tuple[int, Record]], int]:
-        return await read_records(self._api, self._address, self._group, queue, start, end)
+        return await read_records(self._cluster, self._address, self._group, queue, start, end)
 
 
 async def read_records(
-    api: RemotingApi, address: str, group: str, queue: MessageQueue, start: int, end: int
+    cluster: Cluster, address: str, group: str, queue: MessageQueue, start: int, end: int
 ) -> tuple[list[tuple[int, Record]], int]:
     """The records of a ledger from ``start`` to ``end``, and the smallest offset of the queue."""
     found: list[tuple[int, Record]] = []
     at, oldest = start, 0
     while at < end:
-        answer = await api.read_queue(address, group, queue, at, _READ_AT_ONCE)
+        answer = await read_queue(cluster, address, group, queue, at, _READ_AT_ONCE)
         oldest = answer.min_offset
         for message in decode_records(answer.body) if answer.body else ():
             if at <= message.queue_offset < end:

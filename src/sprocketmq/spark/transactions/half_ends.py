@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.cluster import Cluster
 from sprocketmq.core.transactions.decision_ledger import can_end_directly
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import RocketMQError
@@ -32,7 +32,7 @@ _TIMEOUT_MS: Final = 3_000
 
 
 async def end_half_messages(
-    api: RemotingApi,
+    cluster: Cluster,
     address: str,
     group: str,
     positions: HalfPositions,
@@ -51,7 +51,7 @@ async def end_half_messages(
         topic=positions.topic,
         bname=positions.broker_name,
     )
-    ends = _EndSender(api, address, header, direct_end_window_ms)
+    ends = _EndSender(cluster, address, header, direct_end_window_ms)
     halves = list(positions)
     if positions.in_order:
         for at, half in enumerate(halves):
@@ -73,9 +73,14 @@ class _EndSender:
     """Sends the ENDs for half messages of one queue or broker; ``header`` lacks only the two offsets."""
 
     def __init__(
-        self, api: RemotingApi, address: str, header: EndTransactionRequestHeader, direct_end_window_ms: int | None
+        self, cluster: Cluster, address: str, header: EndTransactionRequestHeader, direct_end_window_ms: int | None
     ) -> None:
-        self._api, self._address, self._header, self._direct_end_window_ms = api, address, header, direct_end_window_ms
+        self._cluster, self._address, self._header, self._direct_end_window_ms = (
+            cluster,
+            address,
+            header,
+            direct_end_window_ms,
+        )
         self._template = EndTransactionTemplate(header)
 
     def begin(self, half: HalfMessage) -> asyncio.Future[Any] | None:
@@ -84,7 +89,7 @@ class _EndSender:
             time.time_ns() // 1_000_000 - half.sent_ms, self._direct_end_window_ms
         ):
             return None
-        pool = self._api.pool
+        pool = self._cluster.pool
         connection = pool.open_connection(self._address) if pool.is_plain else None
         if connection is None:
             return asyncio.ensure_future(self._by_command(half))
@@ -97,7 +102,7 @@ class _EndSender:
             self._header, tran_state_table_offset=half.queue_offset, commit_log_offset=half.commit_log_offset
         )
         command = requests.messages.END_TRANSACTION.command(header)
-        return await self._api.invoke(self._address, command, _TIMEOUT_MS)
+        return await self._cluster.invoke(self._address, command, _TIMEOUT_MS)
 
 
 async def _is_acknowledged(answer: asyncio.Future[Any] | None) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from sprocketmq.client.remoting.queue_offsets import queue_ends
 from sprocketmq.client.results import SendStatus
 from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedger
 from sprocketmq.errors import ConfigurationError, NetworkError
@@ -21,7 +22,6 @@ from sprocketmq.spark.transactions.ledger_location import (
     PERM_READ,
     PERM_READ_WRITE,
     ledger_brokers,
-    masters_of,
     set_permission,
 )
 from sprocketmq.spark.transactions.responder import Responder
@@ -40,21 +40,21 @@ class MergeResult:
 async def merge_ledger(responder: Responder, topic: str, into: str, leave: Collection[str] = ()) -> MergeResult:
     """Copy the decisions of other brokers to the broker ``into``. ``leave``: queries whose decisions at other brokers are left out.
     Raises ConfigurationError (``into`` has no ledger; or both decided a batch), NetworkError, RequestTimeout, RemoteError."""
-    api = responder.cluster.api
-    route = await api.route(topic)
+    cluster = responder.cluster
+    route = await cluster.name_servers.route(topic)
     brokers = ledger_brokers({} if route is None else {data.broker_name: data.perm for data in route.queue_datas})
     if into not in brokers:
         raise ConfigurationError(
             f"--into is {into!r}, and the ledger {topic!r} is on {', '.join(brokers) or 'no broker'}; name one of these"
         )
-    masters = await masters_of(api)
+    masters = await cluster.masters()
     if away := [name for name in brokers if name not in masters]:
         raise NetworkError(
             f"the ledger {topic!r} is on {', '.join(brokers)}, and {away[0]} has no master now; start it"
         )
     others = [name for name in brokers if name != into]
     for name in others:
-        await set_permission(api, masters[name], topic, PERM_READ)
+        await set_permission(cluster, masters[name], topic, PERM_READ)
     kept = await _read(responder, topic, into, masters[into])
     known = MergedDecisions(kept, into)
     missing: list[Decision] = []
@@ -63,20 +63,20 @@ async def merge_ledger(responder: Responder, topic: str, into: str, leave: Colle
             missing += known.add_missing(await _read(responder, topic, name, masters[name]), name, leave)
     except ConfigurationError:
         for name in others:
-            await set_permission(api, masters[name], topic, PERM_READ_WRITE)
+            await set_permission(cluster, masters[name], topic, PERM_READ_WRITE)
         raise
     await _append(responder, MessageQueue(topic, into, 0), missing, kept.end)
     for name in others:
-        await set_permission(api, masters[name], topic, PERM_NONE)
+        await set_permission(cluster, masters[name], topic, PERM_NONE)
     queries = tuple(sorted({decision.query for decision in missing}))
     return MergeResult(len(missing), queries, tuple(others))
 
 
 async def _read(responder: Responder, topic: str, name: str, address: str) -> DecisionLedger:
-    api, queue = responder.cluster.api, MessageQueue(topic, name, 0)
-    start, end = await api.min_offset(address, queue), await api.max_offset(address, queue)
+    cluster, queue = responder.cluster, MessageQueue(topic, name, 0)
+    start, end = await queue_ends(cluster, queue, at=address)
     ledger = DecisionLedger(end)
-    records, oldest = await read_records(api, address, responder.group, queue, start, end)
+    records, oldest = await read_records(cluster, address, responder.group, queue, start, end)
     ledger.read_older(records, start, max(start, oldest))
     return ledger
 

@@ -30,6 +30,7 @@ from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC, VisibleRows
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.properties import PGROUP
+from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -62,7 +63,7 @@ def refuse_behind_proxy(cluster: Cluster, max_retry_ms: int | None = None) -> No
     already. Raises ConfigurationError (it is a proxy), NetworkError, RequestTimeout, RemoteError (no name server answers).
     """
     try:
-        cluster.run(cluster.api.cluster_info, max_retry_ms)
+        cluster.run(cluster.name_servers.cluster_info, max_retry_ms)
     except RequestNotServed as error:
         raise ConfigurationError(
             f"delivery is transactional, and {error.address} is a proxy, which commits half messages only when a broker checks them, and "
@@ -157,16 +158,16 @@ class Responder:
     async def _halves_kept_ms(self) -> int:
         kept_ms = 0
         for topic in self._half_topics:
-            route = await self.cluster.route(topic)
+            route = await self.cluster.routes.recent(topic)
             for queue in route.queue_datas if route is not None else ():
-                address = await self.cluster.broker_address(queue.broker_name, topic)
+                address = await self.cluster.master(queue.broker_name, topic)
                 kept_ms = max(kept_ms, (await self.lifetime(address)).given_up_within_ms)
         return kept_ms
 
     def ledger(self, topic: str) -> DecisionTopic:
         known = self._ledgers.get(topic)
         if known is None:
-            known = self._ledgers[topic] = DecisionTopic(self.cluster.api, topic, self.group)
+            known = self._ledgers[topic] = DecisionTopic(self.cluster, topic, self.group)
         return known
 
     async def half_queue_ends(self) -> dict[MessageQueue, int]:
@@ -176,7 +177,8 @@ class Responder:
             for queue in await self.producer.publish_queues(topic):
                 halves = MessageQueue(HALF_TOPIC, queue.broker_name, 0)
                 if halves not in ends:
-                    ends[halves] = await self.cluster.api.max_offset(await self.cluster.address(queue), halves)
+                    address = await self.cluster.master(queue.broker_name, queue.topic)
+                    ends[halves] = (await self.cluster.ask_queue(GET_MAX_OFFSET, halves, at=address)).offset
         return ends
 
     async def state_of(self, half: MessageExt) -> LocalTransactionState | None:
@@ -206,7 +208,7 @@ class Responder:
     async def lifetime(self, address: str) -> HalfLifetime:
         """How long the broker at ``address`` keeps half messages that are not ended. Apache's defaults if this account may not ask.
         Raises NetworkError, RequestTimeout (it does not answer now)."""
-        return HalfLifetime.of(await broker_settings(self.cluster.api, address))
+        return HalfLifetime.of(await broker_settings(self.cluster, address))
 
     async def direct_end_window_ms(self, address: str, topic: str) -> int:
         """Up to which age a half message for ``topic`` may be ended without a check-back, by the settings of the broker at ``address``
@@ -217,7 +219,7 @@ class Responder:
         for both.
         """
         try:
-            settings = await broker_settings(self.cluster.api, address)
+            settings = await broker_settings(self.cluster, address)
             is_kept = settings.get("messageIndexEnable", "true") == "true"
             can_tell = is_kept and await self.visible_rows.can_tell(address, topic)
         except RocketMQError:

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sprocketmq.client.remoting.concurrent_work import all_ended
+from sprocketmq.client.remoting.pulls import read_queue
+from sprocketmq.client.remoting.queue_offsets import committed_offset
 from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import NetworkError, RemoteError, RocketMQError
@@ -33,6 +35,7 @@ from sprocketmq.wire.headers import ResumeCheckHalfMessageRequestHeader
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.properties import REAL_TOPIC
 from sprocketmq.wire.records.record import decode_records
+from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP
 
 if TYPE_CHECKING:
     from sprocketmq.spark.transactions.responder import Responder
@@ -99,7 +102,7 @@ class _Broker:
     """The half messages of one broker; those from ``end`` on are not examined yet."""
 
     def __init__(self, responder: Responder, halves: MessageQueue, end: int, since_ms: int) -> None:
-        self._responder, self._cluster, self._api = responder, responder.cluster, responder.cluster.api
+        self._responder, self._cluster = responder, responder.cluster
         self._halves, self._end = halves, end
         self._given_up = MessageQueue(TRANS_CHECK_MAX_TIME_TOPIC, halves.broker_name, 0)
         self._given_up_at: int | None = None
@@ -112,8 +115,8 @@ class _Broker:
     async def is_settled(self) -> bool:
         """Whether nothing is open; False also if the broker cannot be asked now."""
         try:
-            address = await self._cluster.address(self._halves)
-            asked_upto = await self._api.query_consumer_offset(address, _CHECK_GROUP, self._halves) or 0
+            address = await self._cluster.master(self._halves.broker_name, self._halves.topic)
+            asked_upto = await committed_offset(self._cluster, _CHECK_GROUP, self._halves, at=address) or 0
             if asked_upto < self._end:
                 return False
             await asyncio.sleep(_ANSWER_S)
@@ -125,19 +128,19 @@ class _Broker:
             return True
         except RocketMQError as error:
             log.info("%s cannot be asked now what is settled: %s", self.name, error)
-            self._cluster.forget_routes()
+            self._cluster.routes.forget()
             return False
         return not self._open
 
     async def _read_copies(self, address: str) -> None:
-        stop = await self._api.max_offset(address, self._halves)
+        stop = (await self._cluster.ask_queue(GET_MAX_OFFSET, self._halves, at=address)).offset
         async for half in self._decided(address, self._halves, self._end, stop):
             self._note_open(half)
         self._end = max(self._end, stop)
         await self._forget_shown(address)
         if self._given_up_at is None:
             self._given_up_at = await self._first_given_up(address)
-        given_up_stop = await self._api.max_offset(address, self._given_up)
+        given_up_stop = (await self._cluster.ask_queue(GET_MAX_OFFSET, self._given_up, at=address)).offset
         async for half in self._decided(address, self._given_up, self._given_up_at, given_up_stop):
             await self._resume_check(address, half)
         self._given_up_at = given_up_stop
@@ -146,13 +149,14 @@ class _Broker:
         """An offset in TRANS_CHECK_MAX_TIME_TOPIC at or before the first half message given up after the oldest one was sent."""
         if self.since_ms <= _EARLIER_MS:
             return 0
-        return max(0, await self._api.search_offset(address, self._given_up, self.since_ms - _EARLIER_MS))
+        asked, since_ms = SEARCH_OFFSET_BY_TIMESTAMP, self.since_ms - _EARLIER_MS
+        return max(0, (await self._cluster.ask_queue(asked, self._given_up, at=address, timestamp=since_ms)).offset)
 
     async def _decided(self, address: str, queue: MessageQueue, start: int, end: int) -> AsyncIterator[MessageExt]:
         """The half messages of the group from ``start`` to ``end`` that are to be committed."""
         at = start
         while at < end:
-            answer = await self._api.read_queue(address, self._responder.group, queue, at, _READ_AT_ONCE)
+            answer = await read_queue(self._cluster, address, self._responder.group, queue, at, _READ_AT_ONCE)
             for half in decode_records(answer.body) if answer.body else ():
                 if at <= half.queue_offset < end:
                     state = await self._responder.state_of(half)
@@ -185,7 +189,7 @@ class _Broker:
             return
         header = ResumeCheckHalfMessageRequestHeader(msg_id=half.offset_message_id, topic=TRANS_CHECK_MAX_TIME_TOPIC)
         command = requests.messages.RESUME_CHECK_HALF_MESSAGE.command(header)
-        answer = await self._api.invoke(address, command, _TIMEOUT_MS)
+        answer = await self._cluster.invoke(address, command, _TIMEOUT_MS)
         if answer.code == ResponseCode.SUCCESS:
             self.resumed += 1
         elif is_transient_send_error(refusal := RemoteError(answer.code, answer.remark, address)):

@@ -275,7 +275,7 @@ class TransactionalWrite:
             queue = MessageQueue(positions.topic, positions.broker_name, 0)
             oldest_ms[queue] = min(positions.oldest_ms, oldest_ms.get(queue, positions.oldest_ms))
         for queue, sent_ms in oldest_ms.items():
-            lifetime = await responder.lifetime(await responder.cluster.address(queue))
+            lifetime = await responder.lifetime(await responder.cluster.master(queue.broker_name, queue.topic))
             if now_ms - sent_ms > lifetime.decide_within_ms:
                 raise ConfigurationError(
                     f"batch {tasks[0].batch} is not decided: its oldest row was sent {now_ms - sent_ms} ms ago, and {queue.broker_name} "
@@ -320,7 +320,7 @@ class TransactionalWrite:
             """The broker's address and its current ``direct_end_window_ms``; None if it is unreachable."""
             queue = MessageQueue(topic, broker_name, 0)
             try:
-                address = await cluster.retrying(lambda: cluster.address(queue), max_retry_ms)
+                address = await cluster.retrying(lambda: cluster.master(queue.broker_name, queue.topic), max_retry_ms)
             except RocketMQError as error:
                 log.info("half messages of %s are left to its check-back: %s", broker_name, error)
                 return None
@@ -333,7 +333,7 @@ class TransactionalWrite:
             found = places[positions.topic, positions.broker_name]
             if found is None:
                 return list(positions)
-            return await end_half_messages(cluster.api, found[0], group, positions, state, found[1])
+            return await end_half_messages(cluster, found[0], group, positions, state, found[1])
 
         left: dict[MessageQueue, UncheckedHalfMessages] = {}
         for positions, halves in zip(half_positions, await all_ended(map(one, half_positions)), strict=True):

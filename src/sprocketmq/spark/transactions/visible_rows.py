@@ -22,6 +22,7 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
+from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
 
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 _TIMEOUT_MS: Final = 3_000
@@ -48,7 +49,7 @@ class VisibleRows:
         """Whether the row of ``half``, as in a check-back, is visible."""
         broker_name = half.broker_name
         queue = MessageQueue(HALF_TOPIC, broker_name, 0)
-        address = await self._cluster.address(queue) if broker_name else half.store_host
+        address = await self._cluster.master(queue.broker_name, queue.topic) if broker_name else half.store_host
         await self._until_entered(address, queue, half.queue_offset)
         return await self.is_visible(address, half.topic, half.message_id, half.born_timestamp_ms)
 
@@ -66,7 +67,7 @@ class VisibleRows:
         )
         command = requests.messages.QUERY_MESSAGE.command(header)
         command.ext_fields = {**command.ext_fields, UNIQUE_KEY_QUERY: "true"}
-        answer = await self._cluster.api.invoke(address, command, _TIMEOUT_MS)
+        answer = await self._cluster.invoke(address, command, _TIMEOUT_MS)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return False
         if answer.code == ResponseCode.NO_PERMISSION:
@@ -82,7 +83,7 @@ class VisibleRows:
             if entered > offset and time.monotonic() - asked_s < _FRESH_FOR_S:
                 return
             asked_s = time.monotonic()
-            entered = await self._cluster.api.max_offset(address, queue)
+            entered = (await self._cluster.ask_queue(GET_MAX_OFFSET, queue, at=address)).offset
             self._entered[address] = entered, asked_s
             if entered <= offset:
                 if time.monotonic() > deadline_s:

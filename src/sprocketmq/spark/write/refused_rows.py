@@ -113,7 +113,7 @@ class RefusedRows:
         """The brokers for the dead letters. Any broker will do: their topic is created where the first one is stored."""
         options = self._options
         cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
-        names = sorted(cluster.masters([options.topic] if options.topic else ()))
+        names = sorted(cluster.master_names([options.topic] if options.topic else ()))
         if not names:
             raise NetworkError(f"no master is registered with {options.namesrv_addr} now; is a broker running?")
         return names
