@@ -57,11 +57,11 @@ from sprocketmq.broker.service import Part, Periodic, Service
 from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.broker.settings.config_store import ConfigStore
 from sprocketmq.broker.settings.live_config import LiveConfig
+from sprocketmq.broker.tables.broker_identity import BrokerIdentity
 from sprocketmq.broker.tables.consumers import ConsumerTable, ProducerTable
 from sprocketmq.broker.tables.groups import GroupTable
 from sprocketmq.broker.tables.offsets import OffsetTable
 from sprocketmq.broker.tables.request_modes import RequestModes
-from sprocketmq.broker.tables.stamps import Stamps
 from sprocketmq.broker.tables.table_file import answer_when_saved, once_saved
 from sprocketmq.broker.tables.topics import TopicTable
 from sprocketmq.core.access.need_readers import Place
@@ -183,7 +183,6 @@ class Broker(Service):
             self._handlers = with_access_checks(self._unchecked_handlers, self._access)
 
     def _make_tables(self) -> None:
-        """Make the tables that requests read and change."""
         config = self.config
         self.topics = TopicTable(self)
         self.groups = GroupTable(self)
@@ -199,12 +198,11 @@ class Broker(Service):
         self.statistics = Statistics(self)
         self.slow_requests = SlowRequests(config.slow_request_ms)
         self.expressions: dict[str, PullFilter] = {}
-        self.stamps = Stamps(config, address_of(self.announced_host), self.port)
+        self.identity = BrokerIdentity(config, address_of(self.announced_host), self.port)
         self.memory_span_bytes = memory_span_bytes(config.access_message_in_memory_max_ratio)
         self.initial_max_offset = 0
 
     def _make_delivery(self) -> None:
-        """Make the parts for waiting pulls and waiting messages."""
         self.undeliverable = Undeliverable(self)
         self.schedule = ScheduleMessageService(self)
         self.timers = TimerMessages(self)
@@ -232,7 +230,6 @@ class Broker(Service):
         self.sends_wait = self._sends_wait()
 
     def _make_parts(self, config_file: Path | None) -> None:
-        """Make the background parts."""
         self.ports = Ports(self)
         self.registration = Registration(self)
         self.config_store = ConfigStore(self)
@@ -279,7 +276,6 @@ class Broker(Service):
 
     @property
     def connection_count(self) -> int:
-        """Number of open connections."""
         return self.ports.connection_count
 
     @property
@@ -317,7 +313,9 @@ class Broker(Service):
         self.initial_max_offset = self.store.max_physical_offset
         self.tls = tls_of(self.config)
         self.port = await self.ports.open(self.host, self.config.listen_port, with_fast_port=self.replication.is_wanted)
-        self.stamps = Stamps(self.config, address_of(self.announced_host), self.port)  # again: the port is known now
+        self.identity = BrokerIdentity(
+            self.config, address_of(self.announced_host), self.port
+        )  # again: the port is known now
         self.pool = ConnectionPool(ssl_context=client_tls_of(self.config), credentials=inner_credentials(self.config))
         watch(self.clock, self.pool)
         self._has_loaded = True
@@ -422,11 +420,8 @@ class Broker(Service):
     # -- what handlers use -----------------------------------------------------------------------------------------------------------
 
     def put(self, message: StoredMessage, now_ms: int, *, is_new: bool = True) -> AppendResult:
-        """Store one message and wake the pulls that wait for it.
-
-        ``is_new``: False for a copy of an accepted message: ``maxMessageSize``, which may be lower by now, only limits new
-        messages. Raises ConfigurationError: over a limit; nothing was written. StoreNotWritable: nothing was written.
-        """
+        """Store one message and wake the pulls that wait for it. ``is_new``: False for a copy of an accepted message, which
+        ``maxMessageSize`` does not limit again. Raises ConfigurationError (over a limit), StoreNotWritable; nothing was written."""
         store = self.store
         result = store.append(message, now_ms) if is_new else store.append_again(message, now_ms)
         self.counters.stored(message.topic, 1, result.size)
@@ -438,7 +433,7 @@ class Broker(Service):
         return result
 
     def put_batch(self, batch: StoredBatch, now_ms: int) -> BatchAppendResult:
-        """Store messages of one topic and queue, all or none. Raises as :meth:`put`."""
+        """Store messages of one topic and queue, all or none. Raises as ``put``."""
         result = self.store.append_batch(batch, now_ms)
         self.counters.stored(batch.topic, batch.elements.count, result.size)
         if batch.topic == TIMER_TOPIC:
@@ -465,12 +460,11 @@ class Broker(Service):
     def answer_when_saved(
         self, connection: Connection, command: Command, answer: Command, *, offsets: bool = False
     ) -> None:
-        """Send ``answer`` once topics and groups (and offsets, with ``offsets``) are on the disk in their present state, or an error if
-        they cannot be written."""
+        """Send ``answer`` once topics and groups (and ``offsets``) are on the disk as they are now, or an error."""
         answer_when_saved(connection, command, answer, partial(self.config_store.when_saved, offsets=offsets))
 
     async def saved(self, *, offsets: bool = False) -> StoreError | None:
-        """Wait until topics and groups (and offsets, with ``offsets``) are on the disk in their present state; return the error if any."""
+        """Wait until topics and groups (and ``offsets``) are on the disk as they are now; return the error if any."""
         return await once_saved(partial(self.config_store.when_saved, offsets=offsets))
 
     def earliest_store_time(self) -> int:
@@ -480,7 +474,7 @@ class Broker(Service):
 
     async def registered(self) -> None:
         """Wait until every reachable name server knows the present topics."""
-        await self.registration.settled()
+        await self.registration.finished()
 
     # -- changes -----------------------------------------------------------------------------------------------------------------
 
@@ -491,12 +485,10 @@ class Broker(Service):
             self.registration.changed()
 
     def groups_changed(self) -> None:
-        """Groups have to be written."""
         if self._has_loaded:
             self.config_store.groups_changed()
 
     def replace_config(self, after: BrokerConfig, now_ms: int) -> None:
-        """Go on with other settings."""
         before, self.config = self.config, after
         self.sends_wait = self._sends_wait()
         self.store.reconfigure(after.store_config())

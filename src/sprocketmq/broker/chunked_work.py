@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long work in chunks. All requests share one event loop, so long work returns to the loop after each chunk.
-
-The size of a chunk is a number of items, not a time. It does not depend on the machine, and a test can count the chunks.
-"""
+"""Long work in chunks: all requests share one event loop, so long work returns to it after each chunk. The size of a chunk is a number of
+items, not a time, so that it does not depend on the machine and a test can count the chunks."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ CHUNK_SIZE: Final = 500
 
 
 def in_chunks(things: Iterable[T], size: int = CHUNK_SIZE) -> AsyncIterator[list[T]]:
-    """Yield ``things`` in lists of ``size``, with one turn of the loop between two lists; without a pause if one list is enough. A
-    table can change between two chunks. Pass a copy of its keys and look up each key."""
+    """Yield ``things`` in lists of ``size``, with a turn of the loop between two. Pass a copy of a table's keys and look up each: it can
+    change."""
     return _Chunks(things, size)
 
 
@@ -45,13 +43,9 @@ class _Chunks(AsyncIterator[list[T]]):
 
 
 class LongTable(NamedTuple):
-    """A JSON body with one table that may be long.
+    """A JSON body with one table that may be long: ``field`` is its name in the text, ``names`` those of its rows.
 
-    Attributes:
-        field: the name of the table in the JSON text.
-        names: the names of its rows.
-        body_of: returns the whole body with only these rows; all other fields are always the same.
-        size: rows of one chunk.
+    ``body_of`` returns the whole body with only these rows; all other fields are always the same. ``size``: rows of one chunk.
     """
 
     field: str
@@ -61,11 +55,9 @@ class LongTable(NamedTuple):
 
     @property
     def is_short(self) -> bool:
-        """Whether one chunk is enough."""
         return len(self.names) <= self.size
 
     def encode(self) -> bytes:
-        """Encode the whole table without a pause."""
         return self.body_of(self.names).encode()
 
 

@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Periodic tasks of a broker: write offsets, remove silent clients, delete old files (Java: ClientHousekeepingService and the
-scheduled tasks of Broker and DefaultMessageStore).
-
-    every 5 s   consumerOffset.json, if something was committed (flushConsumerOffsetInterval)
-    every 10 s  delayOffset.json, if something was delivered (flushDelayOffsetInterval)
-    every 10 s  a round: clients without a heartbeat, idle subscriptions and filters, expired locks, statistics, retention
-"""
+"""Periodic tasks of a broker: write progress, and in rounds of 10 s remove silent clients and old files (Java: ClientHousekeepingService,
+scheduled tasks of BrokerController and DefaultMessageStore)."""
 
 from __future__ import annotations
 
@@ -56,7 +51,7 @@ class Housekeeping:
         if self._sampling is None or self._sampling.done():
             self._sampling = asyncio.get_running_loop().create_task(self._sample(now_ms))
         broker.store.clean(expiry_ms)
-        broker.timers.look_at_log()
+        broker.timers.note_log_growth()
         broker.config_store.retry()
         broker.request_modes.retry()
 

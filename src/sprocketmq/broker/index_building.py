@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the store's index by key close behind the log, in the background (Java: ReputMessageService).
-
-Nothing is done for a single message. While messages arrive, the records of the last tenth of a second are indexed together, because each
-call costs as much as some hundred records: a limited number per turn of the loop, where a record with many keys counts as several.
-Without messages, checks become rare. A query does not wait for the next check; it lets the store catch up first.
-"""
+"""Keeps the index by key close behind the log (Java: ReputMessageService). The records of the last tenth of a second are indexed together,
+a limited number per turn of the loop; without messages, checks become rare. A query lets the index catch up first."""
 
 from __future__ import annotations
 
@@ -29,7 +25,7 @@ _RECORDS_PER_QUERY: Final = 20_000
 
 
 class IndexBuilding:
-    """The part of a broker that builds the index. It runs on the broker's loop in real time, because no decision depends on it."""
+    """Runs on the broker's loop in real time, because no decision depends on it."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store: Final = store
@@ -70,7 +66,7 @@ class IndexBuilding:
             self._timer = asyncio.get_running_loop().call_later(pause_s, self._turn)
 
     def _index_some(self) -> float:
-        """Index a turn's records. Returns the seconds until the next turn."""
+        """Returns the seconds until the next turn."""
         done = 0
         if self._store.undispatched_bytes:
             if self._ready is None:

@@ -28,7 +28,6 @@ _POLL_INTERVAL_MS: Final = 500  # FileWatchService
 
 
 def limits_of(config: NetworkConfig) -> Limits:
-    """The limits of a server with this configuration."""
     return Limits(
         max_connections=config.max_connections,
         max_idle_s=config.server_channel_max_idle_time_seconds,
@@ -40,7 +39,6 @@ def limits_of(config: NetworkConfig) -> Limits:
 
 
 def queued_bytes_of(config: NetworkConfig) -> QueuedBytes:
-    """The counter of queued bytes that all servers with this configuration share."""
     limit_bytes = config.max_queued_bytes
     if not limit_bytes:
         limit_bytes = min(max(memory_bytes() // _QUEUED_SHARE, _LEAST_QUEUED_BYTES), _MOST_QUEUED_BYTES)
@@ -48,8 +46,7 @@ def queued_bytes_of(config: NetworkConfig) -> QueuedBytes:
 
 
 def tls_of(config: NetworkConfig) -> ServerTls | None:
-    """The TLS of a server with this configuration; None if it is disabled. Raises ConfigurationError (a file cannot be read, or the
-    settings contradict each other)."""
+    """The TLS of a server; None if it is disabled. Raises ConfigurationError (a file cannot be read, or settings contradict each other)."""
     config = _with_file(config)
     mode = config.tls_server_mode
     has_certificate = bool(config.tls_server_cert_path or config.tls_server_key_path or config.tls_test_mode_enable)
@@ -70,8 +67,7 @@ def tls_of(config: NetworkConfig) -> ServerTls | None:
 
 
 def client_tls_of(config: NetworkConfig) -> ssl.SSLContext | None:
-    """The SSL context with which this server is a client itself; None for plain. As in Apache, names in certificates are not
-    checked. Raises ConfigurationError (a file cannot be read)."""
+    """The SSL context of this server as a client; None for plain. As in Apache, names are not checked. Raises ConfigurationError."""
     config = _with_file(config)
     if not config.tls_enable:
         return None
@@ -95,7 +91,6 @@ def client_tls_of(config: NetworkConfig) -> ssl.SSLContext | None:
 
 
 def watched_certificates(clock: Clock, tls: ServerTls | None) -> list[Periodic]:
-    """The periodic task that reads the certificates again when they change."""
     return [] if tls is None else [Periodic(clock, _POLL_INTERVAL_MS, tls.reload_if_changed)]
 
 

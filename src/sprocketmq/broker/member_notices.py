@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notices that a consumer group has changed, pushed in steps (Java: NotifyConsumerIdsChanged, DefaultConsumerIdsChangeListener).
-
-One heartbeat may join a thousand groups, and one closed connection may leave them, each with members to notify. A turn of the loop sends a
-limited number of notices, the next turns send the rest. Members of a group that changes again meanwhile get one notice.
-"""
+"""Notices that a consumer group has changed (Java: NotifyConsumerIdsChanged). One heartbeat may join a thousand groups: a turn of the loop
+sends a limited number, the next turns the rest; members of a group that changes again meanwhile get one."""
 
 from __future__ import annotations
 
@@ -22,8 +19,6 @@ _NOBODY: Final[tuple[Connection, ...]] = ()
 
 
 class MemberNotices:
-    """``notify(group)`` notifies the members of a group; at once, if this turn of the loop has not sent many notices yet."""
-
     def __init__(self) -> None:
         self._waiting: dict[str, ConsumerGroup] = {}
         self._left = CHUNK_SIZE  # remaining pushes of this turn

@@ -26,8 +26,6 @@ _TRIES: Final = 20  # to find a port whose lower neighbour is free too, if any p
 
 
 class Ports:
-    """The listening servers of one broker."""
-
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._server: Server | None = None
@@ -54,7 +52,6 @@ class Ports:
 
     @property
     def connection_count(self) -> int:
-        """Number of open connections on both ports."""
         return sum(len(server.connections) for server in (self._server, self._fast_server) if server is not None)
 
     @property
@@ -67,8 +64,8 @@ class Ports:
         return sum(server.cut_off_connections for server in (self._server, self._fast_server) if server is not None)
 
     async def open(self, host: str, port: int, *, with_fast_port: bool) -> int:
-        """Listen on ``host:port`` (0: any free one), and on the port two below it if that is wanted; returns the port. A taken
-        lower port is no reason not to serve: it is named in a warning. Raises ConfigurationError (the port is taken)."""
+        """Listen on ``host:port`` (0: any free one), and if wanted on the port two below it, which may be taken: a warning. Returns the
+        port. Raises ConfigurationError (the port is taken)."""
         for left in reversed(range(_TRIES)):
             self._server = self.new_server()
             found = await self._server.start(host, port)

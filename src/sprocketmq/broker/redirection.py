@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Redirected messages: stored in a topic of the broker's own with their destination in their properties, or copied from their record.
-
-Delay levels, the timer and half messages do this in the same way: REAL_TOPIC and REAL_QID hold the destination (which
-``waiting_records.destination`` reads). Java: ScheduleMessageService, TimerMessageStore, TransactionalMessageBridge, each by itself.
-"""
+"""Redirected messages: REAL_TOPIC and REAL_QID in their properties hold the destination, for delay levels, timer and half messages (Java:
+ScheduleMessageService, TimerMessageStore, TransactionalMessageBridge, each by itself)."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ _END: Final = b"\x02"
 
 
 def redirect(message: StoredMessage, raw: bytes, topic: str, queue_id: int) -> None:
-    """Redirect ``message`` to a queue of ``topic``, with ``raw`` and its destination as properties."""
     if _ALREADY in raw or not raw.endswith(_END):
         raw = props.set_property(raw, props.REAL_TOPIC, message.topic)
         message.properties = props.set_property(raw, props.REAL_QID, str(message.queue_id))
@@ -31,7 +27,6 @@ def redirect(message: StoredMessage, raw: bytes, topic: str, queue_id: int) -> N
 
 @lru_cache(maxsize=1024)
 def _destination(topic: str, queue_id: int) -> bytes:
-    """What says where a message was going to, to be written behind its other properties."""
     return props.set_property(props.set_property(b"", props.REAL_TOPIC, topic), props.REAL_QID, str(queue_id))
 
 

@@ -30,11 +30,8 @@ Interceptor = Callable[[Connection, Command, RequestHandler], "Command | None"]
 
 
 class Part(Protocol):
-    """A background part of a broker: delay levels, transaction checks, replication.
-
-    ``start`` is called when the store is loaded and the port is known, ``stop`` before the store is closed, also after a start that
-    failed half-way; both on the broker's loop.
-    """
+    """A background part of a broker, on its loop. ``start`` is called when the store is loaded and the port is known, ``stop`` before the
+    store is closed, also after a start that failed half-way."""
 
     async def start(self) -> None: ...
 
@@ -65,8 +62,6 @@ class Periodic:
 
 
 class _Continuation:
-    """The rest of a coroutine whose first step was run directly."""
-
     def __init__(self, coroutine: Coroutine[Any, Any, Command]) -> None:
         self._coroutine = coroutine
 
@@ -180,11 +175,10 @@ class Service(ABC):
     def answer_in_chunks(
         self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command]
     ) -> Command | None:
-        """Return the answer if ``answer`` needs one step only (see ``steps``), else None: it is sent when all steps are done.
+        """Return the answer if ``answer`` needs one step only, else None: it is sent when all steps are done.
 
-        Long answers are made one after the other, even if many peers request one, and further requests of such a peer wait. Otherwise
-        each would take a step in each turn of the loop. ``answer`` only waits for the loop's next turn. An error of its first step is
-        raised here; a later error is the answer.
+        Long answers are made one after the other, and further requests of such a peer wait; else each would take a step in each turn of the
+        loop. ``answer`` only waits for the loop's next turn. An error of its first step is raised here; a later error is the answer.
         """
         try:
             answer.send(None)
@@ -196,9 +190,9 @@ class Service(ABC):
             try:
                 async with self.making_long_answer:
                     if not connection.is_closed:
-                        told = await _Continuation(answer)
+                        made = await _Continuation(answer)
                         if not command.is_oneway:
-                            connection.send(told)
+                            connection.send(made)
             except RocketMQError as error:
                 if not command.is_oneway:
                     connection.send(response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error)))
@@ -220,9 +214,9 @@ class Service(ABC):
         kept_bytes = bytes_while_waiting(command)
 
         async def send() -> None:
-            told = await answer
-            if told is not None and not command.is_oneway:
-                connection.send(told)
+            made = await answer
+            if made is not None and not command.is_oneway:
+                connection.send(made)
 
         def ended(task: asyncio.Task[None]) -> None:
             connection.release(kept_bytes)
@@ -232,7 +226,6 @@ class Service(ABC):
         self._answers.start(send()).add_done_callback(ended)
 
     def cancel_answers(self) -> None:
-        """At the end: requests that are not answered yet get no answer."""
         self._answers.cancel()
 
     def _ask_interceptor(self, connection: Connection, command: Command) -> Command | None:

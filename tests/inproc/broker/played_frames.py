@@ -9,7 +9,7 @@ from typing import Any
 from inproc.broker.written_to import WrittenTo
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker.service import Interceptor
-from sprocketmq.broker.tables.stamps import Stamps
+from sprocketmq.broker.tables.broker_identity import BrokerIdentity
 from sprocketmq.net.process.clock import ManualClock
 
 __all__ = ["NOW_MS", "play"]
@@ -51,10 +51,10 @@ def _new_broker() -> Broker:
     # The recording has no notices to members.
     broker = Broker(clock=ManualClock(NOW_MS), config=BrokerConfig(notify_consumer_ids_changed_enable=False))
     broker.store.load()
-    stamps = Stamps(broker.config, "127.0.0.1", 10911)
-    stamps._unique_key_prefix = "7F0000010000"
-    stamps._month_start_ms, stamps._next_month_ms = NOW_MS - 1, 1 << 62  # no month of the local time zone
-    broker.stamps = stamps
+    identity = BrokerIdentity(broker.config, "127.0.0.1", 10911)
+    identity._unique_key_prefix = "7F0000010000"
+    identity._month_start_ms, identity._next_month_ms = NOW_MS - 1, 1 << 62  # no month of the local time zone
+    broker.identity = identity
     for topic, queues in _TOPICS.items():
         broker.topics.create_if_absent(topic, queues, NOW_MS)
     return broker

@@ -603,8 +603,8 @@ def test_the_delay_level_of_a_shape_is_that_of_its_properties(cluster, more, top
     """A message whose properties ask for a level and for nothing else is not searched for all that it might be."""
     broker = cluster.broker
     text = f"UNIQ_KEY\x01AC1F\x02TAGS\x01A\x02{more}"
-    unique_key, shape = broker.stamps.shapes.look(text)
-    host = broker.stamps.host
+    unique_key, shape = broker.identity.meanings.find(text)
+    host = broker.identity.host
 
     def parked(shape) -> tuple[object, ...]:
         raw = (text + shape.added).encode()

@@ -124,13 +124,13 @@ def test_a_long_header_closes_the_connection_in_either_encoding(side: Side, seri
 
 
 def test_long_tags_of_a_send_are_not_cached(side: Side) -> None:
-    shapes = side.broker.stamps.shapes
+    meanings = side.broker.identity.meanings
     for number in range(20):
         side.feed(send_frame(310, f"UNIQ_KEY\x01{number:04}\x02TAGS\x01{number}{LONG}\x02"))
     assert [answer.code for answer in side.peer.answers()] == [0] * 20
-    assert remembered(shapes._known) <= 20 * KIB
+    assert remembered(meanings._known) <= 20 * KIB
     side.feed(send_frame(310, "UNIQ_KEY\x0199\x02TAGS\x01short\x02"))
-    assert list(shapes._known[0]) == ["short"]
+    assert list(meanings._known[0]) == ["short"]
 
 
 def test_a_long_filter_of_a_pull_is_not_cached(side: Side) -> None:

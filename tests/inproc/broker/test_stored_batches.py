@@ -18,7 +18,7 @@ from golden.pipeline.scenes import element, send
 from inproc.broker.written_to import WrittenTo
 from sprocketmq.broker import Broker, lazy_imports
 from sprocketmq.broker.handlers.messages.special_messages import is_delayed
-from sprocketmq.broker.tables.stamps import Stamps
+from sprocketmq.broker.tables.broker_identity import BrokerIdentity
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.store import StoredMessage
@@ -37,7 +37,7 @@ class Side:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop, self.broker = loop, Broker(clock=ManualClock(NOW_MS))
         self.broker.store.load()
-        self.broker.stamps = Stamps(self.broker.config, "127.0.0.1", 10911)
+        self.broker.identity = BrokerIdentity(self.broker.config, "127.0.0.1", 10911)
         self.broker.topics.create_if_absent("plain", 4, NOW_MS)
 
     def feed(self, data: bytes) -> WrittenTo:
@@ -93,7 +93,7 @@ def stored_one_by_one(side: Side, batch: SoundBatch, sys_flag: int) -> list[int]
     return [
         side.broker.put(
             StoredMessage(
-                "plain", 1, body, raw, flag, sys_flag, NOW_MS, (b"\x7f\0\0\x01", 45678), side.broker.stamps.host, 0, 0,
+                "plain", 1, body, raw, flag, sys_flag, NOW_MS, (b"\x7f\0\0\x01", 45678), side.broker.identity.host, 0, 0,
                 tags_code(get_property(raw, TAGS)),
             ),
             NOW_MS,
@@ -123,7 +123,7 @@ def assert_batch_is_as_one_by_one(
 
 
 def assert_is_answered_with(answer: Command, side: Side, places: list[int], queue_offset: int, of_batch: str) -> None:
-    ids = ",".join([side.broker.stamps.offset_message_id(place) for place in places])
+    ids = ",".join([side.broker.identity.offset_message_id(place) for place in places])
     assert (answer.code, answer.ext_fields["msgId"]) == (0, ids)
     assert (answer.ext_fields["queueId"], answer.ext_fields["queueOffset"]) == ("1", str(queue_offset))
     assert answer.ext_fields.get("transactionId") == get_property(of_batch.encode(), "UNIQ_KEY")

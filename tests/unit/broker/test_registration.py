@@ -58,7 +58,7 @@ def test_a_hundred_changes_during_a_round_cost_one_more_and_later_ones_are_not_w
         waiters = []
         for _ in range(100):
             told.changed()
-            waiters.append(asyncio.ensure_future(told.settled()))
+            waiters.append(asyncio.ensure_future(told.finished()))
         await pool.answer(0)
         await turns()
         assert not any(waiter.done() for waiter in waiters), "the first round knew none of these changes"
@@ -79,14 +79,14 @@ def test_waiting_for_a_registration_starts_one_and_stop_wakes_all_waiters() -> N
     async def play() -> None:
         pool = NameServer()
         told = registration(pool, "127.0.0.1:9876")
-        waiter = asyncio.ensure_future(told.settled())
+        waiter = asyncio.ensure_future(told.finished())
         await pool.answer(0)
         await waiter
-        waiter = asyncio.ensure_future(told.settled())
+        waiter = asyncio.ensure_future(told.finished())
         await asyncio.sleep(0)
         await told.stop()
         await waiter
-        await registration(pool).settled()
+        await registration(pool).finished()
 
     asyncio.run(asyncio.wait_for(play(), 30))
 
@@ -210,16 +210,16 @@ def test_a_large_table_goes_in_parts_and_a_name_server_of_4_9_has_all_of_it_afte
             DataVersion(1, 0, 5),
         )
         told = in_parts(pool, table, version, 10)
-        await told.settled()
+        await told.finished()
         assert pool.topics == table
         assert len(pool.sizes) == 10
         assert set(pool.are_parts) == {"true"}
         pool.restart()
-        await told.settled()  # nothing has changed here
+        await told.finished()  # nothing has changed here
         assert pool.topics == table
         table.update(topics_named("t50", perm=4))
         version.next_version(5)
-        await told.settled()
+        await told.finished()
         assert pool.topics == table
 
     asyncio.run(asyncio.wait_for(play(), 30))
@@ -228,7 +228,7 @@ def test_a_large_table_goes_in_parts_and_a_name_server_of_4_9_has_all_of_it_afte
 def test_a_small_table_goes_whole_under_its_own_version() -> None:
     async def play() -> None:
         pool, table = OldNameServer(), topics_named("a", "b")
-        await in_parts(pool, table, DataVersion(1, 0, 5), 10).settled()
+        await in_parts(pool, table, DataVersion(1, 0, 5), 10).finished()
         assert pool.topics == table
         assert (pool.are_parts, pool._version) == ([None], DataVersion(1, 0, 5))
 

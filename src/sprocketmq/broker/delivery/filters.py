@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filters of consumer groups other than tags, compiled, one per group and topic (Java: ConsumerFilterManager, ExpressionMessageFilter).
+"""Filters of consumer groups other than tags, one per group and topic (Java: ConsumerFilterManager, ExpressionMessageFilter).
 
     heartbeat --register--> compiled once per expression --> pull (match_record), parked pulls (when a message arrives)
     last member gone --unregister--> dead, still there: its pulls may be on their way --clean, 24 h later--> forgotten
-    consumerFilter.json <--> start and change
 
-Laws
 1. A filter is replaced only by one of a higher version; the same version only revives a dead filter.
-2. An expression that cannot be compiled gives no filter: a first one is not accepted, a newer one removes the former filter. (The group's
-   pulls are then answered with FILTER_DATA_NOT_EXIST and never get unfiltered messages.)
+2. An expression that cannot be compiled removes the former filter: pulls are answered with FILTER_DATA_NOT_EXIST, never unfiltered.
 3. The filter of a topic is dead as soon as the group's heartbeat does not name the topic any more.
 4. Each text is compiled once, also if it is refused, because heartbeats repeat every 30 s.
 """
@@ -57,38 +54,33 @@ _DEAD_BEFORE_LOAD_MS: Final = (
 
 
 class PullFilter(NamedTuple):
-    """The filter of a pull: ``match`` checks the tags code of a queue entry, ``match_record`` the bytes of the record.
-
-    None lets everything pass; a pull with neither uses the unfiltered read of the store.
-    """
+    """``match`` checks the tags code of a queue entry, ``match_record`` the bytes of the record; None lets everything pass."""
 
     match: Callable[[int], bool] | None = None
     match_record: Callable[[memoryview], bool] | None = None
 
     def within_time_slice(self) -> Callable[[memoryview], bool | None] | None:
-        """``match_record`` for one read. It checks the first record, and further ones until a share of the loop's time (``_TIME_SLICE_S``)
-        is used up; then it returns None. A long expression over long properties takes milliseconds for each record."""
+        """``match_record`` for one read: of the first record, and of further ones for ``_TIME_SLICE_S``; then None. A long expression takes
+        milliseconds for each record."""
         match_record = self.match_record
         if match_record is None:
             return None
         ends_s = 0.0
 
-        def judge(record: memoryview) -> bool | None:
+        def match_in_time(record: memoryview) -> bool | None:
             nonlocal ends_s
             now_s = perf_counter()
             if not ends_s:
                 ends_s = now_s + _TIME_SLICE_S
             return match_record(record) if now_s < ends_s else None
 
-        return judge
+        return match_in_time
 
 
 NO_FILTER: Final = PullFilter()
 
 
 class ConsumerFilter(Struct):
-    """One filter: its stored form and its compiled form."""
-
     data: ConsumerFilterData
     predicate: Predicate
     wanted: PullFilter
@@ -99,7 +91,7 @@ class ConsumerFilter(Struct):
 
 
 class FilterTable:
-    """Filters by group and topic. A part of the broker, which reads and writes ``consumerFilter.json``."""
+    """A part of the broker, which reads and writes ``consumerFilter.json``."""
 
     def __init__(self, clock: Clock, root: Path | None, max_filters: int = 2_000) -> None:
         self._clock, self._max_filters = clock, max_filters
@@ -122,7 +114,6 @@ class FilterTable:
     # -- what consumers say ------------------------------------------------------------------------------------------------------
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
-        """Register the filters that a heartbeat names."""
         named: dict[str, SubscriptionData] = {}
         for subscription in subscriptions:  # for one topic the newest counts
             other = named.get(subscription.topic)
@@ -132,7 +123,7 @@ class FilterTable:
             if not is_tag_type(subscription.expression_type) and subscription.sub_string:
                 self._register(group, subscription, now_ms)
         for topic, known in self._by_group.get(group, {}).items():
-            if topic not in named and not known.is_dead:  # law 3
+            if topic not in named and not known.is_dead:  # rule 3
                 known.data.dead_time = now_ms
                 self._dirty = True
 
@@ -147,7 +138,6 @@ class FilterTable:
             del self._by_group[group]
 
     def unregister(self, group: str, now_ms: int) -> None:
-        """Mark the filters of a group dead, because it has no member any more."""
         for known in self._by_group.get(group, {}).values():
             if not known.is_dead:
                 known.data.dead_time = now_ms
@@ -203,7 +193,7 @@ class FilterTable:
         old = filters.get(topic)
         if old is not None:
             data = old.data
-            if version < data.client_version or (version == data.client_version and not old.is_dead):  # law 1
+            if version < data.client_version or (version == data.client_version and not old.is_dead):  # rule 1
                 return
             same = (data.expression, data.expression_type) == (expression, subscription.expression_type)
             if same or version == data.client_version:
@@ -219,7 +209,7 @@ class FilterTable:
                     f"the filters of all groups would have more than {_MAX_FILTERS_LENGTH} characters; shorten them"
                 )
             predicate = self.compiled(subscription.expression_type, expression)
-        except ConfigurationError as error:  # law 2
+        except ConfigurationError as error:  # rule 2
             log.warning("the filter of group %s for topic %s is not accepted: %s", group, topic, error)
             if filters.pop(topic, None) is not None:
                 self._dirty = True
@@ -241,7 +231,6 @@ class FilterTable:
     # -- time and disk -----------------------------------------------------------------------------------------------------------
 
     def clean(self, now_ms: int, dead_for_ms: int) -> None:
-        """Remove filters that have been dead long enough, then write the table if it has changed."""
         for group in list(self._by_group):
             filters = self._by_group[group]
             for topic, known in list(filters.items()):
@@ -253,7 +242,6 @@ class FilterTable:
         self.save()
 
     def save(self) -> None:
-        """Write the table on a thread if it has changed, or if the last write failed."""
         self._file.retry()
         if self._dirty:
             self._dirty = False
@@ -304,8 +292,7 @@ def record_filter(predicate: Predicate) -> PullFilter:
 
 
 def raw_properties(record: memoryview) -> bytes:
-    """The properties of a whole record in their text form. Used for each message that a filter checks, so the common form comes
-    first. Raises ProtocolError (it is not a whole record)."""
+    """The properties of a whole record as text, the common form first. Raises ProtocolError (it is not a whole record)."""
     try:
         magic, sys_flag, body_bytes = _FIXED.unpack_from(record)
         if magic == MAGIC_V1 and not sys_flag & HOSTS_V6 and body_bytes >= 0:
@@ -318,11 +305,8 @@ def raw_properties(record: memoryview) -> bytes:
 
 
 class ArrivalProbe:
-    """Whether a parked pull with a filter on records should be run again; used in place of a tags code when messages have arrived.
-
-    It reads on from the last record that did not match. So each message is checked once per waiting pull, and only a matching message wakes
-    the pull (Java: NotifyMessageArrivingListener passes the properties; here nothing is added to the path of a send).
-    """
+    """Whether arrived messages wake a parked pull with a filter on records. It reads on from the last record that did not match, so each is
+    checked once (Java: NotifyMessageArrivingListener passes the properties; here nothing is added to a send)."""
 
     __slots__ = ("_header", "_offset", "_store", "_wanted")
 

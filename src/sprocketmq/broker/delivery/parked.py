@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pulls that wait: the driver of core.long_poll (Java: PullRequestHoldService, NotifyMessageArrivingListener).
 
-Laws (those of the waiting room are in core.long_poll)
-1. Arrivals are gathered, and waiting pulls are woken once per turn of the loop: 64 sends of one read give one answer with 64 messages.
-   No message is missed, because a pull reads and parks in one step of the same loop. If a message arrives while the waiting pulls of its
-   queue are being checked, all of them are checked once more.
+1. Waiting pulls are woken once per turn of the loop: 64 sends of one read give one answer with 64 messages. Arrivals while the pulls of a
+   queue are checked cause one more check of all of them.
 2. A woken pull is run again without the right to park, so it is answered exactly once.
 3. One timer is set for the earliest deadline, and none while no pull waits.
-4. At most ``limit`` pulls wait, and at most ``limit_per_connection`` of one connection, so that one peer fills neither the memory nor the
-   room of the others. Their bytes are limited, too, because a pull may carry long texts. Fields that are not in its header are dropped.
-5. Waking many pulls is interrupted after a time slice (``_TIME_SLICE_S``), so that other requests are served in between. Queues take
-   turns: a waiting pull does not wait for those of all other queues.
+4. The number of waiting pulls and their bytes are limited, of all and of one connection.
+5. Waking is interrupted after a time slice (``_TIME_SLICE_S``), and queues take turns, so that other requests are served in between.
 """
 
 from __future__ import annotations
@@ -44,16 +40,12 @@ _EXPIRED: Final = "expired"
 
 @dataclass(slots=True)
 class PullRequest:
-    """Everything that is needed to run a pull again."""
-
     connection: Connection
     command: Command
     header: PullMessageRequestHeader
 
 
 class ParkedPulls:
-    """The waiting pulls of a broker."""
-
     def __init__(self, broker: Broker) -> None:
         self._broker, self._clock = broker, broker.clock
         self._limit = broker.config.max_parked_pulls
@@ -112,7 +104,6 @@ class ParkedPulls:
         return (topic, queue_id) in self._room.queues
 
     def arrived(self, topic: str, queue_id: int, tags_code: int) -> None:
-        """Note that a message was stored; waiting pulls are woken at the end of this turn of the loop."""
         if (topic, queue_id) not in self._room.queues:
             return
         self._arrived.setdefault((topic, queue_id), set()).add(tags_code)
@@ -143,7 +134,7 @@ class ParkedPulls:
             asyncio.get_running_loop().call_soon(self._wake_waiters)
 
     def _wake_waiters(self) -> None:
-        """Wake waiting pulls for one time slice, queue by queue in turns; continue in the next turn of the loop (law 5)."""
+        """Wake waiting pulls for one time slice, queue by queue in turns; continue in the next turn of the loop (rule 5)."""
         ends_s = perf_counter() + _TIME_SLICE_S
         self._is_scheduled = False
         for queue in [queue for queue in self._arrived if queue not in self._passes]:
@@ -164,7 +155,6 @@ class ParkedPulls:
         self._turns.append(what)
 
     def _step(self, what: object) -> None:
-        """Check one waiting pull."""
         self._turns.append(what)
         try:
             pull = next(self._passes[what])

@@ -7,24 +7,15 @@
                                 v
                               due: a new record in the real topic and queue; progress[n] = next queue offset
 
-All messages of a level wait equally long, so each queue is sorted by delivery time and only its head needs a timer. Java polls every level
-each 100 ms; timers give the same deliveries, and an idle broker does no work.
+All messages of a level wait equally long, so only the head of its queue needs a timer (Java polls each level every 100 ms). Levels that are
+due take turns, a step each: to the last due message, or to a limit; a pause after it lets a stream of messages be delivered in groups.
+Progress is in ``delayOffset.json``, after the copies are on the disk.
 
-Levels that are due take turns. Each delivers one step, then the event loop serves sends and pulls. A step ends at the last due message of
-the level or at a limit of messages or bytes. After a step with deliveries the next step of the level waits some milliseconds even if the
-head is due sooner, so that a stream of messages is delivered in groups.
-
-Progress is written to ``delayOffset.json`` every 10 s, after the delivered copies are on the disk. After a kill or a power failure the
-broker returns to it, and finds in the log what was delivered since then: each copy names its waiting message.
-
-Laws
-1. Progress follows the copies: what has one in the log is not delivered again, what has none is delivered.
+1. Progress follows the copies: each names its waiting message, so a start finds in the log what was delivered since.
 2. A message is not delivered before its time: store time + delay of its level (but not later than now + delay if the clock went back).
-   A step reads the clock once, when it begins.
 3. Within a level, messages are delivered in the order in which they were stored.
 4. A level has a timer or waits for its turn exactly if its queue has an entry at or after its progress.
-5. A refused delivery holds its level until the store accepts it: a full disk skips nothing. A message that is refused for good is set aside
-   (``undeliverable``) and holds nothing.
+5. A refused delivery holds its level: a full disk skips nothing. One that is refused for good is set aside (``undeliverable``).
 6. A level that the configuration no longer has is still emptied, at the times with which its messages were stored.
 """
 
@@ -56,7 +47,7 @@ log = logging.getLogger("sprocketmq.broker")
 
 _STEP_MESSAGES: Final = 128  # of a step, which takes some 2 ms then
 _STEP_BYTES: Final = 512 * 1024
-_FIRST_LOOK: Final = 8  # queue entries read at a step's begin; then twice as many each time
+_FIRST_ENTRIES: Final = 8  # queue entries read at a step's begin; then twice as many each time
 _PAUSE_MS: Final = 5  # between two steps of a level that has delivered all that was due
 _RETRY_MS: Final = 1_000
 _LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
@@ -64,8 +55,6 @@ _NEVER_MS: Final = 2**63 - 1
 
 
 class ScheduleMessageService:
-    """Delivers delayed messages."""
-
     def __init__(self, broker: Broker) -> None:
         self.levels = DelayLevels.parse(broker.config.message_delay_level)
         self.is_dirty = False
@@ -83,7 +72,6 @@ class ScheduleMessageService:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def load(self, content: DelayOffsetSerializeWrapper) -> None:
-        """Load ``delayOffset.json``."""
         self._progress, self._copies_before = dict(content.offset_table), content.copies_before
         self._is_loaded = True
         if content.data_version is not None:  # 4.9 writes none
@@ -106,7 +94,7 @@ class ScheduleMessageService:
             offset_table=dict(self._progress), data_version=self.data_version, copies_before=self._copies_before
         )
 
-    def look_at_log(self) -> None:
+    def note_log_growth(self) -> None:
         """Progress is written again when the log has grown, although nothing was delivered, so that a start has little to read."""
         if self._progress and self._store.max_physical_offset - (self._copies_before or 0) > MOST_UNCOUNTED_BYTES:
             self.is_dirty = True
@@ -152,12 +140,10 @@ class ScheduleMessageService:
             self._watch(level)
 
     def waiting(self, level: int) -> int:
-        """How many messages of ``level`` wait."""
         queue_id = queue_of_delay_level(level)
         return self._store.max_offset(SCHEDULE_TOPIC, queue_id) - self._position(level)
 
     def progress(self, level: int) -> int:
-        """Queue offset of the level's next delivery."""
         return self._position(level)
 
     # -- delivering ------------------------------------------------------------------------------------------------------------
@@ -170,10 +156,9 @@ class ScheduleMessageService:
 
     def _latest_due_ms(self, level: int, now_ms: int) -> int:
         """A delivery time after this counts as due now: the clock went back, or the level was longer."""
-        return self.levels.latest_due_ms(level, now_ms) if level <= self.levels.max_level else _NEVER_MS  # law 6
+        return self.levels.latest_due_ms(level, now_ms) if level <= self.levels.max_level else _NEVER_MS  # rule 6
 
     def _watch(self, level: int, pause_ms: int = 0) -> None:
-        """Set the timer of a level's head, if the level has one (law 4)."""
         queue_id = queue_of_delay_level(level)
         head = self._store.units(SCHEDULE_TOPIC, queue_id, self._position(level), 1)
         if head:
@@ -203,7 +188,7 @@ class ScheduleMessageService:
         before = self._progress.get(level)
         try:
             more = self._deliver_due(level)
-        except RocketMQError as error:  # law 5
+        except RocketMQError as error:  # rule 5
             if level not in self._late:  # logged once, so that a full disk is not filled by its own log
                 self._late.add(level)
                 log.error("messages of delay level %d are late, tried again every %d ms: %s", level, _RETRY_MS, error)
@@ -222,9 +207,9 @@ class ScheduleMessageService:
         store, queue_id, position = self._store, queue_of_delay_level(level), self._position(level)
         now_ms, records = self._clock.now_ms(), WaitingRecords(store)
         latest_ms = self._latest_due_ms(level, now_ms)
-        look, left, left_bytes = _FIRST_LOOK, _STEP_MESSAGES, _STEP_BYTES
+        count, left, left_bytes = _FIRST_ENTRIES, _STEP_MESSAGES, _STEP_BYTES
         while True:
-            units = store.units(SCHEDULE_TOPIC, queue_id, position, min(look, left))
+            units = store.units(SCHEDULE_TOPIC, queue_id, position, min(count, left))
             for unit in units:
                 if now_ms < unit.tags_code <= latest_ms:
                     return False
@@ -237,7 +222,7 @@ class ScheduleMessageService:
                     return True
             if not units:
                 return False
-            look *= 2
+            count *= 2
 
     def _deliver(self, records: WaitingRecords, unit: Unit, now_ms: int) -> None:
         """Store the message in its real topic. DELAY, REAL_TOPIC and REAL_QID stay in the properties, as in Java."""
@@ -249,6 +234,5 @@ class ScheduleMessageService:
         self._undeliverable.deliver(copy_of(record, topic, queue_id, record[2]), now_ms)
 
     def _note(self, level: int, position: int) -> None:
-        """Record that the level's next message is at ``position`` (law 1: called after the append)."""
         self._progress[level] = position
         self.is_dirty = True

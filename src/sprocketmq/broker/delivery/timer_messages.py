@@ -11,21 +11,15 @@
                                                         - still far away: stored in rmq_sys_wheel_timer again (a roll)
                                                         - otherwise a new record in the real topic and queue
 
-Java looks at each second, and at the queue every 100 ms. Here the slots in use are in a heap, and its head has a timer. So a broker without
-timer messages has neither files nor work. The queue is read once per turn of the loop. Reading and delivering are done in steps of about 2
-ms, between which the loop serves other requests.
+The slots in use are in a heap whose head has a timer (Java polls each second), so a broker without timer messages has neither files nor
+work. Reading and delivering are done in steps of about 2 ms. Besides the rules of ``store.timer.timer_files``:
 
-The module has more than 500 lines: reading and delivering share the position in the queue, the slots and the timer, which law 4 ties
-together.
-
-Laws (those of ``store.timer.timer_files`` besides)
-    1. Never early: a slot is read when its second is over, which is at or after the requested time.
-    2. Progress is noted after the append. What a power cut could undo is noted as done only when it is on the disk. What was delivered
-       since then is found in the log, where each copy names its waiting message, and is not delivered again.
-    3. The messages of a slot are delivered in the order in which they were sent; slots in the order of their time.
-    4. A timer is set exactly when something waits and no batch is under way.
-    5. A message that is refused for good is set aside (``undeliverable``) and delays no other; one that is refused for now is tried again.
-    6. A message that was recalled before its slot was read is not delivered.
+1. Never early: a slot is read when its second is over, which is at or after the requested time.
+2. Progress is noted after the append, as done only when it is on the disk. Copies since then name their waiting message: none comes twice.
+3. The messages of a slot are delivered in the order in which they were sent; slots in the order of their time.
+4. A timer is set exactly when something waits and no batch is under way.
+5. A message that is refused for good is set aside (``undeliverable``) and delays no other; one that is refused for now is tried again.
+6. A message that was recalled before its slot was read is not delivered.
 """
 
 from __future__ import annotations
@@ -77,7 +71,7 @@ log = logging.getLogger("sprocketmq.broker")
 
 _STEP_MESSAGES: Final = 100  # deliveries or queue entries between two returns to the loop
 _STEP_BYTES: Final = 512 * 1024  # delivered between two of them
-_FIRST_LOOK: Final = 8  # queue entries read at a step's begin; then twice as many each time
+_FIRST_ENTRIES: Final = 8  # queue entries read at a step's begin; then twice as many each time
 _WALK: Final = 1_000  # links followed between two returns to the loop
 _RETRY_MS: Final = 1_000
 _LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
@@ -93,8 +87,6 @@ _topic_hash = functools.lru_cache(maxsize=1024)(java_hash)
 
 
 class TimerRefusal(Struct, frozen=True):
-    """Why a message may not wait: response code and sentence."""
-
     code: int
     remark: str
 
@@ -113,8 +105,6 @@ class _Round(Struct):
 
 
 class TimerMessages:
-    """The timer of one broker."""
-
     def __init__(self, broker: Broker) -> None:
         config, root = broker.config, broker.root
         self.enabled = config.timer_wheel_enable
@@ -197,8 +187,7 @@ class TimerMessages:
     # -- parking ---------------------------------------------------------------------------------------------------------------
 
     def park(self, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
-        """Redirect a message with a delivery time; the caller then stores it as usual. Returns a refusal or None. Java:
-        transformTimerMessage."""
+        """Redirect a message with a delivery time; the caller then stores it as usual. Java: transformTimerMessage."""
         if not self.enabled:
             return TimerRefusal(
                 ResponseCode.SYSTEM_ERROR,
@@ -233,9 +222,8 @@ class TimerMessages:
 
     @staticmethod
     def direct_send_problem(raw: bytes, queues_of: Callable[[str], int]) -> str | None:
-        """Why a message that a client sends directly to rmq_sys_wheel_timer, as Apache allows, could not be delivered from there;
-        or None. ``queues_of`` returns the number of writable queues of a topic. A message without time and place is skipped when
-        it is read."""
+        """Why a message that a client sends to rmq_sys_wheel_timer itself, as Apache allows, could not be delivered; or None.
+        ``queues_of``: the number of writable queues of a topic. Without time and place it is skipped when it is read."""
         topic, queue_id = destination(raw)
         if not topic or props.get_property(raw, props.TIMER_OUT_MS) is None:
             return None
@@ -269,7 +257,6 @@ class TimerMessages:
         return self.files.wheel.total()
 
     def checkpoint(self) -> bytes:
-        """Answer to GET_TIMER_CHECK_POINT."""
         return self._snapshot().encode()
 
     def _snapshot(self) -> TimerCheck:
@@ -283,7 +270,7 @@ class TimerMessages:
         if not self._delivered:
             self._copies_before = self._store.max_physical_offset
 
-    def look_at_log(self) -> None:
+    def note_log_growth(self) -> None:
         """Write the progress again when the log has grown, although nothing was delivered, so that a start has little to read."""
         if self._was_used() and self._store.max_physical_offset - self._copies_before > MOST_UNCOUNTED_BYTES:
             self._changed()
@@ -309,7 +296,7 @@ class TimerMessages:
         }
 
     def check_invariants(self) -> None:
-        """Check that a timer is set if something waits (law 4), and that heap and wheel have the same slots."""
+        """Check that a timer is set if something waits (rule 4), and that heap and wheel have the same slots."""
         assert set(self._due) == set(self.files.wheel.slots), "heap and wheel know different slots"
         if self._running and self._due:
             assert self._timer is not None, "something waits and no timer is set"
@@ -355,10 +342,10 @@ class TimerMessages:
     def _link_new(self, now_ms: int) -> int:
         """Do one step of reading. Returns the unused part of the step at the queue's end; 0 or less if the end was not reached."""
         files, records = self.files, WaitingRecords(self._store)
-        write_ms, look, left = self.rules.floor(now_ms), _FIRST_LOOK, _STEP_MESSAGES
+        write_ms, count, left = self.rules.floor(now_ms), _FIRST_ENTRIES, _STEP_MESSAGES
         left_bytes = _STEP_BYTES
         while left > 0 and left_bytes > 0:
-            units = self._store.units(TIMER_TOPIC, 0, files.queue_offset, min(look, left))
+            units = self._store.units(TIMER_TOPIC, 0, files.queue_offset, min(count, left))
             if not units:
                 return left
             files.ensure_progress_file()
@@ -366,12 +353,11 @@ class TimerMessages:
                 left_bytes -= self._link(records, unit, write_ms, now_ms)
                 files.record_progress(unit.queue_offset + 1, files.read_ms, files.done)
             left -= len(units)
-            look *= 2
+            count *= 2
         return 0
 
     def _link(self, records: WaitingRecords, entry: Unit, write_ms: int, now_ms: int) -> int:
-        """Link one queue entry into its slot, or deliver it if the slot is over. Java: enqueue, putMessageToTimerWheel, doEnqueue.
-        Returns the number of stored bytes."""
+        """Link one queue entry into its slot, or deliver it if the slot is over; returns the stored bytes. Java: doEnqueue."""
         record = records.get(entry.physical_offset)
         if record is None or self.files.is_known(entry.physical_offset):
             return 0
@@ -408,7 +394,6 @@ class TimerMessages:
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        """Set the timer for the nearest slot (law 4)."""
         if not self._running or self._round is not None or not self._due:
             return
         nearest = self._due[0]
@@ -418,9 +403,9 @@ class TimerMessages:
             self._timer.cancel()
         self._armed_for = nearest
         sleep_ms = self.rules.readable_ms(nearest) - self._clock.now_ms()
-        self._timer = self._clock.call_later(min(max(sleep_ms, 0), _LONGEST_SLEEP_MS), self._look)
+        self._timer = self._clock.call_later(min(max(sleep_ms, 0), _LONGEST_SLEEP_MS), self._begin_round)
 
-    def _look(self) -> None:
+    def _begin_round(self) -> None:
         self._timer = None
         if not self._running or not self._due:
             return
@@ -549,13 +534,11 @@ class TimerMessages:
         self._changed()
 
     def _log_once(self, what: str, error: RocketMQError) -> None:
-        """Log an error once until it works again, so that a full disk is not filled by its own log."""
         if not self._waits_for_store:
             self._waits_for_store = True
             log.error("%s, tried again every %d ms: %s", what, _RETRY_MS, error)
 
     def _note_counts(self, now_ms: int) -> None:
-        """Apply the changes of the step, once for each topic."""
         if not self._counts:
             return
         for topic, change in self._counts.items():
@@ -568,7 +551,6 @@ class TimerMessages:
     # -- the disk --------------------------------------------------------------------------------------------------------------
 
     def _changed(self) -> None:
-        """Write progress soon, once per flush interval."""
         if self._save_timer is None and self.files.root is not None and self._running:
             self._save_timer = self._clock.call_later(self._broker.config.timer_flush_interval_ms, self._save)
 
@@ -593,7 +575,7 @@ class TimerMessages:
         self._saving.add_done_callback(self._saved)
 
     def _sync(self, end: int, check: TimerCheck, metrics: bytes) -> None:
-        """Write on a thread, so that due messages do not wait: first the copies that progress refers to (law 2), then our own files."""
+        """Write on a thread, so that due messages do not wait: first the copies that progress refers to (rule 2), then our own files."""
         self._store.when_durable(end).result()
         self.files.sync(self._flushed_position, check)
         self._flushed_position = check.last_timer_log_flush_pos

@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions: a half message waits until its producer ends it; the broker asks the producer if it does not.
-
-Java: TransactionalMessageServiceImpl, TransactionalMessageBridge, AbstractTransactionalMessageCheckListener.
+"""Half messages wait until their producers end them; the broker asks a producer that does not (Java: TransactionalMessageServiceImpl).
 
     send with TRAN_MSG --> RMQ_SYS_TRANS_HALF_TOPIC queue 0; REAL_TOPIC and REAL_QID keep the destination
     END_TRANSACTION commit   --> a record in the real topic, then an op message: RMQ_SYS_TRANS_OP_HALF_TOPIC, tag d, body = half offset
     END_TRANSACTION rollback --> an op message
     every transactionCheckInterval --> a round over the open half messages: core.transaction_check decides about each
 
-Progress is kept as in Apache: offsets of the group CID_RMQ_SYS_TRANS in both topics (``consumerOffset.json``). An op message names one half
-message without a comma, the form that 4.9 and 5.x both read. So a store with open transactions can move to an Apache broker and back.
-
-A kill can come between two steps. Between the record and the op message of a commit, the record is the last one of the log, and the next
-start writes the op message. Between a copy and the progress, the next start sees both and continues with the copy. So no transaction is
-committed twice.
+Progress is kept as in Apache, as offsets of CID_RMQ_SYS_TRANS; an op message names one half message without a comma, as 4.9 and 5.x both
+read it. So a store with open transactions can move to an Apache broker and back. A kill between two steps commits nothing twice: after the
+record of a commit, which is the last one then, the next start writes the op message; after a copy it goes on with the copy.
 """
 
 from __future__ import annotations
@@ -76,8 +71,6 @@ _COPY_MARKS: Final = (b"TRANSACTION_CHECK_TIMES\x01", b"TRAN_PREPARED_QUEUE_OFFS
 
 
 class Transactions:
-    """The half messages of one broker."""
-
     def __init__(self, broker: Broker) -> None:
         self._broker, self._clock, self._store = broker, broker.clock, broker.store
         self._offsets, self._undeliverable = broker.offsets, broker.undeliverable
@@ -108,7 +101,7 @@ class Transactions:
         self._round = None
 
     def _read_queues(self) -> None:
-        """Read both queues from where the last run stopped: which half messages are settled, and which have newer copies."""
+        """Which half messages are done, and which have newer copies, from where the last run stopped."""
         store = self._store
         half_end, op_end = store.max_offset(HALF_TOPIC, 0), store.max_offset(OP_TOPIC, 0)
         self._table = table = TransactionTable(
@@ -153,8 +146,7 @@ class Transactions:
             offset = units[-1].queue_offset + 1 if units else half_end
 
     def _mark_superseded(self) -> None:
-        """Mark half messages that have newer copies. Progress on the disk was behind the last round, so both are ahead of it. Apache would
-        not notice that."""
+        """Mark half messages that have newer copies: progress on the disk was behind the last round."""
         for offset in self._table.superseded:
             half = self._half_in_queue(offset)
             if half is not None:
@@ -219,13 +211,8 @@ class Transactions:
         )
 
     def end(self, half: RecordView, outcome: Outcome, now_ms: int) -> Outcome | None:
-        """End the transaction of ``half``: a commit stores its message; commit and rollback mark the half message.
-
-        Returns how the transaction ended before; None if this is its first end.
-
-        A transaction ends once, whatever later ENDs say and whichever copy of the half message they name (laws of
-        core.transaction_check). Raises StoreError: the message could not be stored; nothing has changed.
-        """
+        """End the transaction of ``half``: a commit stores its message. Returns how it ended before; None if this is its first end, the
+        only one that counts (core.transaction_check). Raises StoreError: the message could not be stored; nothing has changed."""
         transaction = _transaction_id(half)
         settlement = self._table.settlement(half.queue_offset, transaction)
         if settlement.before is None:
@@ -251,16 +238,16 @@ class Transactions:
 
     def _mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:
         """Write the op message that marks the half message at ``half_offset`` as settled; with ``set_aside`` its transaction stays open."""
-        stamps = self._broker.stamps
+        identity = self._broker.identity
         marks = _SET_ASIDE_MARKS if set_aside else _OP_MARKS
         message = StoredMessage(
             OP_TOPIC,
             0,
             b"%d" % half_offset,
-            b"%b%b\x01%b\x02" % (marks, _UNIQ_KEY, stamps.new_unique_key(now_ms).encode()),
+            b"%b%b\x01%b\x02" % (marks, _UNIQ_KEY, identity.new_unique_key(now_ms).encode()),
             born_timestamp_ms=now_ms,
-            born_host=stamps.host,
-            store_host=stamps.host,
+            born_host=identity.host,
+            store_host=identity.host,
             tags_code=_OP_TAGS_CODE,
         )
         op_offset = self._broker.put(message, now_ms).queue_offset
@@ -277,7 +264,6 @@ class Transactions:
         self._turn()
 
     def _turn(self) -> None:
-        """Do a piece of the round, then return to the loop."""
         self._next_turn = None
         if self._round is None:
             return
@@ -295,7 +281,6 @@ class Transactions:
             self._next_turn = self._clock.call_later(0, self._turn)
 
     def _check_some(self, round_ms: int, end: int) -> bool:
-        """Check some half messages; returns whether the round is over."""
         table = self._table
         for _ in range(_OPEN_PER_TURN):
             offset = table.next_open(end, _DONE_PER_TURN)
@@ -304,11 +289,11 @@ class Transactions:
             half = self._half_in_queue(offset)
             if half is None:
                 table.gone(offset)
-            elif self._judge_one(half, round_ms) is Verdict.WAIT:
+            elif self._check_one(half, round_ms) is Verdict.WAIT:
                 return True
         return False
 
-    def _judge_one(self, half: RecordView, round_ms: int) -> Verdict | None:
+    def _check_one(self, half: RecordView, round_ms: int) -> Verdict | None:
         offset, transaction, now_ms = half.queue_offset, _transaction_id(half), self._clock.now_ms()
         if self._table.is_ended(transaction):
             self._mark(offset, transaction, now_ms)
@@ -385,7 +370,7 @@ class Transactions:
             commit_log_offset=physical_offset,
             msg_id=unique_key,
             transaction_id=unique_key,
-            offset_msg_id=self._broker.stamps.offset_message_id(physical_offset),
+            offset_msg_id=self._broker.identity.offset_message_id(physical_offset),
             topic=HALF_TOPIC,
             bname=self._broker.config.broker_name,
         )

@@ -7,13 +7,9 @@
                     rmq_sys_UNDELIVERABLE, queue 0       REAL_TOPIC and REAL_QID unchanged, UNDELIVERABLE_REASON if it fits;
                                                          a log line; a count for the metric
 
-A temporary refusal (no space, a failed disk) is different: the message waits and is tried again. If only the files of one topic cannot be
-created (a file in place of its folder, another owner), the message and those after it wait for a minute. Then the messages for that queue
-are set aside until the queue accepts messages again. Apache retries forever and delivers nothing after such a message.
-
-A message that cannot be delivered later is normally refused when it is sent. The messages handled here were stored by an older version, by
-an Apache broker, or under other settings. Apache drops such a timer message, retries such a delayed message forever, and stores a message
-for a deleted topic in a queue that nobody can read until the topic is created again.
+A temporary refusal (no space, a failed disk) is tried again. If only the files of one topic cannot be created, its messages wait a minute
+and are set aside after that. Such messages come from an older version, an Apache broker, or other settings. (Apache drops such a timer
+message, retries such a delayed one forever, and stores one for a deleted topic in a queue that nobody can read.)
 """
 
 from __future__ import annotations
@@ -60,7 +56,7 @@ _ADDED: Final = (
 
 
 class Undeliverable:
-    """Stores messages that have waited, in their real topic or to wait again, or sets them aside."""
+    """``deliver``, ``wait_on`` and ``put`` raise StoreNotWritable: nothing was written, try again later."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker, self._clock, self._store, self._topics = broker, broker.clock, broker.store, broker.topics
@@ -69,8 +65,7 @@ class Undeliverable:
         self.counts: Counter[str] = Counter()  # topic that the message was for -> how many, since the start
 
     def deliver(self, message: StoredMessage, now_ms: int) -> None:
-        """Store a due message in its real topic, or set it aside; also if that topic is one in which messages wait, because the message
-        would wait there forever, or circulate without end. Raises as :meth:`put`."""
+        """Store a due message in its real topic, or set it aside; also if it would only wait again, without end."""
         if message.topic in DELIVERY_FORBIDDEN:
             self._set_aside(message, f"{message.topic} is a topic of the broker's own", now_ms)
         elif self._is_deleted(message.topic):
@@ -81,8 +76,8 @@ class Undeliverable:
             self._topics.adopt([(message.topic, message.queue_id)], now_ms)
 
     def wait_on(self, message: StoredMessage, now_ms: int) -> None:
-        """Store a message that is not due yet, to wait again; or set it aside if its topic was deleted. A deletion is remembered only as
-        long as the log has the records from before, and a new record would outlive that. Raises as :meth:`put`."""
+        """Store a message that is not due yet, or set it aside if its topic was deleted: a deletion is remembered only as long as the log
+        has the records from before."""
         topic, queue_id = destination(message.properties)
         if self._is_deleted(topic):
             self._set_aside(replace(message, topic=topic, queue_id=queue_id), f"topic {topic} was deleted", now_ms)
@@ -93,8 +88,7 @@ class Undeliverable:
         return topic in self._topics.deleted and self._topics.get(topic) is None
 
     def put(self, message: StoredMessage, now_ms: int) -> AppendResult | None:
-        """Store a message that has waited, to wait again or to be consumed. None: it was refused for good and is set aside. Raises
-        StoreNotWritable (nothing was written, try again later)."""
+        """Store a message to wait again or to be consumed. None: it was refused for good and is set aside."""
         try:
             place = self._broker.put(message, now_ms, is_new=False)
         except ConfigurationError as error:
@@ -110,7 +104,6 @@ class Undeliverable:
         return place
 
     def _is_held_long(self, message: StoredMessage, error: StoreNotWritable) -> bool:
-        """Whether only the files of the message's own queue cannot be written, and this has lasted long."""
         if not (isinstance(error.__cause__, OSError) and error.__cause__.errno in _OF_ONE_PATH):
             return False
         if message.topic in DELIVERY_FORBIDDEN:
@@ -130,9 +123,9 @@ class Undeliverable:
                 raw = props.remove_property(raw, name)
         if props.get_property(raw, props.REAL_TOPIC) is None:  # a committed message does not have it
             raw = props.set_property(raw, props.REAL_TOPIC, topic)
-        told = props.set_property(raw, REASON, reason[:200].replace("\x01", " ").replace("\x02", " "))
-        if len(told) <= props.MAX_PROPERTIES_BYTES:
-            raw = told
+        with_reason = props.set_property(raw, REASON, reason[:200].replace("\x01", " ").replace("\x02", " "))
+        if len(with_reason) <= props.MAX_PROPERTIES_BYTES:
+            raw = with_reason
         self._topics.create_if_absent(UNDELIVERABLE_TOPIC, 1, now_ms)
         aside = replace(message, topic=UNDELIVERABLE_TOPIC, queue_id=0, properties=raw)
         key = props.get_property(raw, props.UNIQ_KEY)

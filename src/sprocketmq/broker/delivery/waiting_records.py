@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the records of waiting messages, many from one view of the log, and makes the messages of their copies (Java: messageTimeUp,
-convert).
-
-One step asks the store once for the bytes of the log from its first record on, and finds the other records in them. A body is copied only
-once, from the log into the log.
-"""
+"""Records of waiting messages, and the messages of their copies (Java: messageTimeUp, convert). A step asks the store once for the bytes of
+the log and finds its records in them; a body is copied once, from the log into the log."""
 
 from __future__ import annotations
 
@@ -53,7 +49,6 @@ class WaitingRecords:
         return record if self._window[begin:end] == TOPIC_LENGTH_V1.pack(len(topic)) + topic else None
 
     def get(self, physical_offset: int) -> WaitingRecord | None:
-        """The record that begins there; None if it is gone or damaged."""
         at = physical_offset - self._start
         if not 0 <= at < len(self._window):
             window = self._store.log_data(physical_offset, _WINDOW_BYTES)
@@ -75,8 +70,7 @@ class WaitingRecords:
 
 
 def delivered_from(store: MessageStore, topic: str, copies_before: int | None) -> Iterator[RecordView]:
-    """The waiting records of ``topic`` whose copies are in the log from ``copies_before`` on; without progress on the disk: since the first
-    message waited."""
+    """The waiting records of ``topic`` with copies in the log from ``copies_before`` on (None: since the first one waited)."""
     if copies_before is None:
         firsts = [
             store.units(topic, queue_id, store.min_offset(topic, queue_id), 1) for queue_id in store.queue_ids(topic)
@@ -110,8 +104,7 @@ _cached_destination = functools.lru_cache(maxsize=1024)(_declared_destination)
 
 
 def copy_of(record: WaitingRecord, topic: str, queue_id: int, raw: bytes) -> StoredMessage:
-    """The message to be stored for ``topic`` with the properties ``raw``; its body is a view of the log. Its record names the waiting one,
-    so that a start knows what was delivered (``MessageStore.copied_from``)."""
+    """The message to be stored for ``topic``; its body is a view of the log, and its record names the waiting one."""
     head, body, _ = record
     flag, sys_flag, born_ms, born_ip, born_port, store_ip, store_port, times = _copied(head)
     return StoredMessage(

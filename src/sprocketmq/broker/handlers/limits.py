@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits for the names in one request and the content of one heartbeat, each with an error. Apache's broker has no such limits."""
+"""Limits for the names in one request and the content of one heartbeat, which Apache's broker does not have. A function ``..._problem``
+returns why something is refused, as one sentence, or None."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def too_many_named(broker: Broker, things: str, count: int) -> str | None:
 
 
 def answer_in_a_frame(command: Command, header: Header | None, body: bytes, instead: str) -> Command:
-    """The answer, or an error if its body exceeds the size of a frame, because the client would close the connection then."""
+    """The answer, or an error if its body exceeds a frame, because the client would close the connection then."""
     if len(body) <= _MOST_ANSWER_BYTES:
         return response(command, header=header, body=body)
     remark = f"the answer would have {len(body)} bytes, {_MOST_ANSWER_BYTES} are allowed; {instead}"
@@ -42,7 +43,6 @@ def answer_in_a_frame(command: Command, header: Header | None, body: bytes, inst
 
 
 def expression_problem(broker: Broker, expression: str | None) -> str | None:
-    """Why the filter is too long; None if it is not."""
     allowed = broker.config.max_expression_length
     if expression is None or len(expression) <= allowed:
         return None
@@ -52,7 +52,6 @@ def expression_problem(broker: Broker, expression: str | None) -> str | None:
 
 
 def heartbeat_limit_problem(broker: Broker, connection: Connection, data: HeartbeatData) -> str | None:
-    """Why the heartbeat is refused, as one sentence; None if it is accepted."""
     config = broker.config
     allowed = config.max_groups_per_connection
     consumers = broker.consumers.groups_with(connection, (group.group_name for group in data.consumer_data_set))
@@ -89,7 +88,6 @@ def heartbeat_limit_problem(broker: Broker, connection: Connection, data: Heartb
 
 
 def _in_all_problem(broker: Broker, subscriptions: list[SubscriptionData]) -> str | None:
-    """Why the groups of one connection may not subscribe to so much; None if they may."""
     count = len(subscriptions)
     if count > _MOST_SUBSCRIPTIONS:
         return (

@@ -19,8 +19,6 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class HandlerTable(dict[int, F]):
-    """Handlers by request code."""
-
     def serves(self, *declared: AnyRequest) -> Callable[[F], F]:
         """Enter the function below as the handler of these requests; each has one."""
 

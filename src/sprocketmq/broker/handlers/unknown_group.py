@@ -8,6 +8,5 @@ from sprocketmq.wire.frames.command import Command, response
 
 
 def unknown_group(command: Command, group: str) -> Command:
-    """The error answer to ``command``."""
     remark = f"consumer group {group} does not exist; create it first"
     return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)

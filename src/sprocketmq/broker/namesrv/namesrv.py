@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The name server: brokers register their topics, clients request routes (Java: NamesrvController).
-
-Routes are in memory only, because brokers register again within 30 s; the key-value configuration is stored. The rules are in
-core.namesrv_table, the requests in broker.namesrv_requests; this module has the connections, the scan for silent brokers, and the settings.
-
-Gaps: static topics; the controller of 5.x.
-"""
+"""The name server: brokers register their topics, clients request routes (Java: NamesrvController). Routes are in memory only, because
+brokers register again within 30 s; the rules are in core.namesrv_table. Gaps: static topics; the controller of 5.x."""
 
 from __future__ import annotations
 
@@ -142,7 +137,6 @@ class NameServer(Service):
         self._forget_closed_brokers(self.table.connection_closed(connection), self._has_closed)
 
     def _forget_closed_brokers(self, gone: Iterator[LiveBroker], report: Callable[[LiveBroker], None]) -> None:
-        """One broker in each turn of the loop."""
         live = next(gone, None)
         if live is not None:
             report(live)
@@ -218,7 +212,6 @@ class NameServer(Service):
             self.run_in_background(self._notify(self._pool, address, header))
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a task in the background; a stop cancels it."""
         return self._tasks.start(work)
 
     @staticmethod

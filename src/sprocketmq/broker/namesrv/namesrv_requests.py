@@ -1,16 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests a name server answers: request -> ``handle(name_server, connection, command, now_ms)`` (Java: DefaultRequestProcessor).
-
-brokers         REGISTER_BROKER 103, UNREGISTER_BROKER 104, QUERY_DATA_VERSION 322, GET_BROKER_MEMBER_GROUP 901,
-                BROKER_HEARTBEAT 904
-clients         GET_ROUTEINFO_BY_TOPIC 105
-administrators  PUT_KV_CONFIG 100, GET_KV_CONFIG 101, DELETE_KV_CONFIG 102, GET_KVLIST_BY_NAMESPACE 219,
-                GET_BROKER_CLUSTER_INFO 106, WIPE_WRITE_PERM_OF_BROKER 205, ADD_WRITE_PERM_OF_BROKER 327,
-                GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206, DELETE_TOPIC_IN_NAMESRV 216, REGISTER_TOPIC_IN_NAMESRV 217,
-                GET_TOPICS_BY_CLUSTER 224, GET_SYSTEM_TOPIC_LIST_FROM_NS 304, GET_UNIT_TOPIC_LIST 311,
-                GET_HAS_UNIT_SUB_TOPIC_LIST 312, GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST 313, UPDATE_NAMESRV_CONFIG 318,
-                GET_NAMESRV_CONFIG 319
-"""
+"""The requests of a name server (Java: DefaultRequestProcessor)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of a broker: totals per topic and per group, and rates over the last 10 s, 1 min and 10 min (Java: StoreStatsService).
-
-Storing and pulling only count here, with one call per request; ``statistics`` reads these counters every ten seconds.
-"""
+"""Totals per topic and group, and rates over the last 10 s, 1 min and 10 min (Java: StoreStatsService). A request only counts here, with
+one call."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ class Rate:
             self._samples.popleft()
 
     def per_second(self, span_ms: int, now_ms: int) -> float:
-        """The rate since the last sample before ``span_ms`` ago, or since the oldest one; 0.0 while there are fewer than two.
-        Samples are taken as seldom as the shortest span is long: of that alone there is often only one."""
+        """The rate since the last sample before ``span_ms`` ago, or the oldest one; 0.0 while there are fewer than two. Samples are as far
+        apart as the shortest span is long."""
         samples = list(self._samples)
         before = sum(sample[0] <= now_ms - span_ms for sample in samples)
         inside = samples[max(0, before - 1) :]
@@ -49,10 +47,8 @@ class Tally:
 
 
 class Counters:
-    """``put`` and ``pulled`` count messages since the start; the tables hold a tally per topic, and per (topic, group).
-
-    Any client may pull from any topic as any group, so there are at most ``max_tallies`` per group; further ones count in the totals only.
-    """
+    """``put`` and ``pulled`` count messages since the start; the tables have a tally per topic, and per (topic, group): at most
+    ``max_tallies``, because any client may pull as any group."""
 
     __slots__ = ("gets", "max_tallies", "pulled", "pulled_tps", "put", "put_tps", "puts", "send_backs")
 
@@ -67,7 +63,6 @@ class Counters:
         self.pulled_tps = Rate()
 
     def stored(self, topic: str, messages: int, size_bytes: int) -> None:
-        """Count a request that stored ``messages`` with records of ``size_bytes``."""
         self.put += messages
         tally = self.puts.get(topic)
         if tally is None:
@@ -77,7 +72,6 @@ class Counters:
         tally.requests += 1
 
     def pulled_by(self, topic: str, group: str, messages: int, size_bytes: int) -> None:
-        """Count a pull of ``group`` that was answered with ``messages``."""
         self.pulled += messages
         tally = self.gets.get((topic, group))
         if tally is None:

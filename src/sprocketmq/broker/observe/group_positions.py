@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def topics_not_begun(broker: Broker, group: str) -> Iterator[str]:
-    """The topics with messages that online members of a group read, and in which it has no progress; without those of which only the
-    members know where they began. Tools ask the members of these, as at Java's brokers."""
+    """Topics with messages that online members of a group read, and in which it has no progress; without those of which only the members
+    know where they began."""
     online = broker.consumers.get(group)
     if online is None or online.is_broadcasting:  # who broadcasts keeps its progress itself
         return
@@ -36,9 +36,8 @@ def are_positions_known(broker: Broker, group: str, topic: str) -> bool:
 
 
 def position(broker: Broker, group: str, topic: str, queue_id: int) -> int:
-    """The next offset that a group consumes in a queue. Without progress, where its members begin (Java:
-    RebalancePushImpl.computePullFromWhereWithException), or -1 if they began before the broker started; 0 in a topic that none of them
-    reads."""
+    """The next offset that a group consumes in a queue; without progress where its members begin (Java: RebalancePushImpl), -1 if they
+    began before the broker started, 0 if none of them reads the topic."""
     offsets = broker.offsets
     committed = offsets.query(group, topic, queue_id)
     online = broker.consumers.get(group)

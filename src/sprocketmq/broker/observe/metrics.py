@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics for Prometheus, under the names that Apache RocketMQ 5.x uses where it has the same number (Java: BrokerMetricsManager).
+"""Metrics for Prometheus, under Apache 5.x's names where it has the same number (Java: BrokerMetricsManager).
 
     GET /metrics --HTTP thread--> reading the tables on the broker's loop, in steps --> families --> text
 
-Nothing is counted only for metrics: a scrape reads the counters, offsets and store positions that the broker keeps anyway, so metrics do
-not slow down storing and pulling. Apache's own key ``metricsExporterType=PROM`` enables them; the page is served on
-``metricsPromExporterHost:metricsPromExporterPort`` (5557).
-
-Labels are Apache's: ``cluster``, ``node_type``, ``node_id`` on each, and ``topic``, ``consumer_group``, ``is_retry``, ``is_system``,
-``language``, ``version``, ``consume_mode`` where they apply; ``metricsLabel=key:value,...`` adds fixed ones. The label ``message_type``
-of rocketmq_messages_in_total is missing, because it would have to be computed for each message.
+A scrape reads the counters, offsets and positions that the broker keeps anyway, so nothing slows down storing and pulling. Labels are
+Apache's; ``message_type`` of rocketmq_messages_in_total is missing, because it would have to be computed for each message.
 """
 
 from __future__ import annotations
@@ -98,8 +93,7 @@ _FAMILIES: Final = {
 
 
 class BrokerMetrics:
-    """Serves a broker's metrics while it runs; a part that does nothing unless ``metricsExporterType`` is PROM. Raises
-    ConfigurationError (at the start: the port is taken)."""
+    """Does nothing unless ``metricsExporterType`` is PROM. Raises ConfigurationError (at the start: the port is taken)."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -147,14 +141,14 @@ class BrokerMetrics:
         if self._loop is None:
             return []
 
-        async def look() -> list[Sample]:
+        async def read_samples() -> list[Sample]:
             found: list[Sample] = []
             async for share in in_chunks(collect_samples(self._broker), _SAMPLES_PER_STEP):
                 found += share
             return found
 
         with contextlib.suppress(RuntimeError):  # the loop is closed: the broker has stopped
-            return asyncio.run_coroutine_threadsafe(look(), self._loop).result(_SCRAPE_TIMEOUT_S)
+            return asyncio.run_coroutine_threadsafe(read_samples(), self._loop).result(_SCRAPE_TIMEOUT_S)
         return []
 
     @property
@@ -164,8 +158,6 @@ class BrokerMetrics:
 
 
 class _OnLoop:  # has the methods of a prometheus_client Collector, which is not imported at the start
-    """The collector that the registry calls at each scrape."""
-
     def __init__(self, metrics: BrokerMetrics) -> None:
         self._metrics = metrics
 
@@ -308,7 +300,6 @@ def _lag(broker: Broker, group: str, topic: str, now_ms: int) -> Iterator[Sample
 
 
 def _stored_ms(broker: Broker, topic: str, queue_id: int, offset: int, end: int, now_ms: int) -> int:
-    """When the message at ``offset`` was stored; the present time if there is none, so that the lag is 0."""
     if offset >= end:
         return now_ms
     stored_ms = broker.store.store_time(topic, queue_id, max(offset, broker.store.min_offset(topic, queue_id)))

@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slow-request log: requests whose handling blocked the event loop of the broker too long.
-
-All requests share one loop, so a slow request delays all others. The log line has the sender, the request and the time; in JSON it also
-has topic and group. A request that only waits (a parked pull, an answer that waits for the disk or a slave) blocks nobody and is not
-slow. At most ten lines are written in ten seconds. The next line counts the omitted ones, so that a slow disk is not filled by its own
-log.
-"""
+"""The slow-request log: requests whose handling blocked the event loop too long. One that only waits (a parked pull, an answer that waits
+for disk or slave) is not slow. At most ten lines in ten seconds; the next one counts the omitted ones."""
 
 from __future__ import annotations
 

@@ -3,14 +3,11 @@
 
     Counters (running totals) --every 10 s, 10 min, 1 h--> snapshots: 7, 7 and 25 of them --> sum, per second, per request
 
-Laws
-1. A window's sum is the total at its newest snapshot minus the total at its oldest. So a query shows the state of up to 10 s (10 min, 1 h)
-   ago, as in Java, and counting needs no extra work.
-2. Unchanged counters are not sampled: a broker with 10,000 idle topics compares 10,000 numbers every ten seconds and stores none.
+1. A window's sum is the total at its newest snapshot minus the total at its oldest, so a query is up to 10 s (10 min, 1 h) behind.
+2. Unchanged counters are not sampled: 10,000 idle topics cost 10,000 comparisons.
 3. A name that was never counted does not exist; a counted one exists at once, with zeros until the first sample.
 
-Not implemented: latencies (GROUP_GET_LATENCY, TOPIC_PUT_LATENCY), which would need two readings of the clock for each request to report
-"below 1 ms"; numbers per queue (enableDetailStat), and the COMMERCIAL ones, which Apache's broker does not count by itself either.
+Not implemented: latencies, which need two readings of the clock for each request; numbers per queue; the COMMERCIAL ones.
 """
 
 from __future__ import annotations
@@ -35,8 +32,6 @@ _Snapshot = tuple[int, int, int, int]
 
 
 class _Windows:
-    """The three series of one counter."""
-
     __slots__ = ("series",)
 
     def __init__(self) -> None:
@@ -48,7 +43,7 @@ class _Windows:
         if not series:
             series.append((now_ms - period_ms, 0, 0, 0))
         elif series[0][1:] == values == series[-1][1:]:
-            return  # law 2
+            return  # rule 2
         elif series[-1][0] < now_ms - 2 * period_ms:
             # Samples were omitted while nothing happened: the window must not begin before that.
             last = series[-1][1:]
@@ -120,11 +115,9 @@ class Statistics:
         return BrokerStatsData(stats_minute=minute, stats_hour=hour, stats_day=day)
 
     def put_per_second(self, topic: str) -> float:
-        """Messages stored per second over the last minute."""
         return self._per_second("puts", topic)
 
     def get_per_second(self, topic: str, group: str) -> float:
-        """Messages that ``group`` pulled from ``topic`` per second over the last minute."""
         return self._per_second("gets", f"{topic}@{group}")
 
     def totals(self) -> tuple[int, int]:
@@ -162,7 +155,6 @@ class Statistics:
             yield kind, self._cluster_name, tally
 
     def _broker_totals(self) -> list[tuple[str, int]]:
-        """The broker's totals that are not 0."""
         put, pulled = self.totals()
         totals = (
             ("broker_puts", self._counters.put),

@@ -5,9 +5,7 @@
                                                                   +-- 5 s passed: 10 FLUSH_DISK_TIMEOUT (stored, as clients know)
                                                                   `-- the disk failed: 14 SERVICE_NOT_AVAILABLE
 
-Laws
-1. One flush is requested at a time, up to the end of the log at that moment; all answers that it covers are sent together.
-   Answers that arrive during a flush wait for the next, so many senders share one fdatasync.
+1. One flush is requested at a time, up to the end of the log then; all answers that it covers are sent together, so senders share it.
 2. Answers are sent in the order of their records; one for an earlier record, given later, is sent with the one before it.
 3. While a disk is slow, the broker stops reading from a connection with too many waiting answers (``Connection.hold``).
 """
@@ -56,7 +54,7 @@ class DurableAnswers:
         kept_bytes = _WAITING_BYTES if answer is None else _WAITING_BYTES + text_bytes(answer)  # of a batch megabytes
         connection.hold(kept_bytes)
         waiting = self._waiting
-        if waiting and end < waiting[-1][0]:  # law 2: the end of the last one covers all
+        if waiting and end < waiting[-1][0]:  # rule 2: the end of the last one covers all
             end = waiting[-1][0]
         waiting.append((end, connection, answer, connection.now_s(), kept_bytes))
         if not self._flushing:

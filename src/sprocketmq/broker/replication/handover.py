@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sprocketmq.broker")
 
-_LOOK_S: Final = 0.02
+_POLL_S: Final = 0.02
 _WATCHED: Final = {
     RequestCode.GET_ALL_TOPIC_CONFIG: MetadataKind.TOPICS,
     RequestCode.GET_ALL_CONSUMER_OFFSET: MetadataKind.OFFSETS,
@@ -40,8 +40,6 @@ _WATCHED: Final = {
 
 
 class _HandedOver(msgspec.Struct, rename="camel"):
-    """The content of ``handedOver.json``."""
-
     to: str
     at_ms: int
     log_end: int
@@ -84,7 +82,7 @@ class HandoverDriver:
         self._machine.begin(self._clock.steady_ms(), timeout_ms)
         log.warning("handover: begun, it may take %d ms", timeout_ms)
         if self._timer is None:
-            self._look()
+            self._poll()
 
     def cancel(self) -> None:
         self._machine.cancel()
@@ -93,7 +91,7 @@ class HandoverDriver:
     def finish(self, now_ms: int) -> bool:
         """Whether the slave has everything; if so, the broker stops soon after the answer."""
         machine = self._machine
-        self._look()
+        self._poll()
         if machine.state is not HandoverState.DRAINED:
             return machine.state is HandoverState.GIVEN
         self._file.save(msgspec.json.encode(_HandedOver(to=machine.host, at_ms=now_ms, log_end=machine.log_end)))
@@ -118,7 +116,7 @@ class HandoverDriver:
     # -- inside --------------------------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Intercept the four requests of a slave's round, but only after a handover was requested, so that they cost nothing before."""
+        """Check the four requests of a slave's round, only after a handover was requested, so that they cost nothing before."""
         if not self._watching:
             self._watching = True
             for code, kind in _WATCHED.items():
@@ -153,16 +151,16 @@ class HandoverDriver:
             "try again in a few seconds, the name server will know the new address"
         )
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._timer = None
         machine = self._machine
         before = machine.state
-        machine.look(self._replication.held_by(machine.host), self._clock.steady_ms())
+        machine.poll(self._replication.held_by(machine.host), self._clock.steady_ms())
         if machine.state is not before:
             log.warning("handover: %s, was %s", machine.state.value, before.value)
         self._settle()
         if machine.state not in (HandoverState.SERVING, HandoverState.GIVEN):
-            self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+            self._timer = asyncio.get_running_loop().call_later(_POLL_S, self._poll)
 
     def _settle(self) -> None:
         self._store.freeze(StoreNotWritable(self._reason()) if self._machine.refuses_writes else None)

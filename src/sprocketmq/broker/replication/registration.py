@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registration of the broker and its topics at the name servers (Java: Broker.registerBrokerAll, BrokerOuterAPI).
+"""Registration of the broker and its topics at the name servers (Java: BrokerController.registerBrokerAll, BrokerOuterAPI).
 
-The broker sends the whole topic table at the start, every 30 s as a heartbeat, and after each change of topics. A change during a
-registration is sent after it, so name servers are at most one state behind, and many new topics at once cost two registrations. A name
-server that cannot be reached is logged (once a minute for each cause) and tried again next time; the broker continues without it. While
-none can be reached, the next time is soon: a broker that was started before its name server would be unknown for 30 s.
+The broker sends the whole topic table at the start, every 30 s and after changes; one that comes during a registration is sent after it. A
+name server that cannot be reached is tried again next time, soon while none can be reached.
 
-A frame has at most 16 MiB, and a name server is blocked while it reads one. A large table is therefore sent in parts, one after the other
-(``enableSplitRegistration``, ``splitRegistrationSize``, as in 5.x; enabled by default here). Each part has its own data version: name
-servers of 4.9 ignore a second registration with the version of the first, and those of 5.x then take only unknown topics. (Apache's broker
-sends all parts under one version.)
+A frame has at most 16 MiB, so a large table is sent in parts (``enableSplitRegistration``, enabled by default here). Each has its own data
+version: name servers of 4.9 ignore a second one of the same version, and those of 5.x take only unknown topics. (Apache uses one version.)
 """
 
 from __future__ import annotations
@@ -73,10 +69,9 @@ class Registration:
             return
         self._periodic = Periodic(self._clock, self._period_ms, self.changed)
         self.changed()
-        await self.settled()
+        await self.finished()
 
     def changed(self) -> None:
-        """Register soon; returns at once."""
         if not self.name_servers:
             return
         self._wanted += 1
@@ -86,7 +81,7 @@ class Registration:
             self._task = loop.create_task(self._run())
             self._task.add_done_callback(self._ended)
 
-    async def settled(self) -> None:
+    async def finished(self) -> None:
         """Wait until every reachable name server knows the present topics; registers if no registration is under way."""
         if self._task is None or self._task.done():
             self.changed()
@@ -188,8 +183,6 @@ class Registration:
 
 
 class _Parts:
-    """The bodies of one round. Each is made for the first name server, and kept for the others."""
-
     def __init__(self, parts: Iterator[TopicConfigSerializeWrapper]) -> None:
         self._rest, self._bodies = parts, list[bytes]()
         self._ahead = next(parts, None)
@@ -210,8 +203,7 @@ class _Parts:
 
 
 def part_version(version: DataVersion, number: int) -> DataVersion:
-    """A version that differs from those of the other parts; name servers only compare it with the last one. The time is different,
-    not the counter: name servers of 5.x cannot read a counter with more than 32 bits."""
+    """A version that differs from those of the other parts, in the time: name servers of 5.x read 32 bits of a counter."""
     return DataVersion(version.counter, version.state_version, version.timestamp + number)
 
 

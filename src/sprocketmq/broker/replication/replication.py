@@ -7,10 +7,8 @@
                                            +-- a slave has it: the normal answer
                                            `-- 3 s passed: 12 FLUSH_SLAVE_TIMEOUT (stored)
 
-core.replication decides which progress counts. The slaves are Apache brokers: a broker with brokerRole=SLAVE finds the port through the
-name server, and asks for topics, groups and offsets by the ordinary requests 21, 43, 45 and 201.
-
-The key inSyncReplicas of 5.x is ignored: its default of 1 makes a SYNC_MASTER wait for no slave. This broker waits for one slave, as 4.9.
+core.replication decides which progress counts. The slaves are Apache brokers (brokerRole=SLAVE). inSyncReplicas of 5.x is ignored: its
+default of 1 makes a SYNC_MASTER wait for no slave, and this broker waits for one, as 4.9.
 """
 
 from __future__ import annotations
@@ -73,7 +71,6 @@ class Replication:
         self._pump_is_due = False
 
     def __len__(self) -> int:
-        """How many sends wait for a slave."""
         return len(self._waiting)
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -97,7 +94,6 @@ class Replication:
         self._housekeeping = Periodic(self._clock, _HOUSEKEEPING_MS, self._run_housekeeping)
 
     async def _start_near(self, server: HaServer, host: str) -> int:
-        """Listen on listenPort + 1 as Apache does, or on any free port if that is taken: slaves get the port from the name server."""
         with contextlib.suppress(ConfigurationError, OverflowError):
             return await server.start(host, self._broker.port + 1)
         return await server.start(host, 0)
@@ -196,7 +192,7 @@ class Replication:
         log.info("slave %s connected", connection.remote_address)
         self._slaves[connection] = self.table.join(connection.remote_address, self._clock.steady_ms())
         if self._poll is None:
-            self._poll = asyncio.get_running_loop().call_later(_POLL_S, self._look)
+            self._poll = asyncio.get_running_loop().call_later(_POLL_S, self._poll_log)
 
     def _closed(self, connection: HaConnection) -> None:
         slave = self._slaves.pop(connection, None)
@@ -223,10 +219,10 @@ class Replication:
         end, size = self._store.max_physical_offset, self._store.config.mapped_file_size_commit_log
         return LogRange(self._store.min_physical_offset, end - end % size, end)
 
-    def _look(self) -> None:
+    def _poll_log(self) -> None:
         self._poll = None
         if self._slaves:
-            self._poll = asyncio.get_running_loop().call_later(_POLL_S, self._look)
+            self._poll = asyncio.get_running_loop().call_later(_POLL_S, self._poll_log)
             self._pump_all()
 
     def _pump_all(self) -> None:
@@ -235,7 +231,6 @@ class Replication:
             self._pump(connection)
 
     def _pump(self, connection: HaConnection) -> None:
-        """Send what the slave does not have yet, as long as it reads."""
         slave = self._slaves.get(connection)
         if slave is None or slave.next_offset < 0:
             return

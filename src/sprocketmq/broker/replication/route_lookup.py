@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All queues of a topic, requested from the name servers for clients that let the broker assign (Java: TopicRouteInfoManager).
-
-A route is cached for 30 s, as Java polls it. This broker's own queues are always up to date, and are the only ones if no name server is
-given or reachable.
-"""
+"""All queues of a topic, requested from the name servers for clients that let the broker assign (Java: TopicRouteInfoManager). A route is
+cached for 30 s, as Java polls it; this broker's own queues are always up to date."""
 
 from __future__ import annotations
 
@@ -33,8 +30,6 @@ MAX_QUEUES_REMEMBERED: Final = 200_000
 
 
 class RouteLookup:
-    """The queues of topics that groups may read."""
-
     def __init__(self, broker: Broker) -> None:
         self._broker, self._broker_name = broker, broker.config.broker_name
         self._elsewhere: dict[str, tuple[int, list[MessageQueue]]] = {}

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access control: the check before each handler, by 4.9's accounts or 5.x's users (Java: RPCHook, RequestPipeline).
-
-Handlers are wrapped once at the start, so a broker without access control has no extra work. A refused request is answered with
-NO_PERMISSION 16 and the reason, as in 5.x; 4.9 answers with code 1.
-"""
+"""Access control: the check before each handler, by 4.9's accounts or 5.x's users (Java: RPCHook, RequestPipeline). Handlers are wrapped
+once at the start, so a broker without it has no extra work. A refusal is NO_PERMISSION 16, as in 5.x (4.9: code 1)."""
 
 from __future__ import annotations
 
@@ -47,8 +44,7 @@ class AccessValidator(Protocol):
 
 
 def acl_file(config: BrokerConfig) -> Path:
-    """The file of 4.9's accounts: ``aclFile``, else ``rocketmqHome/conf/plain_acl.yml``, else ``STORE/config/plain_acl.yml``.
-    Raises ConfigurationError (none of the three is set)."""
+    """``aclFile``, else ``plain_acl.yml`` in ``rocketmqHome/conf``, else in ``STORE/config``. Raises ConfigurationError (none is set)."""
     if config.acl_file:
         return user_path(config.acl_file).absolute()
     if config.rocketmq_home:
@@ -59,8 +55,7 @@ def acl_file(config: BrokerConfig) -> Path:
 
 
 def with_access_checks(behind: Mapping[int, Handler], access: AccessValidator) -> dict[int, Handler]:
-    """The check for each request code of ``behind``. Handlers are looked up when a request has passed it, so functions that are set later
-    (``before_request``) run after the check, too."""
+    """The check for each request code of ``behind``, which is read when a request has passed (``before_request``)."""
     refusals, refusal = RateLimitedLog(log), access.refusal
 
     def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -74,11 +69,10 @@ def with_access_checks(behind: Mapping[int, Handler], access: AccessValidator) -
 
 
 def topic_at(store: MessageStore) -> Callable[[int], str | None]:
-    """The topic of the record at a commit log offset, for ``Place.topic_at``. A record counts only if an entry of its queue points
-    to it: bytes inside a message may look like the head of a record, and with a large length it would cover the messages behind
-    it."""
+    """The topic of the record at a commit log offset, for ``Place.topic_at``. It counts only if an entry of its queue points to it: bytes
+    inside a message may look like the head of a record that covers the messages behind it."""
 
-    def look(physical_offset: int) -> str | None:
+    def topic_of(physical_offset: int) -> str | None:
         chunk = store.record_at(physical_offset)
         if chunk is None:
             return None
@@ -90,7 +84,7 @@ def topic_at(store: MessageStore) -> Callable[[int], str | None]:
             return props.get_property(record.raw_properties, props.REAL_TOPIC) or record.topic
         return record.topic
 
-    return look
+    return topic_of
 
 
 def codes_in(text: str, key: str) -> frozenset[int]:

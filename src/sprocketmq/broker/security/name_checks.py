@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of names: names of topics, groups, brokers and clusters in a request are checked before its handler (Java: TopicValidator).
-
-A name that would lead through the file system is refused here in every request, and so is a line break in any other
-text that names something. Handlers decide which further characters a new topic or group may have. Handlers that store names from bodies
-check them.
-"""
+"""Names of topics, groups, brokers and clusters in a request are checked before its handler (Java: TopicValidator): no name may lead
+through the file system, no text have a line break. Handlers check names in bodies. A function ``..._problem`` returns the reason, or
+None."""
 
 from __future__ import annotations
 
@@ -59,15 +56,14 @@ ACCEPTED_NAMES: Final[set[str | None]] = set()
 
 
 def _by_other_names() -> dict[int, tuple[tuple[str, str, bool], ...]]:
-    """For headers that use other names for such fields: name on the wire, its usual name, whether it is one of NAMES. Sends of V2
-    use letters."""
+    """Headers that use other names for such fields: name on the wire, usual name, whether it is one of NAMES (V2: letters)."""
     found = {}
     for one in requests.declared():
         if one.header is None:
             continue
         fields = zip(one.header.__struct_encode_fields__, map(_usual, one.header.__struct_fields__), strict=True)
         renamed = tuple(
-            (wire, usual, usual in NAMES) for wire, usual in fields if wire not in _LOOKED_AT and usual in _LOOKED_AT
+            (wire, usual, usual in NAMES) for wire, usual in fields if wire not in _CHECKED and usual in _CHECKED
         )
         if renamed:
             found[int(one.code)] = renamed
@@ -80,7 +76,7 @@ def _usual(field: str) -> str:
     return first + "".join(map(str.title, others))
 
 
-_LOOKED_AT: Final = (NAMES | TEXTS) - _NOT_READ
+_CHECKED: Final = (NAMES | TEXTS) - _NOT_READ
 _OTHERWISE_CALLED: Final = _by_other_names()
 
 
@@ -97,17 +93,16 @@ def refusal_of_names(command: Command) -> Command | None:
     for field in TEXTS.intersection(fields):
         problem = problem or control_character_problem(field, fields[field])
     for field, usual, is_name in _OTHERWISE_CALLED.get(command.code, ()):
-        look = _problem_of_name if is_name else control_character_problem
-        problem = problem or look(usual, fields.get(field, ""))
+        check = _problem_of_name if is_name else control_character_problem
+        problem = problem or check(usual, fields.get(field, ""))
     return None if problem is None else response(command, ResponseCode.INVALID_PARAMETER, problem)
 
 
 def _problem_of_typed(header: ExtHeader) -> str | None:
-    """The same check for the fields that the header declares, because no handler reads others."""
     problem = None
     for attribute, usual in _declared_names(type(header)):
-        look = _problem_of_name if usual in NAMES else _problem_of_text
-        problem = problem or look(usual, getattr(header, attribute) or "")
+        check = _problem_of_name if usual in NAMES else _problem_of_text
+        problem = problem or check(usual, getattr(header, attribute) or "")
     return problem
 
 
@@ -126,7 +121,7 @@ NAMES_IN: Final = _NamesIn()
 def _declared_names(header_type: type[ExtHeader]) -> tuple[tuple[str, str], ...]:
     """The checked fields of a header type: attribute, usual name on the wire."""
     fields = ((attribute, _usual(attribute)) for attribute in header_type.__struct_fields__)
-    return tuple((attribute, usual) for attribute, usual in fields if usual in _LOOKED_AT)
+    return tuple((attribute, usual) for attribute, usual in fields if usual in _CHECKED)
 
 
 def _problem_of_text(field: str, text: str) -> str | None:
@@ -160,14 +155,14 @@ def usable(file: str, table: Mapping[str, T]) -> dict[str, T]:
 
 
 def settings_length_problem(size: int) -> str | None:
-    """Why a request may not have settings of so many bytes or characters, which are parsed in one step; None if it may."""
+    """Settings are parsed in one step."""
     if size <= _MOST_SETTINGS_BYTES:
         return None
     return f"the settings have {size} bytes, {_MOST_SETTINGS_BYTES} are allowed; change fewer at once"
 
 
 def settings_problem(changes: Mapping[str, str]) -> str | None:
-    """Why a request may not set these values: one has a line break and would be two lines in the file; None if it may."""
+    """A line break in a value would make two lines in the file."""
     for key, value in changes.items():
         problem = control_character_problem("a key", key) or control_character_problem(key, value)
         if problem is not None:
@@ -176,7 +171,6 @@ def settings_problem(changes: Mapping[str, str]) -> str | None:
 
 
 def names_problem(what: str, names: Iterable[str]) -> str | None:
-    """Why one of the names in a body is harmful; None if all are accepted."""
     for name in names:
         problem = name_problem(what, name)
         if problem is not None:
@@ -185,7 +179,7 @@ def names_problem(what: str, names: Iterable[str]) -> str | None:
 
 
 def queues_problem(topics: Mapping[str, TopicConfig] | Mapping[str, QueueData]) -> str | None:
-    """Why topics may not be registered with so many queues, of which clients make a list for each route; None if they may."""
+    """Clients make a list of a topic's queues for each route."""
     for topic, data in topics.items():
         problem = (
             queue_number_problem(f"readQueueNums of topic {topic[:100]}", data.read_queue_nums)
@@ -197,7 +191,6 @@ def queues_problem(topics: Mapping[str, TopicConfig] | Mapping[str, QueueData]) 
 
 
 def heartbeat_problem(data: HeartbeatData) -> str | None:
-    """Why a heartbeat is refused; None if it is accepted."""
     problem = text_problem("clientID", data.client_id)
     for producer in data.producer_data_set:
         problem = problem or text_problem("the producer group", producer.group_name)
@@ -209,7 +202,6 @@ def heartbeat_problem(data: HeartbeatData) -> str | None:
 
 
 def assignment_problem(body: QueryAssignmentRequestBody) -> str | None:
-    """Why a request for an assignment is refused because of its names; None if it is accepted."""
     return (
         text_problem("clientId", body.client_id)
         or name_problem("the consumer group", body.consumer_group)
@@ -218,12 +210,10 @@ def assignment_problem(body: QueryAssignmentRequestBody) -> str | None:
 
 
 def broker_problem(**texts: str) -> str | None:
-    """Why a broker may not be registered with these addresses; None if it may."""
     return next(filter(None, (text_problem(what, text) for what, text in texts.items())), None)
 
 
 def lock_problem(body: LockBatchRequestBody) -> str | None:
-    """Why a lock request is refused because of its names; None if it is accepted."""
     return (
         text_problem("clientId", body.client_id)
         or name_problem("the consumer group", body.consumer_group)

@@ -5,7 +5,7 @@ AclFileWatchService). "Plain" is Apache's name for this kind of access control; 
     conf/plain_acl.yml      the default file: new accounts are written here
     conf/acl/**/*.yml       further files; if two files have the same access key the first counts, and these come before the default file
 
-Laws
+Rules
 1. Decisions always use one complete reading of all files. A file that is unreadable or wrong stops the start. Later such a file is
    reported in the log, and the last good reading stays in force.
 2. A change is completely on the disk before it is in force and before its request is answered.
@@ -60,14 +60,8 @@ class _Heartbeat(SignedRequest, gc=False):
 
 
 class PlainAccessValidator:
-    """Decides by the present content of the files, and reads them again when they change. A part of the broker.
-
-    Args:
-        clock: schedules the checks for changed files.
-        default_file: the default file; created empty if it is missing. Further files are in the folder ``acl`` beside it.
-        place: the broker's data for decisions.
-        open_codes: request codes that only need an account.
-    """
+    """Decides by the present content of ``default_file``, which is created if it is missing, and of the files in ``acl`` beside it. Needs
+    no right: ``open_codes``. Changes raise ConfigurationError (not valid), StoreNotWritable (not written)."""
 
     def __init__(self, clock: Clock, default_file: Path, place: Place, open_codes: frozenset[int]) -> None:
         self._clock, self._place, self._open_codes = clock, place, open_codes
@@ -99,7 +93,6 @@ class PlainAccessValidator:
     # -- deciding --------------------------------------------------------------------------------------------------------------
 
     def refusal(self, connection: Connection, command: Command) -> str | None:
-        """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
         asked = signed_request(command)
         # An open request needs no right, whatever it names. Its decision is not cached, because the key would have names that were not
         # checked.
@@ -116,7 +109,6 @@ class PlainAccessValidator:
         return () if command.code in self._open_codes else needs_of(command, self._place)
 
     def may_send(self, connection: Connection, topic: str) -> bool:
-        """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
         if RequestCode.SEND_MESSAGE in self._open_codes:
             return True
         send = Command(RequestCode.SEND_MESSAGE, ext_fields={"topic": topic})
@@ -126,7 +118,6 @@ class PlainAccessValidator:
     # -- following the files -----------------------------------------------------------------------------------------------------
 
     def reload_if_changed(self) -> None:
-        """Read the files again if one of them was changed, added or removed."""
         stamp = self._stamp_of(self._files())
         if stamp == self._stamp:
             return
@@ -162,13 +153,12 @@ class PlainAccessValidator:
     # -- an administrator's changes ------------------------------------------------------------------------------------------------
 
     def change_account(self, change: AccountChange, now_ms: int) -> None:
-        """Create or change an account, in the file that has it, else in the default one. Raises ConfigurationError (the account
-        would not be valid), StoreNotWritable (the file cannot be written)."""
+        """Create or change an account, in the file that has it, else in the default one."""
         file = self._acl.file_of.get(change.access_key, str(self.default_file))
         self._change(file, with_account(self._contents.get(file, {}), change, now_ms))
 
     def delete_account(self, access_key: str, now_ms: int) -> bool:
-        """Delete an account; False if there is none. Raises StoreNotWritable."""
+        """Delete an account; False if there is none."""
         first = self._acl.file_of.get(access_key)
         if first is None:
             return False
@@ -179,8 +169,7 @@ class PlainAccessValidator:
         return True
 
     def change_white_addresses(self, addresses: Sequence[str], file: str | None, now_ms: int) -> None:
-        """Replace the global white addresses of a file, the default one if none is named. Raises ConfigurationError (an address is
-        malformed, or the file is not one of ours), StoreNotWritable (the file cannot be written)."""
+        """Replace the global white addresses of a file, the default one if none is named."""
         name = str(self.default_file) if not file else os.path.normpath(file)
         if name not in self._contents:
             raise ConfigurationError(f"{name} is no file of accounts; these are: {', '.join(self._contents)}")
@@ -195,15 +184,12 @@ class PlainAccessValidator:
         return list(shown.values())
 
     def is_white(self, host: str) -> bool:
-        """Whether an address is on the global white list."""
         return any(pattern.matches(host) for pattern in self._acl.white_addresses)
 
     def white_addresses(self) -> list[str]:
-        """The global white addresses of all files."""
         return [pattern.text for pattern in self._acl.white_addresses]
 
     def version(self) -> DataVersion:
-        """Version of the default file."""
         return data_version(self._contents.get(str(self.default_file), {}))
 
     def versions(self) -> dict[str, DataVersion]:

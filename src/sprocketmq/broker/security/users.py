@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""5.x's users and policies, and the decisions made with them (Java: AuthenticationPipeline, AuthorizationPipeline).
-
-Apache keeps both in two RocksDB folders (config/users, config/acls). This broker keeps them in one JSON file of its own,
-``config/sprocketUsers.json``, which only its owner can read, in the form of the requests (UserInfo, AclInfo). A change is written before it
-is answered.
-"""
+"""Users and policies of 5.x, and decisions by them (Java: AuthenticationPipeline, AuthorizationPipeline). Apache keeps them in RocksDB;
+here they are in ``config/sprocketUsers.json``, which only its owner can read, in the form of the requests."""
 
 from __future__ import annotations
 
@@ -52,8 +48,7 @@ class _InnerCredentials(msgspec.Struct, rename="camel"):
 
 
 def inner_credentials(config: BrokerConfig) -> Credentials | None:
-    """The credentials with which this broker signs its own requests (``innerClientAuthenticationCredentials``), or None. Raises
-    ConfigurationError (the setting is not JSON of this form)."""
+    """With which this broker signs its own requests, or None. Raises ConfigurationError (the setting is no such JSON)."""
     text = config.inner_client_authentication_credentials
     if not text.strip():
         return None
@@ -74,8 +69,7 @@ class UserAccessValidator:
         self._not_authorized = codes_in(config.authorization_whitelist, "authorizationWhitelist")
 
     def load(self) -> None:
-        """Read the file, then create the users in the settings, unless they exist; they are Super. Raises StoreCorrupt (the file
-        and its spare copy are unreadable), ConfigurationError (a setting has a wrong form)."""
+        """Read the file, then create the users in the settings that do not exist, as Super. Raises StoreCorrupt, ConfigurationError."""
         saved = self._file.load(msgspec.json.Decoder(_Saved).decode, key='"users"')
         if saved is not None:
             self.table.load(saved.users, saved.acls)
@@ -94,13 +88,11 @@ class UserAccessValidator:
             self.table.create_user(UserInfo(username, password, "Super"))
 
     def save(self) -> None:
-        """Write the file. Raises StoreNotWritable."""
         saved = _Saved([user.info() for user in self.table.users()], self.table.acls())
         self._file.save(msgspec.json.format(msgspec.json.encode(saved)))
 
     def change(self, change: Callable[[], None]) -> None:
-        """Call ``change`` and write the file; if it cannot be written, the change is undone. Raises ConfigurationError (the change
-        is not allowed), StoreNotWritable (the disk reported an error)."""
+        """Call ``change`` and write the file, or undo it. Raises ConfigurationError (not allowed), StoreNotWritable."""
         before = [user.info() for user in self.table.users()], self.table.acls()
         change()
         try:
@@ -110,7 +102,6 @@ class UserAccessValidator:
             raise
 
     def refusal(self, connection: Connection, command: Command) -> str | None:
-        """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
         asked = signed_request(command)
         stranger = self.table.not_authentic(asked, command.body)
         if stranger is not None and command.code not in self._not_authenticated:
@@ -127,7 +118,6 @@ class UserAccessValidator:
             return f"what the request touches cannot be told: {error}"
 
     def may_send(self, connection: Connection, topic: str) -> bool:
-        """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
         if not self._config.authorization_enabled or RequestCode.SEND_MESSAGE in self._not_authorized:
             return True
         send = Command(RequestCode.SEND_MESSAGE, ext_fields={"topic": topic})

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of broker and name server, under Apache's own key names (Java: BrokerConfig, MessageStoreConfig, NamesrvConfig).
 
-Attributes are snake_case, files and ``from_properties`` use Apache's camelCase (``flushDiskType``), so that an existing ``broker.conf``
-works as it is. A key that we do not know is named in one warning and otherwise ignored, as Apache ignores it; ``--set`` refuses it. A
-value that is not allowed is a ConfigurationError that names key, value and what would be right.
-
-The file is long because it lists and documents every setting, which is one table for a reader who looks one up.
+Attributes are snake_case, files and ``from_properties`` use Apache's camelCase, so that an existing ``broker.conf`` works. An unknown key
+is named in one warning and ignored; ``--set`` refuses it. A ConfigurationError names key, value and what would be right.
 """
 
 from __future__ import annotations
@@ -127,8 +124,6 @@ def shown_setting(key: str, value: str) -> str:
 
 
 class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
-    """The common base of both configurations: reading Apache's properties, and the error for a value that is not allowed."""
-
     @classmethod
     def from_properties(cls: type[C], properties: Mapping[str, str], **overrides: Any) -> C:
         """Make settings from Apache's keys, with all values as text.
@@ -479,7 +474,6 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         return address_patterns(self.ha_allowed_addresses, "haAllowedAddresses")
 
     def store_config(self) -> StoreConfig:
-        """The settings of the store."""
         own: dict[str, Any] = {"flush_disk_type": FlushDiskType(self.flush_disk_type)}
         own["max_filter_units"] = max(1, self.max_filter_message_size // UNIT_SIZE_BYTES)
         shared = {field.name for field in dataclasses.fields(StoreConfig)} & set(self.__struct_fields__)

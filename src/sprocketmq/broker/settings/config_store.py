@@ -1,23 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The broker's tables on disk, in Apache's own files and dialect (Java: ConfigManager and its subclasses).
 
-    STORE/config/topics.json            written after a change, beside the loop
+    STORE/config/topics.json, subscriptionGroup.json   after a change, beside the loop, whole: one write has all changes before it
     STORE/config/deletedTopics.json     before topics.json, where it changed
-    STORE/config/subscriptionGroup.json the same as topics.json
     STORE/config/consumerOffset.json    every 5 s if something was committed, after a round of transaction checks, at the end, and before
                                         the answer to an administrator who moved, cloned or deleted offsets
     STORE/config/delayOffset.json       every 10 s if something was delivered, and at the end
 
-Law: the two files of progress refer to messages (consumed ones, and copies of half messages and delayed ones), so they are written after
-that part of the log is on the disk. A power cut may undo progress, but never the messages behind it. Otherwise new messages would get
-offsets that a group has already passed, and half messages whose copies are gone would never be checked again.
-
-The tables of topics and groups are written whole, as in Apache. So one write contains all changes that arrived during the write before, and
-a change is acknowledged after its write (:meth:`ConfigStore.when_saved`): acknowledged changes survive
-a kill, and changes that could not be written are not acknowledged (``table_file``).
-
-A kill loses at most the last interval of the two offset files: consumers and delay levels then go back a little and deliver again, which
-at-least-once allows; they never skip. A broker in memory has no files and keeps nothing.
+The two files of progress are written after the part of the log to which they refer is on the disk: a power cut may undo progress, but new
+messages must not get offsets that a group has passed, and half messages must not lose their copies. A change is acknowledged after its
+write. A kill loses at most the last interval of progress, and messages are delivered again; none is skipped.
 """
 
 from __future__ import annotations
@@ -51,8 +43,6 @@ log = logging.getLogger("sprocketmq.broker")
 
 
 class ConfigStore:
-    """Loads the four tables at the start and writes them when they changed."""
-
     def __init__(self, broker: Broker) -> None:
         self._topics, self._groups, self._offsets = broker.topics, broker.groups, broker.offsets
         self._schedule, self._clock, self._store = broker.schedule, broker.clock, broker.store
@@ -79,8 +69,7 @@ class ConfigStore:
         self._callbacks: list[WhenSaved] = []  # called when the present one ends
 
     def check_tables(self, *, accepts_loss: bool) -> None:
-        """Tables that were written once must be there. Raises StoreCorrupt (one is gone, with its spare copy, and that is not
-        accepted)."""
+        """Tables that were written once must be there. Raises StoreCorrupt (one is gone, and that is not accepted)."""
         if self._root is None:
             return
         for path in never_noted(self._root):
@@ -100,8 +89,7 @@ class ConfigStore:
         forget_tables(self._root, missing)
 
     def load_topics(self) -> Collection[str] | None:
-        """Load the topics, and which were deleted, before the store is loaded. Returns those of ``topics.json``; None if there is none.
-        Raises as :meth:`load`."""
+        """Load the topics, and which were deleted, before the store. Returns those of ``topics.json``; None if there is none."""
         deleted = self._deleted_file.load(lambda raw: msgspec.json.decode(raw, type=dict[str, int]))
         if deleted is not None:
             self._topics.load_deletions(deleted)
@@ -112,8 +100,7 @@ class ConfigStore:
         return self._topics.table
 
     def load(self) -> None:
-        """Read the other tables; a missing file leaves its table as it is. Raises StoreCorrupt (a file and its spare copy are both
-        unreadable)."""
+        """Read the other tables. Raises StoreCorrupt (a file and its spare copy are both unreadable)."""
         groups = self._groups_file.load(SubscriptionGroupWrapper.decode, key="subscriptionGroupTable")
         if groups is not None:
             self._groups.load(groups)
@@ -142,12 +129,11 @@ class ConfigStore:
         self._tables[0].changed()
 
     def groups_changed(self) -> None:
-        """Write ``subscriptionGroup.json`` soon."""
         self._tables[1].changed()
 
     def when_saved(self, call: WhenSaved, *, offsets: bool = False) -> None:
-        """Call a function with None once all changes so far of topics and groups (and offsets, with ``offsets``) are on the disk, or with
-        the error: at once if there are none; never if the broker is closed before."""
+        """Call a function with None once all changes of topics and groups (and ``offsets``) are on the disk, or with the error; never if
+        the broker is closed before."""
         if offsets:
             self._when_offsets_saved(lambda error: self.when_saved(call) if error is None else call(error))
             return
@@ -165,7 +151,6 @@ class ConfigStore:
             table.when_saved(partial(is_saved, table))
 
     def retry(self) -> None:
-        """Write tables again that could not be written."""
         for table in self._tables:
             table.retry()
 
@@ -185,8 +170,6 @@ class ConfigStore:
         self._save_progress(self._offsets_file)
 
     def _when_offsets_saved(self, call: WhenSaved) -> None:
-        """Call a function with None once all present offsets are on the disk, or with the error: at once if nothing was committed since the
-        last write; never if the broker is closed before."""
         if self._offsets_file.path is None:
             call(None)
         elif self._offsets.is_dirty:
@@ -199,7 +182,7 @@ class ConfigStore:
 
     def save_delay_offsets(self) -> None:
         """Write ``delayOffset.json`` on the thread if something was delivered, once the copies that it refers to are on the disk."""
-        self._schedule.look_at_log()
+        self._schedule.note_log_growth()
         self._save_progress(self._delay_file)
 
     def _save_progress(self, file: ConfigFile) -> None:

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings that change while the broker runs (Java: Configuration.update, which changes any field, with or without an effect).
 
-    UPDATE_BROKER_CONFIG --key=value lines--> all checked --> new settings replace the old --> the same keys changed in the file of --config
-                                                 `--> or none, and one sentence that names key and reason
-
-Laws
-1. A list of changes is applied completely or not at all.
-2. After a success, the shown settings are in effect. A key that is only read while starting is refused, so that no change waits for a
-   restart unnoticed. The present value of a key is always accepted.
+1. A list of changes is applied completely or not at all, and then written into the file of ``--config``.
+2. A key that is only read while starting is refused, so that no change waits for a restart unnoticed; its present value is accepted.
 3. The data version counts each list that was applied.
 4. Settings are never changed, but replaced: an older ``BrokerConfig`` keeps its values.
 """
@@ -92,12 +87,7 @@ _FOR_TOOLS: Final = {"filterServerNums": "0"}
 
 
 class LiveConfig:
-    """The broker's settings as tools see them.
-
-    ``data_version``: of the settings; counts the lists of changes that were applied.
-
-    ``file`` is the properties file that the broker was started with; without one, a change lasts until the next start.
-    """
+    """The settings as tools see them. ``file``: the properties file of the start; without one, a change lasts until the next start."""
 
     def __init__(self, broker: Broker, file: Path | None) -> None:
         self._broker, self._file = broker, file
@@ -110,9 +100,8 @@ class LiveConfig:
         return format_properties(dict(sorted(settings.items())))
 
     def update(self, text: str, now_ms: int) -> None:
-        """Apply ``key=value`` lines. Raises NoPermission (a key is on the black list), ConfigurationError (a key is unknown, or
-        cannot change while the broker runs, or its value is not allowed), StoreNotWritable (the changes are in effect, but could
-        not be written to the file)."""
+        """Apply ``key=value`` lines. Raises NoPermission (a key is on the black list), ConfigurationError (unknown, not now, or a wrong
+        value), StoreNotWritable (in effect, but not in the file)."""
         too_long = settings_length_problem(len(text))
         if too_long is not None:
             raise ConfigurationError(too_long)
@@ -153,7 +142,6 @@ class LiveConfig:
 
 
 def _checked(before: BrokerConfig, changes: Mapping[str, str]) -> BrokerConfig:
-    """The settings after ``changes``, if each of them is allowed."""
     present = before.to_properties()
     known = BrokerConfig.keys()
     for key in changes:

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connected clients: the members of each consumer group with their subscriptions, and of each producer group (Java: ConsumerManager,
-ProducerManager).
+"""Members of consumer groups with their subscriptions, and of producer groups (Java: ConsumerManager, ProducerManager).
 
-A member is a connection, not a client id: a client that comes back on a new connection is a new member until the old connection is seen
-to be closed. Members join by heartbeat and leave by UNREGISTER_CLIENT, by closing the connection, or by 120 s without a heartbeat.
+A member is a connection: a client that comes back is a new member until its old connection is closed. Members join by heartbeat and leave
+by UNREGISTER_CLIENT, by closing the connection, or by 120 s without a heartbeat.
 
-Laws
 1. Members are notified after each change of members or subscribed topics of a clustering group, before the next request is handled. So
    no member is notified of a change that a later GET_CONSUMER_LIST_BY_GROUP does not show yet.
 2. A subscription is replaced only by one with a higher version: heartbeats of one client may overtake each other. When the last member
-   with it leaves, the newest of those that stay counts. (Apache keeps it: a member with another filter that lived for a moment, or
-   whose clock is an hour ahead, filters for the whole group until somebody has a higher version.)
+   with it leaves, the newest of those that stay counts. (Apache keeps that of a member that lived for a moment.)
 3. A group without members is removed with its subscriptions. The filters follow, also when a subscription counts again.
 4. If a heartbeat of version 2 omits subscriptions that are not known here, its answer says so, so that no group stays without them.
 """
@@ -38,8 +35,6 @@ MAX_COMPENSATED_SUBSCRIPTIONS = 100_000  # pulls without heartbeats may name any
 
 
 class Member(Struct):
-    """One connected client of a group (Java: ClientChannelInfo)."""
-
     connection: Connection
     client_id: str
     language: str
@@ -88,7 +83,7 @@ class ConsumerGroup(Struct):
             old = self.subscriptions.get(topic)
             if old is None:
                 changed = True
-            is_newer = old is None or subscription.sub_version > old.sub_version  # law 2
+            is_newer = old is None or subscription.sub_version > old.sub_version  # rule 2
             if old is None or same_subscription(subscription, old):
                 if topic in self._others:
                     self._others[topic].pop(connection, None)
@@ -111,7 +106,7 @@ class ConsumerGroup(Struct):
         return changed
 
     def without(self, connection: Connection) -> list[SubscriptionData]:
-        """After a member left: the subscriptions that count again because no other member has the group's (law 2)."""
+        """After a member left: the subscriptions that count again because no other member has the group's (rule 2)."""
         again: list[SubscriptionData] = []
         for topic, others in list(self._others.items()):
             others.pop(connection, None)
@@ -142,9 +137,8 @@ class ConsumerTable:
         return self.groups.get(group)
 
     def register(self, member: Member, data: ConsumerData, *, without_sub: bool = False, notify: bool = True) -> bool:
-        """Register the member of one group in a heartbeat. Returns whether members or topics changed. ``without_sub``: the
-        heartbeat omits the subscriptions because they did not change (heartbeat v2). ``notify``: if False, the members are not
-        notified, which the group's configuration may set."""
+        """Register the member of one group in a heartbeat. Returns whether members or topics changed. ``without_sub``: it omits unchanged
+        subscriptions (heartbeat v2). ``notify``: False if the group's configuration wants no notices."""
         group = self.groups.get(data.group_name)
         if group is None:
             group = self.groups[data.group_name] = ConsumerGroup(data.group_name)
@@ -172,8 +166,8 @@ class ConsumerTable:
         return changed
 
     def subscriptions_changed(self, group_name: str, fingerprint: int, *, without_sub: bool) -> bool:
-        """Whether a heartbeat of version 2 must be followed by one with subscriptions; stores its fingerprint (0: version 1). As in
-        Java: if the fingerprint differs from the last one of the group, of any member; and for law 4, if nothing is known."""
+        """Whether a heartbeat of version 2 must be followed by one with subscriptions: its fingerprint (0: version 1) differs from the
+        group's last one, as in Java, or nothing is known (rule 4)."""
         last = self._fingerprints.get(group_name)
         self._fingerprints[group_name] = fingerprint
         if last is not None and last != fingerprint:
@@ -186,7 +180,6 @@ class ConsumerTable:
         return len(self._groups_of.get(connection, set()).union(names))
 
     def subscriptions_beside(self, connection: Connection, names: Collection[str]) -> Iterator[SubscriptionData]:
-        """The subscriptions of the connection's groups, without the groups ``names``."""
         for name in self._groups_of.get(connection, ()):
             if name not in names:
                 yield from self.groups[name].subscriptions.values()
@@ -292,8 +285,8 @@ class ProducerTable:
             self.unregister(connection, group)
 
     def available(self, group: str, may_know: Callable[[Connection], bool]) -> Connection | None:
-        """An open connection of a member of the group, in turns; preferably of one that reads. Java: getAvailableChannel.
-        ``may_know`` decides which members may see the message in question, because any client can claim to belong to a group."""
+        """An open connection of a member, in turns; preferably one that reads. Java: getAvailableChannel. ``may_know``: which members may
+        see the message, because any client can claim to belong to a group."""
         members = self.groups.get(group, ())
         open_ones = [connection for connection in members if not connection.is_closed and may_know(connection)]
         open_ones = [connection for connection in open_ones if not connection.is_congested] or open_ones

@@ -20,8 +20,6 @@ _FORBID_READ: Final = 1 << 2  # PermName.INDEX_PERM_READ
 
 
 class GroupTable:
-    """Groups by name."""
-
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.data_version = DataVersion(timestamp=broker.start_ms)
@@ -32,7 +30,6 @@ class GroupTable:
         self.forbidden: dict[str, dict[str, int]] = {}
 
     def load(self, content: SubscriptionGroupWrapper) -> None:
-        """Load ``subscriptionGroup.json``."""
         self.table.update(usable("subscriptionGroup.json", content.subscription_group_table))
         self.forbidden.update(usable("subscriptionGroup.json", content.forbidden_table))
         self.data_version = content.data_version
@@ -71,7 +68,6 @@ class GroupTable:
         return made
 
     def room_problem(self, names: Collection[str]) -> str | None:
-        """Why these groups may not all be created, as one sentence; None if they may."""
         new = sum(name not in self.table for name in names)
         allowed = self._broker.config.max_subscription_groups
         if new and len(self.table) + new > allowed:
@@ -82,7 +78,7 @@ class GroupTable:
         return None
 
     def update(self, *groups: SubscriptionGroupConfig, now_ms: int) -> None:
-        """Create or replace; several count as one change."""
+        """Several count as one change."""
         self.table.update({group.group_name: group for group in groups})
         self._changed(now_ms)
 

@@ -44,8 +44,7 @@ class KVConfigTable:
         return self._keys
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a text, which is in effect at once; see :meth:`when_saved`. Raises ConfigurationError: there are too many keys
-        already, or too many bytes; nothing was changed."""
+        """Set a text, in effect at once. Raises ConfigurationError (too many keys or bytes; nothing was changed)."""
         old = self._table.get(namespace, {}).get(key)
         keys = self._keys + (old is None)
         size = self._bytes + _size(namespace, key, value) - (0 if old is None else _size(namespace, key, old))
@@ -81,15 +80,12 @@ class KVConfigTable:
         return self._table.get(namespace)
 
     def retry(self) -> None:
-        """Write the file again if the last write failed."""
         self._file.retry()
 
     def when_saved(self, call: WhenSaved) -> None:
-        """See :class:`~sprocketmq.broker.tables.table_file.TableFile`; without a path, called at once."""
         self._file.when_saved(call)
 
     def close(self) -> None:
-        """At the end, when no request is handled any more."""
         self._file.close()
 
 

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress of each group in each queue (Java: ConsumerOffsetManager).
 
-Laws
 1. An offset is the next message to consume. A queue from which nothing was consumed has no entry, which is different from an entry 0.
 2. A client may commit a lower offset than before, because a consumer that was reset goes back.
 3. ``is_dirty`` is set by each change and cleared by ``content``, so that an idle broker writes no file.
-4. A reset offset is both committed and pending. While it is pending, queries return it, and commits of the group are ignored, because its
-   members still work on messages that they pulled before. The next pull of the queue takes it, and the group continues there.
-   Pending resets are not in the file: after a restart only the committed offset counts, and members may commit over it.
+4. A reset offset is committed and pending until the next pull of the queue: queries return it, and commits are ignored, because members
+   still work on what they pulled before. Pending resets are not in the file: after a restart members may commit over it.
 5. There are at most ``max_offsets`` offsets (and pull offsets), because any client may commit. Existing entries may always be changed.
 """
 
@@ -38,13 +36,12 @@ class OffsetTable:
         self._pulled: dict[tuple[str, str, int], int] = {}
         # The first pull of queues whose member was told before that there is no progress; -1 until it pulls.
         self._begun: dict[tuple[str, str, int], int] = {}
-        # (group, topic, queue id) -> offset, law 4; nearly always empty, which a pull checks first
+        # (group, topic, queue id) -> offset, rule 4; nearly always empty, which a pull checks first
         self.resets: dict[tuple[str, str, int], int] = {}
         self.data_version = DataVersion()
         self.is_dirty = False
 
     def load(self, content: ConsumerOffsetSerializeWrapper) -> None:
-        """Load ``consumerOffset.json``."""
         self._committed, self._groups, self._topics = {}, {}, {}
         for key, queues in content.offset_table.items():
             topic, _, group = key.rpartition("@")
@@ -83,7 +80,7 @@ class OffsetTable:
         return self._count
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Commit an offset. Returns whether it was accepted (law 5)."""
+        """Commit an offset. Returns whether it was accepted (rule 5)."""
         queues = self._committed.get(f"{topic}@{group}")
         before = None if queues is None else queues.get(queue_id)
         if before is None:
@@ -116,7 +113,7 @@ class OffsetTable:
         return -1 if queues is None else queues.get(queue_id, -1)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Move the group: the offset is committed now, and pending until the next pull of the queue (law 4). Java: assignResetOffset."""
+        """Move the group: the offset is committed now, and pending until the next pull of the queue (rule 4). Java: assignResetOffset."""
         self.commit(group, topic, queue_id, offset)
         self.resets[group, topic, queue_id] = offset
 
@@ -124,7 +121,6 @@ class OffsetTable:
         return (group, topic, queue_id) in self.resets
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the pending offset, and remove it."""
         return self.resets.pop((group, topic, queue_id), None)
 
     def note_no_progress(self, group: str, topic: str, queue_id: int) -> None:
@@ -153,15 +149,12 @@ class OffsetTable:
         return pulled if pulled >= 0 else self.query(group, topic, queue_id)
 
     def has_progress(self, group: str, topic: str) -> bool:
-        """Whether the group has an offset in a queue of the topic."""
         return group in self._groups.get(topic, ())
 
     def topics_of(self, group: str) -> list[str]:
-        """Topics in which the group has an offset."""
         return list(self._topics.get(group, ()))
 
     def groups_of(self, topic: str) -> list[str]:
-        """Groups that have an offset for the topic."""
         return list(self._groups.get(topic, ()))
 
     def offsets_of(self, group: str, topic: str) -> dict[int, int]:

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modes in which groups read topics, as an administrator set them (5.x; Java: MessageRequestModeManager).
-
-PULL is the only mode that this broker serves, so the table has no effect: slaves copy it, and tools read it. It is
-stored in ``config/messageRequestMode.json``, as in Apache.
-"""
+"""The modes in which groups read topics, set by an administrator (5.x; Java: MessageRequestModeManager). PULL is the only one served, so
+the table has no effect: slaves copy it, tools read it, and it is in ``config/messageRequestMode.json``."""
 
 from __future__ import annotations
 
@@ -16,8 +13,6 @@ from sprocketmq.wire.bodies import MessageRequestModeSerializeWrapper, SetMessag
 
 
 class RequestModes:
-    """The modes by topic and group. ``root`` is the store directory; None for a broker in memory."""
-
     def __init__(self, root: Path | None, max_modes: int = 10_000) -> None:
         self._max_modes = max_modes
         self._on_disk = ConfigFile(None if root is None else root / "config" / "messageRequestMode.json")
@@ -25,20 +20,17 @@ class RequestModes:
         self._modes: dict[str, dict[str, SetMessageRequestModeRequestBody]] = {}
 
     async def start(self) -> None:
-        """Read the file. Raises StoreCorrupt (it and its spare copy are both unreadable)."""
         content = self._on_disk.load(MessageRequestModeSerializeWrapper.decode, key="messageRequestModeMap")
         if content is not None:
             self._modes = content.message_request_mode_map
 
     async def stop(self) -> None:
-        """Write the file if needed."""
         self._file.close()
 
     def __len__(self) -> int:
         return sum(map(len, self._modes.values()))
 
     def content(self) -> MessageRequestModeSerializeWrapper:
-        """The content of the file, and of the answer to GET_ALL_MESSAGE_REQUEST_MODE."""
         return MessageRequestModeSerializeWrapper(message_request_mode_map=self._modes)
 
     def set(self, mode: SetMessageRequestModeRequestBody) -> None:
@@ -50,9 +42,7 @@ class RequestModes:
         self._file.changed()
 
     def retry(self) -> None:
-        """Write the file again if the last write failed."""
         self._file.retry()
 
     def when_saved(self, call: WhenSaved) -> None:
-        """See :class:`~sprocketmq.broker.tables.table_file.TableFile`."""
         self._file.when_saved(call)

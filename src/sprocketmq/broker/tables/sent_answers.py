@@ -14,8 +14,7 @@ from sprocketmq.wire.records import properties as props
 
 
 class SentAnswers:
-    """The answers of one broker. ``id_prefix``: the begin of each of its offset message ids; 16 digits follow. ``region_id``,
-    ``trace_on``: fields of each answer."""
+    """``id_prefix`` begins each offset message id; 16 digits follow. ``region_id``, ``trace_on``: fields of each answer."""
 
     def __init__(self, id_prefix: str, region_id: str, trace_on: str) -> None:
         self._id_prefix = id_prefix.encode()
@@ -37,7 +36,6 @@ class SentAnswers:
     def of_one(
         self, command: Command, physical_offset: int, queue_id: int, queue_offset: int, unique_key: str
     ) -> RawCommand:
-        """The answer to the send of one message."""
         opaque, key = command.opaque, unique_key.encode()
         # Others may have to be escaped in JSON.
         if command.serialize_type == SERIALIZE_ROCKETMQ or not key.isalnum():

@@ -42,8 +42,7 @@ def not_saved(command: Command, error: StoreError) -> Command:
 def answer_when_saved(
     connection: Connection, command: Command, answer: Command, when_saved: Callable[[WhenSaved], None]
 ) -> None:
-    """Send ``answer`` once a change is on the disk, or :func:`not_saved` if it cannot be written. Until then the bytes of the request count
-    for this connection (``Connection.hold``)."""
+    """Send ``answer`` once a change is on the disk, or :func:`not_saved`. Until then the request's bytes count for the connection."""
     kept_bytes = bytes_while_waiting(command)
     connection.hold(kept_bytes)
 

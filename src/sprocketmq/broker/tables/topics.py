@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The topics of one broker: their queues and permissions, and the rules for creating them (Java: TopicConfigManager).
-
-A topic is created in three ways: by an administrator (UPDATE_AND_CREATE_TOPIC), by a send to an unknown topic that names a default topic
-with the inherit permission (TBW102), and by the broker itself for retry and dead letter. Each way increments the data version, writes
-``topics.json`` and registers at the name servers.
-"""
+"""The topics of one broker (Java: TopicConfigManager): created by an administrator, by a send that names a default topic which may be
+inherited (TBW102), or by the broker itself for retry and dead letter. A change increments the data version, is written and registered."""
 
 from __future__ import annotations
 
@@ -54,8 +50,6 @@ _SCHEDULE_QUEUES: Final = 18
 
 
 class TopicTable:
-    """Topics by name."""
-
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.data_version = DataVersion(timestamp=broker.start_ms)
@@ -65,12 +59,11 @@ class TopicTable:
         self._create_system_topics()
 
     def load(self, content: TopicConfigSerializeWrapper) -> None:
-        """Load ``topics.json``; a system topic keeps its saved settings."""
+        """A system topic keeps its saved settings."""
         self.table.update(usable("topics.json", content.topic_config_table))
         self.data_version = content.data_version
 
     def content(self) -> TopicConfigSerializeWrapper:
-        """The content of ``topics.json`` and of registrations."""
         return TopicConfigSerializeWrapper(topic_config_table=self.table, data_version=self.data_version)
 
     def long_content(self) -> LongTable:
@@ -95,9 +88,8 @@ class TopicTable:
         return f"{self._broker.config.broker_cluster_name}_REPLY_TOPIC"
 
     def create_in_send(self, topic: str, default_topic: str, queue_nums: int, now_ms: int) -> TopicConfig | None:
-        """Create a topic for a send to an unknown one, with the settings of ``default_topic``; None if that may not be inherited. A
-        retry topic is created anyway, with one queue. Java: createTopicInSendMessageMethod. None also if there are too many
-        topics."""
+        """Create a topic for a send, with the settings of ``default_topic``; None if that may not be inherited, or there are too many. A
+        retry topic is created anyway, with one queue. Java: createTopicInSendMessageMethod."""
         if len(self.table) >= self._broker.config.max_topics:
             return None
         model = self.table.get(default_topic)
@@ -113,19 +105,16 @@ class TopicTable:
         return None
 
     def deleted_content(self) -> bytes | None:
-        """The content of ``deletedTopics.json``: the log's end at each deletion. Ours: Apache creates no topic for a queue that
-        it finds. None: there is no such file, and nothing to write. An existing file has to be written also when it becomes
-        empty."""
+        """``deletedTopics.json``: the log's end at each deletion (ours). None: no such file, and nothing to write; an existing one is
+        written also when it becomes empty."""
         return msgspec.json.encode(self.deleted) if self._has_deletions_on_disk else None
 
     def load_deletions(self, deleted: dict[str, int]) -> None:
-        """Load ``deletedTopics.json``."""
         self.deleted, self._has_deletions_on_disk = deleted, True
 
     def forget_deletions(self, log_begin: int, log_end: int) -> None:
-        """Forget the deletions of topics of which the log has no record any more. If the log ends before a topic's deletion, a
-        power cut has cut its tail, or it was removed by hand. New records would then lie before the recorded end although they
-        are not from before the deletion. So no recorded end may be behind the log's end."""
+        """Forget deletions of topics of which the log has no record any more. If a power cut moved the log's end before a deletion, that
+        deletion's end moves with it: new records are not from before it."""
         ends = {topic: min(end, log_end) for topic, end in self.deleted.items()}
         ends = {topic: end for topic, end in ends.items() if end > log_begin}
         if ends != self.deleted:
@@ -152,7 +141,7 @@ class TopicTable:
         return found
 
     def room_problem(self, names: Collection[str]) -> str | None:
-        """Why these topics may not all be created, as one sentence; None if they may."""
+        """Why these topics may not all be created; None if they may."""
         new = sum(name not in self.table for name in names)
         if new and len(self.table) + new > self._broker.config.max_topics:
             allowed = self._broker.config.max_topics
@@ -200,8 +189,8 @@ class TopicTable:
         self._broker.topics_changed()
 
     def _create_system_topics(self) -> None:
-        """The topics of Java's TopicConfigManager.init whose mechanism exists here. There must be more than one: a 5.x name server treats a
-        first registration with exactly one topic as an incremental one and refuses it."""
+        """The topics of Java's TopicConfigManager.init whose mechanism exists here; more than one, because a 5.x name server refuses a
+        first registration with one."""
         config, both = self._broker.config, PERM_READ | PERM_WRITE
         own = [
             _topic(SELF_TEST_TOPIC, 1, both),

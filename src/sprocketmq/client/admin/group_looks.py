@@ -18,7 +18,7 @@ from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.consume.flow_control import MIB, FlowLimits
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, HeadMessage, diagnose
-from sprocketmq.core.doctor.group_look import GroupLook, HeldQueue, MemberLook, QueueLook
+from sprocketmq.core.doctor.group_state import GroupState, HeldQueue, MemberState, QueueState
 from sprocketmq.core.doctor.listener_stacks import listener_stacks
 from sprocketmq.core.retry.retry_schedule import (
     DEFAULT_DELAY_LEVELS,
@@ -115,7 +115,7 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
         configs: Mapping[str, bodies.SubscriptionGroupConfig] | RequestNotServed,
         first: Mapping[MessageQueue, _Position],
         begun_ms: int,
-    ) -> GroupLook:
+    ) -> GroupState:
         """The second observation, with the changes since the first."""
         unknown: list[str] = []
         proxy = None
@@ -137,7 +137,7 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
         # A proxy remembers a topic that did not exist, and would keep the first retries back, see ``make_retry_topic``.
         had_retries = proxy is None or retry_topic(group) in subscribed
         absent = await self._absent(wanted, unknown) if proxy is None else ()
-        return GroupLook(
+        return GroupState(
             group,
             now_ms,
             now_ms - begun_ms,
@@ -334,9 +334,9 @@ def _commits(reports: _Reports) -> dict[MessageQueue, int]:
     return found
 
 
-def _queue_look(at: _Position, before: _Position | None, waiting_ms: int | None) -> QueueLook:
+def _queue_look(at: _Position, before: _Position | None, waiting_ms: int | None) -> QueueState:
     known = at.consumer_offset >= 0
-    return QueueLook(
+    return QueueState(
         at.broker_offset,
         at.consumer_offset if known else at.min_offset or None,
         at.consumer_offset - before.consumer_offset if known and before and before.consumer_offset >= 0 else None,
@@ -345,15 +345,15 @@ def _queue_look(at: _Position, before: _Position | None, waiting_ms: int | None)
     )
 
 
-def _member_look(group: str, client_id: str, info: bodies.ConsumerRunningInfo | str) -> MemberLook:
+def _member_look(group: str, client_id: str, info: bodies.ConsumerRunningInfo | str) -> MemberState:
     """A member, from its running info; the keys of ``properties`` are Java's names of options."""
     if isinstance(info, str):
-        return MemberLook(client_id, silent_because=info)
+        return MemberState(client_id, silent_because=info)
     properties = info.properties
     statuses = [status for topic, status in info.status_table.items() if not is_retry_topic(topic)] or list(
         info.status_table.values()
     )
-    return MemberLook(
+    return MemberState(
         client_id,
         subscriptions={
             one.topic: f"{one.expression_type or 'TAG'}: {_normal(one.sub_string)}"

@@ -41,8 +41,7 @@ def address_parts(host: str) -> tuple[int, ...] | None:
 
 
 class AddressPattern:
-    """One entry of a white list. ``text``: see the docstring of the module. Raises ConfigurationError (``text`` has none of these
-    forms)."""
+    """One entry of a white list; ``text`` as in the docstring of the module. Raises ConfigurationError."""
 
     def __init__(self, text: str) -> None:
         self.text = text = text.strip()
@@ -52,7 +51,6 @@ class AddressPattern:
             self._alternatives = [_ranges(one, text) for one in _spelled_out(text)]
 
     def matches(self, host: str) -> bool:
-        """Whether ``host`` (an address without port) matches."""
         if self.matches_all:
             return True
         if not self._alternatives:

@@ -3,7 +3,7 @@
 
 The declaration of the request says what to read (``wire.requests.access``).
 
-Laws
+Rules
 1. A name is read as the handler reads it: the same header field (of the typed header, if the handler gets that), the body with the
    same decoder, the record at the same offset.
 2. A required name that is missing or cannot be read is a ProtocolError, and the request is refused. Nothing is skipped.
@@ -59,8 +59,8 @@ PARKING_TOPICS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Place:
-    """The data of a broker for decisions about requests. ``cluster_name``: of the broker. ``topic_at``: the topic of the message
-    whose record is at a commit log offset; None if no record begins there, empty if that is not certain."""
+    """``topic_at``: the topic of the message whose record is at a commit log offset; None if none begins there, empty if that is not
+    certain."""
 
     cluster_name: str
     topic_at: Callable[[int], str | None]

@@ -12,7 +12,7 @@ A group is the resource ``%RETRY%group``. A resource without a permission of its
 default. An administrator without listed permissions may use everything. ``request_needs`` says which requests need an administrator; these
 are more than in Apache 4.9, where every account can make itself an administrator.
 
-Laws
+Rules
 1. A refusal names the resource or account, never a secret or a signature.
 2. Allowed requests are cached with the account, and dropped with it when a file changes. Refusals are never cached, and the signature is
    checked each time.
@@ -45,8 +45,7 @@ def parse_permission(text: str | None) -> int:
 
 
 def check_permissions(entries: Iterable[str]) -> None:
-    """Read the ``name=permission`` entries that an administrator sends. Raises ConfigurationError (an entry is not of that form, or
-    its permission is unknown)."""
+    """Read the ``name=permission`` entries of an administrator. Raises ConfigurationError."""
     for entry in entries:
         name, equals, permission = entry.partition("=")
         if not equals or not name.strip() or permission.strip() not in _PERMISSIONS:
@@ -72,8 +71,7 @@ class PlainAccount:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> PlainAccount:
-        """Read the account in one mapping of the file's ``accounts``. Raises ConfigurationError (a key is missing or too short, or
-        a value is malformed)."""
+        """Read one mapping of the file's ``accounts``. Raises ConfigurationError (a key is missing or too short, or a value malformed)."""
         access_key, secret_key = _text(entry.get("accessKey")), _text(entry.get("secretKey"))
         if len(access_key) < _MIN_KEY_LENGTH or len(secret_key) < _MIN_KEY_LENGTH:
             raise ConfigurationError(
@@ -97,7 +95,6 @@ class PlainAccount:
         )
 
     def allows(self, need: Need) -> bool:
-        """Whether its permissions cover what a request needs."""
         needed = need.right.permission
         if needed == ADMIN:
             return self.admin
@@ -119,9 +116,8 @@ class PlainAccount:
 
 
 class PlainAcl:
-    """The present accounts and white lists of all files; created again when a file changes. ``files``: file name to its content as
-    read from YAML. An access key in two files counts in the first. Raises ConfigurationError: a file has a mistake; the error
-    names the file."""
+    """The accounts and white lists of all files, by file name; made again when a file changes. An access key in two files counts in the
+    first. Raises ConfigurationError, which names the file."""
 
     def __init__(self, files: Mapping[str, Mapping[str, Any]]) -> None:
         self.accounts: dict[str, PlainAccount] = {}
@@ -153,14 +149,9 @@ class PlainAcl:
         needs: Callable[[Command], Needs],
         needs_key: Callable[[Command], Hashable | None] = no_key,
     ) -> str | None:
-        """Why this request may not be served; None if it may.
+        """Why a request with ``command`` from ``asked`` at ``host`` may not be served; None if it may.
 
-        Args:
-            host: the peer's address without port.
-            asked: the sender according to the request.
-            needs: the needs of ``command``; called only if they count.
-            needs_key: requests with equal keys have equal needs; with None the decision is not cached.
-
+        ``needs`` is called only if they count. ``needs_key``: requests with equal keys have equal needs; with None nothing is cached.
         Raises ProtocolError (the needs cannot be determined).
         """
         for pattern in self.white_addresses:

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes that an administrator makes to a plain_acl.yml (Java: PlainPermissionManager.updateAccessConfig and its neighbours).
-
-Each function takes a file's content as read from YAML and returns the new content, without changing the given one. Values that a
-change does not name stay. Each change increments the file's ``dataVersion``.
-"""
+"""Changes of a plain_acl.yml by an administrator (Java: PlainPermissionManager.updateAccessConfig). Each function takes a file's content,
+returns the new one and increments its ``dataVersion``. Values that a change does not name stay."""
 
 from __future__ import annotations
 
@@ -54,13 +51,11 @@ def with_account(content: Content, change: AccountChange, now_ms: int) -> dict[s
 
 
 def without_account(content: Content, access_key: str, now_ms: int) -> dict[str, Any]:
-    """The file without the account."""
     accounts = [entry for entry in content.get("accounts") or () if str(entry.get("accessKey")) != access_key]
     return _next_version({**content, "accounts": accounts}, now_ms)
 
 
 def with_white_addresses(content: Content, addresses: Sequence[str], now_ms: int) -> dict[str, Any]:
-    """The file with these global white addresses in place of its own."""
     return _next_version({**content, "globalWhiteRemoteAddresses": list(addresses)}, now_ms)
 
 

@@ -70,7 +70,6 @@ class Resource(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The text it was parsed from."""
         if self.pattern == _EVERYTHING:
             return "*"
         return f"{self.kind}:{self.name}{'*' if self.pattern != _LITERAL else ''}"
@@ -92,8 +91,6 @@ class Resource(Struct, frozen=True):
 
 
 class PolicyEntry(Struct, frozen=True):
-    """One line of a policy."""
-
     resource: Resource
     actions: tuple[str, ...]
     source_ips: tuple[str, ...]
@@ -155,7 +152,6 @@ class Acl(Struct):
             self.policies.pop(policy_type, None)
 
     def refusal(self, need: Need, host: str) -> str | None:
-        """Why ``need`` is refused; None if it is allowed."""
         best = self._deciding(need, host)
         if best is not None:
             return None if best.decision == "Allow" else f"the policy of {best.resource.key} denies it"

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rights that each request to a broker needs, for both generations of access control, by the declarations of ``wire.requests``.
+"""The rights that each request to a broker needs, for both generations, by the declarations of ``wire.requests``.
 
-Java: PlainAccessValidator.parse of 4.9; DefaultAuthorizationContextBuilder and the annotations of the headers of 5.x. Both leave out some
-requests, and skip missing names. Here every request has its needs, and is refused if a name is missing. The guide on security lists what is
-stricter than in Apache; ``authorizationWhitelist`` allows single codes again.
+Java (PlainAccessValidator.parse of 4.9, DefaultAuthorizationContextBuilder of 5.x) leaves out some requests and skips missing names. Here
+every request has its needs, and is refused if a name is missing; ``authorizationWhitelist`` allows single codes again.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from sprocketmq.wire.requests.declaration import Peer
 
 
 def needs_of(command: Command, place: Place) -> Iterable[Need]:
-    """The needs of ``command``, one by one, in the order in which they are checked. Raises ProtocolError: they cannot be
-    determined; also while iterating."""
+    """The needs of ``command``, in the order of the checks. Raises ProtocolError, also while iterating: they cannot be determined."""
     reader = _readers().get(command.code)
     if reader is None:
         raise ProtocolError(f"request code {command.code} has no stated need")
@@ -31,8 +29,7 @@ def needs_of(command: Command, place: Place) -> Iterable[Need]:
 
 
 def needs_key(command: Command) -> Hashable | None:
-    """The code and names of a frequent request with a typed header, if its needs depend on nothing else; otherwise None. Two
-    requests with the same key have the same needs."""
+    """The code and names of a frequent request with a typed header, if its needs depend on nothing else; otherwise None."""
     header, code = command.typed_header, command.code
     if header is None:
         return None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users of 5.x and their rights (Java: AuthenticationMetadataManagerImpl, AuthorizationMetadataManagerImpl, UserAuthorizationHandler).
 
-Laws
+Rules
 1. A Super user may do everything; another user what its policies allow; a disabled user nothing.
 2. A policy belongs to a user: it cannot be created without one, and is deleted with it.
 3. A change is applied completely or refused; a refused one changes nothing.
@@ -88,9 +88,8 @@ class UserTable:
         needs: Callable[[Command], Needs],
         needs_key: Callable[[Command], Hashable | None] = no_key,
     ) -> str | None:
-        """Why this user may not do all that ``command`` needs from ``host``; None if it may. ``needs`` is called only if it counts.
-        ``needs_key``: requests with equal keys have equal needs; with None each need is checked. Raises ProtocolError (the needs
-        cannot be determined)."""
+        """Why this user may not do all that ``command`` needs from ``host``; None if it may. ``needs`` and ``needs_key`` are as in
+        ``PlainAcl.refusal``."""
         user = self._users.get(username)
         if user is None:
             return f"user {shown(username)} does not exist"
@@ -160,8 +159,8 @@ class UserTable:
     # -- policies ----------------------------------------------------------------------------------------------------------------
 
     def update_acl(self, username: str, policies: Sequence[PolicyInfo]) -> None:
-        """Add entries to a user's policies, replacing those of the same resource (creating and updating are the same, as in
-        Apache). Raises ConfigurationError (no such user, no policies, or a value is not allowed)."""
+        """Add entries to a user's policies, replacing those of the same resource (in Apache creating is updating, too). Raises
+        ConfigurationError."""
         if username not in self._users:
             raise ConfigurationError(f"user {username} does not exist; create it first")
         if not policies or not all(policy.entries for policy in policies):
@@ -179,8 +178,7 @@ class UserTable:
         self._allowed.clear()
 
     def delete_acl(self, username: str, policy_type: str | None, resource: str | None) -> None:
-        """Remove one entry, or all policies if no resource is given. Raises ConfigurationError (no such user or policies, or a
-        value is not allowed)."""
+        """Remove one entry, or all policies if no resource is given. Raises ConfigurationError (no such user or policies)."""
         acl = self._known_acl(username)
         if resource:
             acl.delete(named(POLICY_TYPES, policy_type or "Custom", "the policy type"), Resource.parse(resource))
@@ -223,7 +221,6 @@ class UserTable:
             self.update_acl(subject_name(acl.subject), acl.policies or [])
 
     def check_invariants(self) -> None:
-        """For tests."""
         assert self._acls.keys() <= self._users.keys(), "policies without a user"
         for acl in self._acls.values():
             assert acl.policies, "an empty set of policies is kept"

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Giving all data of a broker to its slave, so that the slave can become the master. Apache has no such step: a 4.9 or 5.x slave without a
-controller becomes master by a restart, and loses what its master stored after the last copy.
+"""Giving all data of a broker to its slave, so that the slave can become the master. Apache has no such step, and loses what is stored
+after the slave's last copy.
 
     SERVING --begin--> WAITING --slave asks for offsets (43)--> FROZEN --its round ends (201), log acknowledged--> DRAINED --finish--> GIVEN
        ^                  ^                                       |                                                  |
        |                  +--------- round not ended in 5 s ------+                                                  |
        +---------------------------- cancel, or the time is over, in any state before GIVEN -------------------------+
 
-A slave copies the log all the time but topics, offsets, delay progress and groups only now and then, in one round of requests: 21, 43,
-45, 201 (each 60 s in 5.x, each 10 s in 4.9). So the moment of the change is the slave's own round: from its request 43 on nothing is
-written any more, and what it copies in the following milliseconds is what stays. Producers are refused for those milliseconds and for the
-slave's restart, not for the wait.
+A slave copies topics, offsets, delay progress and groups now and then, in one round: 21, 43, 45, 201 (each 60 s in 5.x, 10 s in 4.9). From
+its request 43 on nothing is written any more, so producers are refused for milliseconds and the slave's restart, not for the wait.
 
-Laws
 1. Writing is refused exactly in FROZEN, DRAINED and GIVEN.
 2. DRAINED is reached only when one slave has copied, of the frozen state, the offsets, the delay progress and the groups, before it the
    topics in their present version, and acknowledged the whole log.
@@ -87,7 +84,7 @@ class Handover:
         elif self.state is HandoverState.FROZEN and host == self.host:
             self._copied.add(kind)
 
-    def look(self, acknowledged: int, now_ms: int) -> None:
+    def poll(self, acknowledged: int, now_ms: int) -> None:
         """``acknowledged``: how much of the log the slaves at ``host`` hold, -1 without any. Call often while :attr:`state` can change."""
         if self.state in (HandoverState.SERVING, HandoverState.GIVEN):
             return
@@ -108,7 +105,6 @@ class Handover:
         return self.state is HandoverState.GIVEN
 
     def cancel(self) -> None:
-        """Cancel the handover; the broker continues to serve."""
         if self.state is not HandoverState.GIVEN:
             self.state = HandoverState.SERVING
 

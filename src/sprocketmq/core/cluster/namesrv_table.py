@@ -7,7 +7,7 @@
                                                                `-- live       address      -> last seen, data version, connection
            --UNREGISTER_BROKER / connection closed / silent for 120 s--> gone from all four
 
-Laws
+Rules
     1. One (broker name, id) has one address, and one address has one id per broker name (a slave that becomes master moves).
     2. Every address of ``brokers`` is live, and the other way round.
     3. A route names only brokers that are registered; a topic without any broker left is gone.
@@ -63,11 +63,8 @@ class _Broker(Struct):
 class NamesrvTable:
     """Brokers and topics of a name server. Times in ms.
 
-    Attributes:
-        support_acting_master: show a slave as master where a 5.x group has none.
-        delete_missing_topics: a master's registration also removes what it does not name (``deleteTopicWithBrokerRegistration``).
-        max_brokers, max_topics: how many addresses, and topics of one broker each, there may be.
-        min_id_changes: who lost the broker with its lowest id by leaving, silence or a closed connection; the owner empties it.
+    ``support_acting_master``, ``delete_missing_topics`` (of a master's registration) and the limits are the settings. ``min_id_changes``:
+    who lost the broker with its lowest id; the owner empties it.
     """
 
     __slots__ = (
@@ -113,18 +110,17 @@ class NamesrvTable:
         acting_master: bool | None = None,
         zone: str | None = None,
     ) -> TopicRegistration | RegistrationResult | None:
-        """Begin the registration of a broker; :meth:`add_topics` and :meth:`finish_registration` follow. None: refused (law 7).
-        ``acting_master`` is None for a broker before 5.0, else whether it wants acting masters. Raises ConfigurationError (law
-        8)."""
+        """``add_topics`` and ``finish_registration`` follow. None: refused (rule 7). ``acting_master`` is None for a broker before 5.0,
+        else whether it wants acting masters. Raises ConfigurationError (rule 8)."""
         known = self._live.get(address)
         self.check_capacity(broker_name, address, topic_count)
         if known is not None and known.broker_name != broker_name:
-            self._remove(known)  # law 1: another broker had this address before
+            self._remove(known)  # rule 1: another broker had this address before
             known = None
         broker = self._brokers.get(broker_name)
         held_by = None if broker is None else broker.addresses.get(broker_id)
         rival = self._live[held_by] if held_by is not None and held_by != address else None
-        if rival is not None and rival.data_version.state_version > data_version.state_version:  # law 6
+        if rival is not None and rival.data_version.state_version > data_version.state_version:  # rule 6
             if known is not None:
                 self._remove(known)
             return RegistrationResult()
@@ -136,7 +132,7 @@ class NamesrvTable:
         broker.acting_master, broker.zone = bool(acting_master), zone
         lowest_before = min(broker.addresses, default=0)
         if known is not None and known.broker_id != broker_id:
-            del broker.addresses[known.broker_id]  # law 1: a slave became master, or the other way round
+            del broker.addresses[known.broker_id]  # rule 1: a slave became master, or the other way round
         new_rival = None
         if rival is not None:
             del self._live[rival.address]
@@ -166,12 +162,12 @@ class NamesrvTable:
             data_version,
             changed=changed,
             read_only=broker_id != MASTER_ID and broker.acting_master,
-            wanted=broker_id == MASTER_ID or is_prime_slave,  # law 4
+            wanted=broker_id == MASTER_ID or is_prime_slave,  # rule 4
             rival=new_rival,
         )
 
     def _displace(self, broker_name: str, broker_id: int, before: str, address: str, now_ms: int) -> bool:
-        """Note that ``address`` took the id of ``before``. True: they are rivals, and were not known as such (law 10)."""
+        """Note that ``address`` took the id of ``before``. True: they are rivals, and were not known as such (rule 10)."""
         key = broker_name, broker_id
         if key not in self._displaced and len(self._displaced) >= self.max_brokers:
             return False
@@ -185,7 +181,6 @@ class NamesrvTable:
         return is_new
 
     def forget_rivals(self, now_ms: int) -> None:
-        """Forget who lost an id long ago."""
         for key, displaced in list(self._displaced.items()):
             kept = {address: at_ms for address, at_ms in displaced.items() if now_ms - at_ms <= BROKER_EXPIRE_MS}
             if kept:
@@ -195,7 +190,7 @@ class NamesrvTable:
                 self._rivals.discard(key)
 
     def check_capacity(self, broker_name: str, address: str, topic_count: int) -> None:
-        """Raises ConfigurationError: there are too many brokers or topics (law 8)."""
+        """Raises ConfigurationError: there are too many brokers or topics (rule 8)."""
         if address not in self._live and len(self._live) >= self.max_brokers:
             raise ConfigurationError(
                 f"this name server knows {len(self._live)} brokers, {self.max_brokers} are allowed; raise maxBrokers if they are yours"
@@ -209,7 +204,7 @@ class NamesrvTable:
             )
 
     def add_topics(self, registration: TopicRegistration, topics: Mapping[str, TopicConfig]) -> bool:
-        """Add a share of the topics. False: the registration is outdated, and nothing was done (law 9)."""
+        """Add a share of the topics. False: the registration is outdated, and nothing was done (rule 9)."""
         live, broker_name = registration.live, registration.live.broker_name
         if self._live.get(live.address) is not live:
             return False
@@ -225,7 +220,7 @@ class NamesrvTable:
                 continue
             if queue_datas is None:
                 queue_datas = self._topics[name] = {}
-            if registration.changed or not known:  # law 5
+            if registration.changed or not known:  # rule 5
                 self._put(name, broker_name, broker, _queue_data(broker_name, config))
                 if registration.read_only:
                     queue_datas[broker_name].perm &= ~_WRITE
@@ -298,8 +293,7 @@ class NamesrvTable:
         return bool(names)
 
     def register_topic(self, topic: str, queue_datas: list[QueueData]) -> bool:
-        """REGISTER_TOPIC_IN_NAMESRV (5.x): queues set by an administrator. False, and nothing changed: a broker is not known, or there
-        are too many topics."""
+        """Queues set by an administrator (5.x). False: a broker is not known, or there are too many topics; nothing changed."""
         if not queue_datas or any(data.broker_name not in self._brokers for data in queue_datas):
             return False
         if self._topic_count + len(queue_datas) > self.max_topics:
@@ -345,7 +339,6 @@ class NamesrvTable:
         return route
 
     def cluster_info(self) -> ClusterInfo:
-        """GET_BROKER_CLUSTER_INFO."""
         return ClusterInfo(
             broker_addr_table={name: _broker_data(name, broker) for name, broker in self._brokers.items()},
             cluster_addr_table={cluster: sorted(names) for cluster, names in self._clusters.items()},

@@ -23,8 +23,7 @@ class LiveBroker(Struct):
 
 
 class RegistrationResult(Struct, frozen=True):
-    """Answer to a registration: for a slave the master's addresses, for a master empty. ``changed``: some route may look different.
-    ``lower_id``: set if the lowest id of the broker name is lower now; 5.x brokers can be notified of it."""
+    """For a slave the master's addresses. ``changed``: some route may be different. ``lower_id``: set if the lowest id is lower now."""
 
     master_address: str = ""
     ha_server_address: str = ""
@@ -33,9 +32,8 @@ class RegistrationResult(Struct, frozen=True):
 
 
 class TopicRegistration(Struct):
-    """An accepted registration: ``table.add_topics`` for each share of its topics, then ``table.finish_registration``.
-    ``result`` is its answer. ``wanted`` is False where this broker's topics do not count (law 4). ``rival`` is the address that takes turns
-    with this one, if that was not known before (law 10)."""
+    """``wanted`` is False where this broker's topics do not count (rule 4); ``rival``: the address that takes turns with this one, if that
+    was not known before (rule 10)."""
 
     result: RegistrationResult
     live: LiveBroker

@@ -5,11 +5,9 @@
                           |                  |
                           +--- 20 s silent --+-- a report that cannot be true --> closed
 
-A slave reports, as a single int64, up to which physical offset it holds the log. Its first report also names the beginning: 0, from a
-slave that holds nothing, means the start of our last file, because older files may be deleted soon; any other number means exactly this
-offset.
+A report is an int64: up to where the slave holds the log. The first one also names the beginning; 0 means the start of our last file,
+because older files may be deleted soon.
 
-Laws
 1. An acknowledged offset was reported by a slave and lies inside the log. A slave that reports more than we have has another log.
 2. ``replicated`` never goes back: what a slave held once was replicated, even if that slave is gone.
 3. A slave gets every byte from its first offset on exactly once and in order.
@@ -61,7 +59,6 @@ class ReplicationTable:
         return list(self._slaves)
 
     def join(self, address: str, now_ms: int) -> SlaveProgress:
-        """A slave connected; nothing is sent to it before its first report."""
         slave = SlaveProgress(address, now_ms, now_ms)
         self._slaves.append(slave)
         return slave
@@ -128,7 +125,7 @@ class _Waiting(NamedTuple, Generic[T]):
 
 
 class AckQueue(Generic[T]):
-    """Sends that wait until the log up to their end is replicated (law 4)."""
+    """Sends that wait until the log up to their end is replicated (rule 4)."""
 
     __slots__ = ("_waiting",)
 
@@ -143,7 +140,7 @@ class AckQueue(Generic[T]):
         self._waiting.append(_Waiting(end, deadline_ms, item))
 
     def acknowledged(self, replicated: int) -> list[T]:
-        """Remove and return the items whose end is at or before ``replicated``."""
+        """Remove and return the items that end at or before ``replicated``."""
         taken: list[T] = []
         waiting = self._waiting
         while waiting and waiting[0].end <= replicated:
@@ -151,7 +148,6 @@ class AckQueue(Generic[T]):
         return taken
 
     def expired(self, now_ms: int) -> list[T]:
-        """Remove and return the items whose deadline has passed."""
         taken: list[T] = []
         waiting = self._waiting
         while waiting and waiting[0].deadline_ms <= now_ms:
@@ -162,6 +158,5 @@ class AckQueue(Generic[T]):
         return self._waiting[0].deadline_ms if self._waiting else None
 
     def take_all(self) -> Iterable[T]:
-        """Remove and return all items, at shutdown."""
         waiting, self._waiting = self._waiting, deque()
         return [one.item for one in waiting]

@@ -9,8 +9,8 @@
     6 locked by another member     12 only retries wait
                                    13 it moves, or nothing waits; otherwise unknown
 
-Laws
-    1. A verdict is a function of the look: the same look gives the same sentences.
+Rules
+    1. A verdict is a function of the state: the same state gives the same sentences.
     2. What could not be learned is reported as unknown. A check does not fit if something that it needs is unknown.
     3. A verdict about a member names the member, and one about a queue names the queue. A verdict about a state says since when.
 """
@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from sprocketmq.core.doctor.group_look import GroupLook, HeldQueue, MemberLook
+from sprocketmq.core.doctor.group_state import GroupState, HeldQueue, MemberState
 from sprocketmq.core.quantities import counted, duration
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -91,12 +91,14 @@ class GroupDiagnosis(Struct, frozen=True):
     retries_waiting: int | None = None
 
 
-def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
+def diagnose(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis:
     """The first verdict that fits. ``stuck_after_ms``: milliseconds after which a listener that finishes no message counts as
     stuck."""
-    found = next((one for check in _CHECKS if (one := check(look, stuck_after_ms)) is not None), None) or _unknown(look)
+    found = next((one for check in _CHECKS if (one := check(state, stuck_after_ms)) is not None), None) or _unknown(
+        state
+    )
     silent: dict[str, list[str]] = {}
-    for member in look.members:
+    for member in state.members:
         if member.silent_because is not None:
             silent.setdefault(member.silent_because, []).append(member.client_id)
     sentences = tuple(
@@ -104,93 +106,93 @@ def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
         for why, ids in silent.items()
     )
     return msgspec.structs.replace(
-        found, not_learned=look.not_learned + sentences, retries_waiting=look.retries_waiting
+        found, not_learned=state.not_learned + sentences, retries_waiting=state.retries_waiting
     )
 
 
 # -- 1 to 6: who reads what ------------------------------------------------------------------------------------------------------
 
 
-def _offline(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    if look.members:
+def _offline(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    if state.members:
         return None
-    if look.proxy is not None:
+    if state.proxy is not None:
         return GroupDiagnosis(
             GroupVerdict.UNKNOWN,
-            f"no member of group {look.group} is connected to the proxy at {look.proxy}, which does not see others",
-            (_lag(look),),
-            f"start a member; if one runs, compare its group name and address with these. sprocketmq lag {look.group} --topic TOPIC "
+            f"no member of group {state.group} is connected to the proxy at {state.proxy}, which does not see others",
+            (_lag(state),),
+            f"start a member; if one runs, compare its group name and address with these. sprocketmq lag {state.group} --topic TOPIC "
             "shows how far the group is in a topic",
         )
     return GroupDiagnosis(
         GroupVerdict.OFFLINE,
-        f"no member of group {look.group} is online",
-        (_lag(look),),
+        f"no member of group {state.group} is online",
+        (_lag(state),),
         "start a member; if one runs, compare its group name, its name servers and its topics with these: "
         "a member whose topics do not exist is known to no broker",
     )
 
 
-def _switched_off(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    if look.switched_off:
-        where = _listed(look.switched_off)
+def _switched_off(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    if state.switched_off:
+        where = _listed(state.switched_off)
         return GroupDiagnosis(
             GroupVerdict.SWITCHED_OFF,
-            f"group {look.group} is switched off at {where}",
-            (f"consumeEnable is false at {where}", _lag(look)),
-            f"sprocketmq group alter {look.group} --enable",
+            f"group {state.group} is switched off at {where}",
+            (f"consumeEnable is false at {where}", _lag(state)),
+            f"sprocketmq group alter {state.group} --enable",
         )
-    if look.unknown_at:
-        where = _listed(look.unknown_at)
+    if state.unknown_at:
+        where = _listed(state.unknown_at)
         return GroupDiagnosis(
             GroupVerdict.SWITCHED_OFF,
-            f"{where} does not know group {look.group}, so its messages are not consumed",
-            (_waiting_in(look, [queue for queue in look.queues if queue.broker_name in look.unknown_at]),),
-            f"sprocketmq group create {look.group} --broker {look.unknown_at[0]}; this broker creates no group by itself "
+            f"{where} does not know group {state.group}, so its messages are not consumed",
+            (_waiting_in(state, [queue for queue in state.queues if queue.broker_name in state.unknown_at]),),
+            f"sprocketmq group create {state.group} --broker {state.unknown_at[0]}; this broker creates no group by itself "
             "(autoCreateSubscriptionGroup=false), or no member has reached it yet",
         )
-    if look.unreadable:
-        topic = look.unreadable[0][0]
+    if state.unreadable:
+        topic = state.unreadable[0][0]
         return GroupDiagnosis(
             GroupVerdict.SWITCHED_OFF,
-            f"group {look.group} may not read topic {topic}",
-            tuple(f"{topic}: {why}" for topic, why in look.unreadable[:_SHOWN]),
+            f"group {state.group} may not read topic {topic}",
+            tuple(f"{topic}: {why}" for topic, why in state.unreadable[:_SHOWN]),
             "let the topic be read (sprocketmq topic perm TOPIC rw), or the group read it",
         )
-    if look.hidden:
-        last = max(look.hidden, key=lambda queue: queue.queue_id)
+    if state.hidden:
+        last = max(state.hidden, key=lambda queue: queue.queue_id)
         return GroupDiagnosis(
             GroupVerdict.SWITCHED_OFF,
-            f"nobody can read {_listed(map(str, look.hidden))}, because the topic has fewer read queues now",
-            (_waiting_in(look, look.hidden),),
+            f"nobody can read {_listed(map(str, state.hidden))}, because the topic has fewer read queues now",
+            (_waiting_in(state, state.hidden),),
             f"sprocketmq topic alter {last.topic} --read-queues {last.queue_id + 1}",
         )
     return None
 
 
-def _same_ids(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    if not look.same_ids:
+def _same_ids(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    if not state.same_ids:
         return None
     return GroupDiagnosis(
         GroupVerdict.SAME_CLIENT_ID,
-        f"more than one member of group {look.group} has the client id {_listed(look.same_ids)}",
+        f"more than one member of group {state.group} has the client id {_listed(state.same_ids)}",
         (
             "each of them consumes all messages of the queues of this id, so every one is consumed more than once",
-            _lag(look),
+            _lag(state),
         ),
         "give each client an instance_name of its own; if a member's connection broke in the last two minutes, look again after them",
     )
 
 
-def _subscriptions(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    told = [(member, dict(member.subscriptions)) for member in look.members if member.subscriptions is not None]
+def _subscriptions(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    told = [(member, dict(member.subscriptions)) for member in state.members if member.subscriptions is not None]
     for member, wanted in told[1:]:
         first, other = told[0]
         if wanted != other:
             topics = sorted(topic for topic in wanted.keys() | other.keys() if wanted.get(topic) != other.get(topic))
             return GroupDiagnosis(
                 GroupVerdict.SUBSCRIPTIONS_DIFFER,
-                f"members of group {look.group} subscribe differently to {_listed(topics)}",
+                f"members of group {state.group} subscribe differently to {_listed(topics)}",
                 tuple(
                     f"{one.client_id} subscribes to {topic} as {wants[topic]!r}"
                     if topic in wants
@@ -203,64 +205,64 @@ def _subscriptions(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | Non
     return None
 
 
-def _unowned(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    without = _without_owner(look)
-    if not without or _is_orderly(look):  # orderly members read a queue when they have its lock, see below
+def _unowned(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    without = _without_owner(state)
+    if not without or _is_orderly(state):  # orderly members read a queue when they have its lock, see below
         return None
     reads = (
-        f"{member.client_id} reads {counted(len(member.queues or ()), 'queue')}" for member in look.members[:_SHOWN]
+        f"{member.client_id} reads {counted(len(member.queues or ()), 'queue')}" for member in state.members[:_SHOWN]
     )
     return GroupDiagnosis(
         GroupVerdict.QUEUE_WITHOUT_OWNER,
-        f"no member of group {look.group} reads {_listed(map(str, without))}",
-        (_waiting_in(look, without), *reads),
+        f"no member of group {state.group} reads {_listed(map(str, without))}",
+        (_waiting_in(state, without), *reads),
         "if members came or left in the last 20 s, look again; else give all of them one allocate strategy and one list of members",
     )
 
 
-def _without_owner(look: GroupLook) -> list[MessageQueue]:
+def _without_owner(state: GroupState) -> list[MessageQueue]:
     """Queues that no member reads. Empty if a member did not report its state, because it may read them."""
     held: set[MessageQueue] = set()
     wanted: set[str] = set()
-    for member in look.members:
+    for member in state.members:
         if member.queues is None or member.subscriptions is None:
             return []
         held.update(member.queues)
         wanted.update(member.subscriptions)
-    return sorted(queue for queue in look.queues if queue.topic in wanted and queue not in held)
+    return sorted(queue for queue in state.queues if queue.topic in wanted and queue not in held)
 
 
-def _locked(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _locked(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     """An orderly member begins to read a queue when it gets the lock from the broker, and stops when it loses the lock."""
     lost = next(
         (
             (member, queue, held.last_lock_ms)
-            for member, queue, held in _held(look)
-            if member.orderly and not held.locked and _lags(look, queue)
+            for member, queue, held in _held(state)
+            if member.orderly and not held.locked and _lags(state, queue)
         ),
         None,
     )
-    without = _without_owner(look) if _is_orderly(look) else []
+    without = _without_owner(state) if _is_orderly(state) else []
     if lost is not None:
         member, queue, lock_ms = lost
-        since = f", locked last {_ago(look, lock_ms)}" if lock_ms else ""
+        since = f", locked last {_ago(state, lock_ms)}" if lock_ms else ""
         sentence, queues = f"{member.client_id} reads {queue} in order but does not hold its lock{since}", [queue]
     elif without:
-        sentence = f"no member of group {look.group} holds the lock of {_listed(map(str, without))}, which the group reads in order"
+        sentence = f"no member of group {state.group} holds the lock of {_listed(map(str, without))}, which the group reads in order"
         queues = without
     else:
         return None
     at_work = [
         f"{other.client_id} runs its listener, in {other.listener_stacks[0]}"
-        for other in look.members
+        for other in state.members
         if other.listener_stacks
     ]
     return GroupDiagnosis(
         GroupVerdict.LOCKED_BY_ANOTHER,
         sentence,
-        (_waiting_in(look, queues), *(at_work[:_SHOWN] or ["no listener of an online member is running"])),
+        (_waiting_in(state, queues), *(at_work[:_SHOWN] or ["no listener of an online member is running"])),
         "a member keeps the lock of a queue that it gave up until its listener returns: sprocketmq group stack "
-        f"{look.group} shows what it does; the lock of a member that is gone expires after {_LOCK_LIVES_MS // 1000} s",
+        f"{state.group} shows what it does; the lock of a member that is gone expires after {_LOCK_LIVES_MS // 1000} s",
         queue=queues[0],
     )
 
@@ -268,30 +270,30 @@ def _locked(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
 # -- 7 to 11: what members do with their messages ---------------------------------------------------------------------------------------
 
 
-def _paused(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    paused = [member for member in look.members if member.paused]
-    waiting = [queue for member in paused for queue in member.queues or () if _lags(look, queue)]
+def _paused(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    paused = [member for member in state.members if member.paused]
+    waiting = [queue for member in paused for queue in member.queues or () if _lags(state, queue)]
     if not waiting:
         return None
     return GroupDiagnosis(
         GroupVerdict.PAUSED,
         f"{_listed(member.client_id for member in paused)} {'is' if len(paused) == 1 else 'are'} paused by the application",
-        (_waiting_in(look, waiting),),
+        (_waiting_in(state, waiting),),
         "call resume() in the application, or stop it so that others get its queues",
     )
 
 
-def _stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _stuck(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     late = [
         (held.last_consume_ms, member, queue, held)
-        for member, queue, held in _held(look)
+        for member, queue, held in _held(state)
         if held.cached
         and held.last_consume_ms
-        and look.now_ms - held.last_consume_ms >= stuck_after_ms
-        and not _is_only_slow(look, member, queue, stuck_after_ms)
+        and state.now_ms - held.last_consume_ms >= stuck_after_ms
+        and not _is_only_slow(state, member, queue, stuck_after_ms)
     ]
     if not late:
-        return _one_call_stuck(look, stuck_after_ms)
+        return _one_call_stuck(state, stuck_after_ms)
     since_ms, member, queue, held = min(late, key=lambda one: one[0])
     stacks = member.listener_stacks
     if stacks is None:
@@ -300,45 +302,45 @@ def _stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
         where = f"it is in {stacks[0]}" if stacks else "none of its threads is in a listener"
     alike = f", and {len(late)} queues of the group are in this state" if len(late) > 1 else ""
     with_it = f"it holds {counted(held.cached, 'message')} of {queue}{alike}"
-    span = duration(look.now_ms - since_ms)
+    span = duration(state.now_ms - since_ms)
     if member.polls:
         return GroupDiagnosis(
             GroupVerdict.LISTENER_STUCK,
             f"the application of {member.client_id} has taken no message of {queue} for {span}",
             (with_it, "it is a pull consumer: only its application knows what it does"),
-            f"find out why it does not poll; sprocketmq group stack {look.group} {member.client_id} shows its threads",
+            f"find out why it does not poll; sprocketmq group stack {state.group} {member.client_id} shows its threads",
             queue=queue,
         )
     return GroupDiagnosis(
         GroupVerdict.LISTENER_STUCK,
         f"the listener of {member.client_id} has finished no message of {queue} for {span}",
         (where, with_it, *(f"another listener is in {line}" for line in (stacks or ())[1:_SHOWN])),
-        f"look at that line; sprocketmq group stack {look.group} {member.client_id} shows all threads. "
+        f"look at that line; sprocketmq group stack {state.group} {member.client_id} shows all threads. "
         "Give calls to other systems a timeout",
         queue=queue,
     )
 
 
-def _is_only_slow(look: GroupLook, member: MemberLook, queue: MessageQueue, stuck_after_ms: int) -> bool:
+def _is_only_slow(state: GroupState, member: MemberState, queue: MessageQueue, stuck_after_ms: int) -> bool:
     """Whether the messages of a queue wait for their turn while the member finishes those of others."""
     if member.polls:
         return False
     if member.oldest_call_ms is not None:
-        runs_for_ms = look.now_ms - member.oldest_call_ms
+        runs_for_ms = state.now_ms - member.oldest_call_ms
         return runs_for_ms < stuck_after_ms if member.oldest_call_ms else bool(member.ok_tps)
-    at = look.queues.get(queue)
+    at = state.queues.get(queue)
     if at is not None and at.moved_by:
         return True
     busy = len(member.listener_stacks or ())
     return bool(member.ok_tps) and member.threads is not None and 0 < member.threads <= busy
 
 
-def _one_call_stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _one_call_stuck(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     """A call that hangs while others finish messages of the same queue, whose progress waits for it."""
     late = [
         (member.oldest_call_ms, member.client_id, member)
-        for member in look.members
-        if member.oldest_call_ms and look.now_ms - member.oldest_call_ms >= stuck_after_ms
+        for member in state.members
+        if member.oldest_call_ms and state.now_ms - member.oldest_call_ms >= stuck_after_ms
     ]
     if not late:
         return None
@@ -348,21 +350,21 @@ def _one_call_stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | No
     stacks = member.listener_stacks
     return GroupDiagnosis(
         GroupVerdict.LISTENER_STUCK,
-        f"a call of the listener of {member.client_id} has been running for {duration(look.now_ms - since_ms)}",
+        f"a call of the listener of {member.client_id} has been running for {duration(state.now_ms - since_ms)}",
         (
             *(f"a listener is in {line}" for line in (stacks or ())[:_SHOWN]),
             f"the progress of {queue or 'its queue'} waits for it, while other calls finish later messages",
         ),
-        f"look at that line; sprocketmq group stack {look.group} {member.client_id} shows all threads. "
+        f"look at that line; sprocketmq group stack {state.group} {member.client_id} shows all threads. "
         "Give calls to other systems a timeout",
         queue=queue,
     )
 
 
-def _fails(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+def _fails(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     failing = [
         member
-        for member in look.members
+        for member in state.members
         if (member.failed_tps or 0.0) > 0 and (member.failed_tps or 0.0) >= (member.ok_tps or 0.0)
     ]
     if not failing:
@@ -371,54 +373,54 @@ def _fails(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     in_hour = "an unknown number" if worst.failed_in_hour is None else f"{worst.failed_in_hour:,}"
     often = f"{worst.failed_tps or 0.0:.1f} failures a second in the last minute, {in_hour} in the last hour"
     if worst.last_failure is not None and worst.last_failure_ms is not None:
-        error = f"the last one, {_ago(look, worst.last_failure_ms)}: {worst.last_failure}"
+        error = f"the last one, {_ago(state, worst.last_failure_ms)}: {worst.last_failure}"
     else:
         error = (
-            f"the last reason given: {look.last_error}"
-            if look.last_error
+            f"the last reason given: {state.last_error}"
+            if state.last_error
             else "the reason is not known here; the log of the member has it"
         )
     if worst.orderly:
         blocked = [
             queue
             for queue, held in sorted((worst.queues or {}).items(), key=lambda item: item[0])
-            if held.cached and queue in look.queues and look.queues[queue].lag and not look.queues[queue].moved_by
+            if held.cached and queue in state.queues and state.queues[queue].lag and not state.queues[queue].moved_by
         ]
-        queue = max(blocked, key=lambda one: look.queues[one].waiting_ms or 0, default=None)
+        queue = max(blocked, key=lambda one: state.queues[one].waiting_ms or 0, default=None)
         return GroupDiagnosis(
             GroupVerdict.LISTENER_FAILS,
             f"the listener of {worst.client_id} fails, and {queue or 'its queue'} waits for it, because the group reads in order",
             (
                 often,
                 error,
-                *([_waiting_in(look, blocked)] if blocked else ()),
-                f"members that fail like this: {len(failing)} of {len(look.members)}",
+                *([_waiting_in(state, blocked)] if blocked else ()),
+                f"members that fail like this: {len(failing)} of {len(state.members)}",
             ),
-            f"correct the listener{_to_skip(look, queue)}",
+            f"correct the listener{_to_skip(state, queue)}",
             queue=queue,
         )
     return GroupDiagnosis(
         GroupVerdict.LISTENER_FAILS,
         f"the listener of {worst.client_id} fails more often than it succeeds",
-        (often, error, f"members that fail like this: {len(failing)} of {len(look.members)}"),
-        f"correct the listener; sprocketmq dead-letters list {look.group} shows the messages that it gave up",
+        (often, error, f"members that fail like this: {len(failing)} of {len(state.members)}"),
+        f"correct the listener; sprocketmq dead-letters list {state.group} shows the messages that it gave up",
     )
 
 
-def _to_skip(look: GroupLook, queue: MessageQueue | None) -> str:
-    offset = look.head_offset(queue) if queue is not None else None
+def _to_skip(state: GroupState, queue: MessageQueue | None) -> str:
+    offset = state.head_offset(queue) if queue is not None else None
     if queue is None or offset is None:
         return ""
     return (
-        f", or skip the message: sprocketmq group reset {look.group} --topic {queue.topic} "
+        f", or skip the message: sprocketmq group reset {state.group} --topic {queue.topic} "
         f"--queue {queue.broker_name}/{queue.queue_id} --offset {offset + 1}"
     )
 
 
-def _flow_control(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    for member, queue, held in _held(look):
+def _flow_control(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    for member, queue, held in _held(state):
         limits = member.limits
-        if limits is None or not _lags(look, queue):
+        if limits is None or not _lags(state, queue):
             continue
         size = limits.max_size_bytes >> 20
         for name, value, limit, applies in (
@@ -434,7 +436,7 @@ def _flow_control(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None
             if applies and value >= limit:
                 stacks = member.listener_stacks
                 at_work = (f"its listeners are in {stacks[0]}",) if stacks else ()
-                rate = look.consumed_per_second
+                rate = state.consumed_per_second
                 pace = (
                     f"the group consumes {rate:,.1f} messages a second"
                     if rate is not None
@@ -443,22 +445,22 @@ def _flow_control(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None
                 return GroupDiagnosis(
                     GroupVerdict.FLOW_CONTROL,
                     f"{member.client_id} holds as much of {queue} as it may: {value:,} of {limit:,} {name}",
-                    (pace, _lag(look), *at_work),
+                    (pace, _lag(state), *at_work),
                     "messages come faster than the listener finishes them: make it faster, let more calls run at once, or add members",
-                    _caught_up_ms(look),
+                    _caught_up_ms(state),
                     queue=queue,
                 )
     return None
 
 
-def _absent(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    if not look.absent:
+def _absent(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    if not state.absent:
         return None
-    topic, similar = look.absent[0]
-    do = "does" if len(look.absent) == 1 else "do"
+    topic, similar = state.absent[0]
+    do = "does" if len(state.absent) == 1 else "do"
     return GroupDiagnosis(
         GroupVerdict.NO_SUCH_TOPIC,
-        f"group {look.group} subscribes to {_listed(name for name, _ in look.absent)}, which {do} not exist",
+        f"group {state.group} subscribes to {_listed(name for name, _ in state.absent)}, which {do} not exist",
         (f"a topic {similar} exists",) if similar else (),
         f"check the name of the topic in the application, or create it: sprocketmq topic create {topic}",
     )
@@ -467,40 +469,40 @@ def _absent(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
 # -- 12 and 13: nothing is wrong -----------------------------------------------------------------------------------------------------
 
 
-def _retries(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    due, waiting = look.retry_lag or 0, look.retries_waiting or 0
-    if look.lag or not (due or waiting):
+def _retries(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    due, waiting = state.retry_lag or 0, state.retries_waiting or 0
+    if state.lag or not (due or waiting):
         return None
     when = (
-        f"the next one is due in {duration(max(0, look.next_retry_ms - look.now_ms))}"
-        if look.next_retry_ms is not None
+        f"the next one is due in {duration(max(0, state.next_retry_ms - state.now_ms))}"
+        if state.next_retry_ms is not None
         else "when the next one is due is not known"
     )
     return GroupDiagnosis(
         GroupVerdict.RETRIES_WAIT,
-        f"group {look.group} has consumed everything; only retries wait",
+        f"group {state.group} has consumed everything; only retries wait",
         (
-            f"due: {_unless_unknown(look.retry_lag)}, waiting for their time: {_unless_unknown(look.retries_waiting)}",
+            f"due: {_unless_unknown(state.retry_lag)}, waiting for their time: {_unless_unknown(state.retries_waiting)}",
             when,
         ),
     )
 
 
-def _nothing_waits(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    if look.lag or not look.queues:
+def _nothing_waits(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    if state.lag or not state.queues:
         return None
     return GroupDiagnosis(
         GroupVerdict.NOTHING_WAITS,
-        f"group {look.group} has consumed all messages of {counted(len(look.queues), 'queue')}",
+        f"group {state.group} has consumed all messages of {counted(len(state.queues), 'queue')}",
     )
 
 
-def _moving(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    rate = look.consumed_per_second
+def _moving(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    rate = state.consumed_per_second
     if not rate:
         return None
-    caught_up_ms = _caught_up_ms(look)
-    came = look.came_per_second
+    caught_up_ms = _caught_up_ms(state)
+    came = state.came_per_second
     pace = f"it consumes {rate:,.1f} messages a second" + (
         f", {came:,.1f} arrive" if came is not None else ", how many arrive is not known"
     )
@@ -511,27 +513,27 @@ def _moving(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     )
     return GroupDiagnosis(
         GroupVerdict.MOVING,
-        f"group {look.group} is moving{end}",
-        (pace, _lag(look)),
+        f"group {state.group} is moving{end}",
+        (pace, _lag(state)),
         "" if caught_up_ms is not None else "add members, up to one for each queue, or make the listener faster",
         caught_up_ms,
     )
 
 
-def _unknown(look: GroupLook) -> GroupDiagnosis:
-    idle = [queue for queue, at in sorted(look.queues.items(), key=lambda item: item[0]) if at.lag and not at.moved_by]
+def _unknown(state: GroupState) -> GroupDiagnosis:
+    idle = [queue for queue, at in sorted(state.queues.items(), key=lambda item: item[0]) if at.lag and not at.moved_by]
     return GroupDiagnosis(
         GroupVerdict.UNKNOWN,
-        f"group {look.group} did not move for {duration(look.looked_for_ms)}, and nothing that can be seen explains it",
-        (_lag(look), f"{counted(len(look.members), 'member')} online"),
-        f"look again for longer; sprocketmq group stack {look.group} shows what the members do, their logs show what went wrong"
-        if look.proxy is None
+        f"group {state.group} did not move for {duration(state.observed_ms)}, and nothing that can be seen explains it",
+        (_lag(state), f"{counted(len(state.members), 'member')} online"),
+        f"look again for longer; sprocketmq group stack {state.group} shows what the members do, their logs show what went wrong"
+        if state.proxy is None
         else "look for 15 s at least, because members write their progress each 5 s, and read their logs",
-        queue=max(idle, key=lambda queue: look.queues[queue].waiting_ms or 0, default=None),
+        queue=max(idle, key=lambda queue: state.queues[queue].waiting_ms or 0, default=None),
     )
 
 
-_Check = Callable[[GroupLook, int], GroupDiagnosis | None]
+_Check = Callable[[GroupState, int], GroupDiagnosis | None]
 _CHECKS: Final[tuple[_Check, ...]] = (
     _offline,
     _switched_off,
@@ -553,46 +555,46 @@ _CHECKS: Final[tuple[_Check, ...]] = (
 # -- words ---------------------------------------------------------------------------------------------------------------------------
 
 
-def _held(look: GroupLook) -> Iterator[tuple[MemberLook, MessageQueue, HeldQueue]]:
-    for member in look.members:
+def _held(state: GroupState) -> Iterator[tuple[MemberState, MessageQueue, HeldQueue]]:
+    for member in state.members:
         for queue, held in sorted((member.queues or {}).items(), key=lambda item: item[0]):
             yield member, queue, held
 
 
-def _lags(look: GroupLook, queue: MessageQueue) -> bool:
-    """Whether messages wait there. True for a queue that was not looked at."""
-    return queue not in look.queues or look.queues[queue].lag > 0
+def _lags(state: GroupState, queue: MessageQueue) -> bool:
+    """Whether messages wait there. True for a queue that was not read."""
+    return queue not in state.queues or state.queues[queue].lag > 0
 
 
-def _is_orderly(look: GroupLook) -> bool:
-    return any(member.orderly for member in look.members)
+def _is_orderly(state: GroupState) -> bool:
+    return any(member.orderly for member in state.members)
 
 
-def _waiting_in(look: GroupLook, queues: Iterable[MessageQueue]) -> str:
-    waiting = [look.queues[queue].lag for queue in queues if queue in look.queues]
+def _waiting_in(state: GroupState, queues: Iterable[MessageQueue]) -> str:
+    waiting = [state.queues[queue].lag for queue in queues if queue in state.queues]
     return (
         f"waiting there: {counted(sum(waiting), 'message')}" if waiting else "how many messages wait there is not known"
     )
 
 
-def _lag(look: GroupLook) -> str:
-    waiting = [queue.waiting_ms for queue in look.queues.values() if queue.waiting_ms is not None and queue.lag]
+def _lag(state: GroupState) -> str:
+    waiting = [queue.waiting_ms for queue in state.queues.values() if queue.waiting_ms is not None and queue.lag]
     oldest = f", the oldest for {duration(max(waiting))}" if waiting else ""
-    if not look.queues:
-        why = "the group has no progress" if look.proxy is None else "nobody says what the group reads"
+    if not state.queues:
+        why = "the group has no progress" if state.proxy is None else "nobody says what the group reads"
         return f"how many messages wait is not known: {why}"
-    return f"waiting: {counted(look.lag, 'message')}{oldest}"
+    return f"waiting: {counted(state.lag, 'message')}{oldest}"
 
 
-def _caught_up_ms(look: GroupLook) -> int | None:
-    rate, came = look.consumed_per_second, look.came_per_second
+def _caught_up_ms(state: GroupState) -> int | None:
+    rate, came = state.consumed_per_second, state.came_per_second
     if not rate or came is None or rate <= came:
         return None
-    return int(look.lag * 1000 / (rate - came))
+    return int(state.lag * 1000 / (rate - came))
 
 
-def _ago(look: GroupLook, at_ms: int) -> str:
-    return f"{duration(max(0, look.now_ms - at_ms))} ago"
+def _ago(state: GroupState, at_ms: int) -> str:
+    return f"{duration(max(0, state.now_ms - at_ms))} ago"
 
 
 def _unless_unknown(count: int | None) -> str:

@@ -5,7 +5,7 @@
 
 The grammar reader is imported with the first expression: a broker without SQL92 consumers never pays for it.
 
-Laws
+Rules
     1. What Apache RocketMQ 5.x accepts is accepted, what it refuses is refused, and both find the same messages; the frozen answers of
        its own evaluator are in the tests.
     2. Logic has three values: a property that is missing makes a comparison neither true nor false, and only true finds a message.
@@ -21,9 +21,8 @@ __all__ = ["MAX_DEPTH", "MAX_LENGTH", "MAX_WORDS", "Predicate", "compile_sql92"]
 
 
 def compile_sql92(text: str, *, text_operators: bool = True) -> Predicate:
-    """The predicate of an expression. ``text``: such as ``"distance > 1000 AND carrier IN ('UA', 'DL')"``. ``text_operators``:
-    whether CONTAINS, STARTSWITH and ENDSWITH are operators (5.x) or names of properties (4.9). Raises ConfigurationError (it is
-    no expression, or a longer or deeper one than allowed)."""
+    """The predicate of an expression. ``text_operators``: whether CONTAINS, STARTSWITH and ENDSWITH are operators (5.x) or names of
+    properties (4.9). Raises ConfigurationError (no expression, or longer or deeper than allowed)."""
     from sprocketmq.core.sql92.compiler import compile_expression
     from sprocketmq.core.sql92.parser import parse
 

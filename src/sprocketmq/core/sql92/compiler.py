@@ -56,7 +56,6 @@ _LONGEST_WHOLE: Final = 64  # digits; longer ones are only zeros in front, and i
 
 
 def compile_expression(expression: Expression) -> Predicate:
-    """The predicate of a condition."""
     evaluate = _compile(expression)
 
     def matches(raw_properties: bytes) -> bool:

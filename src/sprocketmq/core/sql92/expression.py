@@ -4,7 +4,7 @@
 Values are those of Java: text (all properties), Integer, Long, Double, Boolean and null. The kind of a node is known before any message is
 seen, because a property is always text and a constant is what it is.
 
-Laws
+Rules
     1. A tree that was made is allowed: each factory below refuses what Apache refuses while it parses.
     2. ``depth`` is at most MAX_DEPTH: a tree may be walked by recursion. Chains of AND and of OR count once, however long.
 """

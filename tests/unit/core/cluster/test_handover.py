@@ -24,7 +24,7 @@ def drained() -> Handover:
     machine = Handover()
     machine.begin(0, 60_000)
     ask(machine, *ROUND)
-    machine.look(END, 11)
+    machine.poll(END, 11)
     assert machine.state is HandoverState.DRAINED
     return machine
 
@@ -42,7 +42,7 @@ def test_writes_stop_at_the_slaves_question_for_offsets_and_not_before() -> None
 def test_nothing_stops_without_a_handover_request() -> None:
     machine = Handover()
     ask(machine, *ROUND)
-    machine.look(END, 11)
+    machine.poll(END, 11)
     assert machine.state is HandoverState.SERVING
 
 
@@ -50,13 +50,13 @@ def test_a_handover_is_drained_when_the_round_has_ended_and_the_log_is_acknowled
     machine = Handover()
     machine.begin(0, 60_000)
     ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS, MetadataKind.DELAY_OFFSETS)
-    machine.look(END, 11)
+    machine.poll(END, 11)
     assert "groups" in machine.missing(1, END, END)
     ask(machine, MetadataKind.GROUPS)
-    machine.look(END - 1, 12)
+    machine.poll(END - 1, 12)
     assert machine.state is HandoverState.FROZEN
     assert "1 bytes of the log" in machine.missing(1, END - 1, END)
-    machine.look(END, 13)
+    machine.poll(END, 13)
     assert machine.state is HandoverState.DRAINED
 
 
@@ -83,7 +83,7 @@ def test_requests_of_another_host_do_not_complete_a_handover_round() -> None:
     machine.begin(0, 60_000)
     ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS)
     ask(machine, MetadataKind.DELAY_OFFSETS, MetadataKind.GROUPS, host="other")
-    machine.look(END, 11)
+    machine.poll(END, 11)
     assert machine.state is HandoverState.FROZEN
 
 
@@ -91,15 +91,15 @@ def test_a_round_that_does_not_end_unfreezes_the_broker() -> None:
     machine = Handover()
     machine.begin(0, 60_000)
     ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS, now_ms=10)
-    machine.look(END, 10 + ROUND_LIMIT_MS)
+    machine.poll(END, 10 + ROUND_LIMIT_MS)
     assert machine.state is HandoverState.FROZEN
-    machine.look(END, 11 + ROUND_LIMIT_MS)
+    machine.poll(END, 11 + ROUND_LIMIT_MS)
     assert machine.state is HandoverState.WAITING
 
 
 def test_a_slave_that_goes_after_its_round_may_not_have_everything() -> None:
     machine = drained()
-    machine.look(-1, 12)
+    machine.poll(-1, 12)
     assert machine.state is HandoverState.WAITING
     assert not machine.finish()
 
@@ -108,7 +108,7 @@ def test_a_slave_that_goes_after_its_round_may_not_have_everything() -> None:
 def test_when_the_time_is_over_the_broker_serves_on(frozen: bool) -> None:
     machine = drained() if frozen else Handover()
     machine.begin(0, 60_000)
-    machine.look(END, 60_000)
+    machine.poll(END, 60_000)
     assert machine.state is HandoverState.SERVING
     assert not machine.refuses_writes
 
@@ -118,7 +118,7 @@ def test_after_finish_a_handover_cannot_be_cancelled() -> None:
     assert machine.finish()
     machine.cancel()
     machine.begin(0, 1)
-    machine.look(-1, 10**9)
+    machine.poll(-1, 10**9)
     assert machine.state is HandoverState.GIVEN
     assert machine.refuses_writes
 
@@ -154,11 +154,11 @@ class AnyOrder(RuleBasedStateMachine):
         self.seen.append((host, kind))
 
     @rule(acked=st.sampled_from([-1, 0, END - 1, END]), passed_ms=st.sampled_from([0, 1, 6_000, 30_000]))
-    def look(self, acked: int, passed_ms: int) -> None:
+    def poll(self, acked: int, passed_ms: int) -> None:
         self.now_ms += passed_ms
         self.acked = acked
         before = self.machine.state
-        self.machine.look(acked, self.now_ms)
+        self.machine.poll(acked, self.now_ms)
         if self.machine.state is HandoverState.DRAINED and before is not HandoverState.DRAINED:
             kinds = {kind for host, kind in self.seen if host == self.machine.host}
             assert kinds >= set(ROUND) - {MetadataKind.TOPICS}

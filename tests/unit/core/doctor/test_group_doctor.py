@@ -13,7 +13,7 @@ import pytest
 
 from sprocketmq.core.consume.flow_control import FlowLimits
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, GroupVerdict, diagnose
-from sprocketmq.core.doctor.group_look import GroupLook, HeldQueue, MemberLook, QueueLook
+from sprocketmq.core.doctor.group_state import GroupState, HeldQueue, MemberState, QueueState
 from sprocketmq.wire.records.message import MessageQueue
 
 NOW_MS = 1_700_000_000_000
@@ -21,15 +21,15 @@ STUCK_MS = 30_000
 Q0, Q1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 
 
-def queue(lag: int = 100, **more: Any) -> QueueLook:
-    return QueueLook(1_000, 1_000 - lag, **{"moved_by": 0, "came": 0, "waiting_ms": 65_000 if lag else None, **more})
+def queue(lag: int = 100, **more: Any) -> QueueState:
+    return QueueState(1_000, 1_000 - lag, **{"moved_by": 0, "came": 0, "waiting_ms": 65_000 if lag else None, **more})
 
 
 def held(**more: Any) -> HeldQueue:
     return HeldQueue(**{"cached": 32, "span": 31, "last_consume_ms": NOW_MS - 100, **more})
 
 
-def member(name: str, *queues: MessageQueue, **more: Any) -> MemberLook:
+def member(name: str, *queues: MessageQueue, **more: Any) -> MemberState:
     usual = {
         "subscriptions": {"orders": "TAG: *"},
         "queues": {one: held() for one in queues},
@@ -40,15 +40,15 @@ def member(name: str, *queues: MessageQueue, **more: Any) -> MemberLook:
         "failed_in_hour": 0,
         "listener_stacks": (),
     }
-    return MemberLook(name, **{**usual, **more})
+    return MemberState(name, **{**usual, **more})
 
 
-def look(*members: MemberLook, **more: Any) -> GroupLook:
-    usual = {"looked_for_ms": 2_000, "members": members, "queues": {Q0: queue(), Q1: queue()}, "retry_lag": 0}
-    return GroupLook("billing", NOW_MS, **{**usual, "retries_waiting": 0, **more})
+def state(*members: MemberState, **more: Any) -> GroupState:
+    usual = {"observed_ms": 2_000, "members": members, "queues": {Q0: queue(), Q1: queue()}, "retry_lag": 0}
+    return GroupState("billing", NOW_MS, **{**usual, "retries_waiting": 0, **more})
 
 
-def both(**more: Any) -> MemberLook:
+def both(**more: Any) -> MemberState:
     return member("a", Q0, Q1, **more)
 
 
@@ -56,39 +56,39 @@ LATE = {"queues": {Q0: held(last_consume_ms=NOW_MS - 45_000), Q1: held()}}
 FULL = {"queues": {Q0: held(cached=1_000, span=999), Q1: held()}}
 
 # Each with the look that brings it about, what its sentence and its evidence say, and its advice.
-LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
+LOOKS: dict[GroupVerdict, tuple[GroupState, str, str, str]] = {
     GroupVerdict.OFFLINE: (
-        look(),
+        state(),
         "no member of group billing",
         "waiting: 200 messages, the oldest for 65.0 s",
         "start a member",
     ),
     GroupVerdict.SWITCHED_OFF: (
-        look(both(), switched_off=("broker-a",)),
+        state(both(), switched_off=("broker-a",)),
         "switched off at broker-a",
         "consumeEnable is false",
         "sprocketmq group alter billing --enable",
     ),
     GroupVerdict.SAME_CLIENT_ID: (
-        look(both(), same_ids=("a",)),
+        state(both(), same_ids=("a",)),
         "more than one member of group billing has the client id a",
         "consumed more than once",
         "an instance_name of its own",
     ),
     GroupVerdict.SUBSCRIPTIONS_DIFFER: (
-        look(member("a", Q0), member("b", Q1, subscriptions={"orders": "TAG: paid"})),
+        state(member("a", Q0), member("b", Q1, subscriptions={"orders": "TAG: paid"})),
         "subscribe differently to orders",
         "b subscribes to orders as 'TAG: paid'",
         "the same subscriptions",
     ),
     GroupVerdict.QUEUE_WITHOUT_OWNER: (
-        look(member("a", Q0), member("b")),
+        state(member("a", Q0), member("b")),
         "no member of group billing reads orders/broker-a/1",
         "waiting there: 100 messages",
         "allocate strategy",
     ),
     GroupVerdict.LOCKED_BY_ANOTHER: (
-        look(
+        state(
             member("a", Q0, orderly=True, queues={Q0: held(locked=True)}, listener_stacks=("app.charge(app.py:31)",)),
             member("b", orderly=True, queues={}),
         ),
@@ -97,91 +97,93 @@ LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
         "sprocketmq group stack billing",
     ),
     GroupVerdict.PAUSED: (
-        look(both(paused=True)),
+        state(both(paused=True)),
         "a is paused by the application",
         "waiting there: 200 messages",
         "call resume()",
     ),
     GroupVerdict.LISTENER_STUCK: (
-        look(both(**LATE, listener_stacks=("app.charge(app.py:31)",))),
+        state(both(**LATE, listener_stacks=("app.charge(app.py:31)",))),
         "a has finished no message of orders/broker-a/0 for 45.0 s",
         "it is in app.charge(app.py:31)",
         "sprocketmq group stack billing a",
     ),
     GroupVerdict.LISTENER_FAILS: (
-        look(both(failed_tps=2.5, failed_in_hour=900), last_error="no such account"),
+        state(both(failed_tps=2.5, failed_in_hour=900), last_error="no such account"),
         "the listener of a fails more often than it succeeds",
         "2.5 failures a second in the last minute, 900 in the last hour",
         "sprocketmq dead-letters list billing",
     ),
     GroupVerdict.FLOW_CONTROL: (
-        look(both(**FULL, ok_tps=4.0)),
+        state(both(**FULL, ok_tps=4.0)),
         "1,000 of 1,000 messages (pullThresholdForQueue)",
         "the group consumes 4.0 messages a second",
         "add members",
     ),
     GroupVerdict.NO_SUCH_TOPIC: (
-        look(both(), absent=(("ordres", "orders"), ("stock", ""))),
+        state(both(), absent=(("ordres", "orders"), ("stock", ""))),
         "subscribes to ordres, stock, which do not exist",
         "a topic orders exists",
         "sprocketmq topic create ordres",
     ),
     GroupVerdict.RETRIES_WAIT: (
-        look(both(), queues={Q0: queue(0), Q1: queue(0)}, retry_lag=1, retries_waiting=3, next_retry_ms=NOW_MS + 7_000),
+        state(
+            both(), queues={Q0: queue(0), Q1: queue(0)}, retry_lag=1, retries_waiting=3, next_retry_ms=NOW_MS + 7_000
+        ),
         "only retries wait",
         "due: 1, waiting for their time: 3",
         "",
     ),
     GroupVerdict.NOTHING_WAITS: (
-        look(both(), queues={Q0: queue(0), Q1: queue(0)}),
+        state(both(), queues={Q0: queue(0), Q1: queue(0)}),
         "has consumed all messages of 2 queues",
         "",
         "",
     ),
     GroupVerdict.MOVING: (
-        look(both(), queues={Q0: queue(moved_by=40, came=20), Q1: queue()}),
+        state(both(), queues={Q0: queue(moved_by=40, came=20), Q1: queue()}),
         "is moving and will have caught up in 20.0 s",
         "it consumes 20.0 messages a second, 10.0 arrive",
         "",
     ),
-    GroupVerdict.UNKNOWN: (look(both()), "did not move for 2.0 s", "1 member online", "look again for longer"),
+    GroupVerdict.UNKNOWN: (state(both()), "did not move for 2.0 s", "1 member online", "look again for longer"),
 }
 
 
 # Further ones, for their words and the limits between two verdicts. The transcript says what is told of each.
-SILENT = MemberLook("c", silent_because="code 3: no")
-MORE: dict[str, GroupLook] = {
-    "two topics may not be read": look(
+SILENT = MemberState("c", silent_because="code 3: no")
+MORE: dict[str, GroupState] = {
+    "two topics may not be read": state(
         both(), unreadable=(("orders", "its permission at broker-a is 2"), ("stock", "broker-a forbids it"))
     ),
-    "a member does not subscribe to one of two topics": look(
+    "a member does not subscribe to one of two topics": state(
         member("a", Q0, subscriptions={"orders": "TAG: *", "stock": "TAG: *"}),
         member("b", Q1, subscriptions={"orders": "TAG: *"}),
     ),
-    "nobody reads any of seven queues, and one is not wanted": look(
+    "nobody reads any of seven queues, and one is not wanted": state(
         member("a"),
         queues={
             **{MessageQueue("orders", "broker-a", n): queue(n) for n in range(7)},
             MessageQueue("old", "b", 0): queue(),
         },
     ),
-    "nobody reads five queues": look(
+    "nobody reads five queues": state(
         member("a"), queues={MessageQueue("orders", "broker-a", n): queue(1) for n in range(5)}
     ),
-    "a silent member may read what nobody else reads": look(member("a", Q0), SILENT),
-    "a lock that was never had": look(
+    "a silent member may read what nobody else reads": state(member("a", Q0), SILENT),
+    "a lock that was never had": state(
         member("a", Q0, Q1, orderly=True, queues={Q0: held(locked=True), Q1: held(locked=False)})
     ),
-    "a lock is lost of a queue in which nothing waits": look(
+    "a lock is lost of a queue in which nothing waits": state(
         member("a", Q0, Q1, orderly=True, ok_tps=1.0, queues={Q0: held(locked=True), Q1: held(locked=False)}),
         queues={Q0: queue(), Q1: queue(0)},
     ),
-    "a lock is lost of a queue that was not looked at": look(
+    "a lock is lost of a queue that was not looked at": state(
         member("a", Q0, orderly=True, queues={Q0: held(locked=False)}), queues={}
     ),
-    "stuck for as long as is allowed": look(both(queues={Q0: held(last_consume_ms=NOW_MS - STUCK_MS), Q1: held()})),
-    "stuck a moment less": look(both(queues={Q0: held(last_consume_ms=NOW_MS - STUCK_MS + 1), Q1: held()})),
-    "two queues of two members are stuck, the longer one is told": look(
+    "stuck for as long as is allowed": state(both(queues={Q0: held(last_consume_ms=NOW_MS - STUCK_MS), Q1: held()})),
+    "stuck a moment less": state(both(queues={Q0: held(last_consume_ms=NOW_MS - STUCK_MS + 1), Q1: held()})),
+    "two queues of two members are stuck, the longer one is told": state(
         member("a", queues={Q0: held(last_consume_ms=NOW_MS - 40_000)}, listener_stacks=("app.one(app.py:1)",)),
         member(
             "b",
@@ -189,24 +191,24 @@ MORE: dict[str, GroupLook] = {
             listener_stacks=("app.two(app.py:2)", "app.three(app.py:3)"),
         ),
     ),
-    "stuck, and where is not known": look(both(**LATE, listener_stacks=None)),
-    "stuck, and no thread is in a listener": look(both(**LATE)),
-    "one thread works on the other queue: slow, not stuck": look(
+    "stuck, and where is not known": state(both(**LATE, listener_stacks=None)),
+    "stuck, and no thread is in a listener": state(both(**LATE)),
+    "one thread works on the other queue: slow, not stuck": state(
         both(**LATE, oldest_call_ms=NOW_MS - 200, ok_tps=5.0, threads=1, listener_stacks=("app.charge(app.py:31)",)),
         queues={Q0: queue(), Q1: queue(moved_by=10)},
     ),
-    "the one thread is between two calls: slow, not stuck": look(both(**LATE, oldest_call_ms=0, ok_tps=5.0)),
-    "a member of Java whose only thread works on the other queue": look(
+    "the one thread is between two calls: slow, not stuck": state(both(**LATE, oldest_call_ms=0, ok_tps=5.0)),
+    "a member of Java whose only thread works on the other queue": state(
         both(**LATE, ok_tps=5.0, threads=1, listener_stacks=("app.charge(app.py:31)",))
     ),
-    "a member of Java with a free thread, and a queue that hangs": look(
+    "a member of Java with a free thread, and a queue that hangs": state(
         both(**LATE, ok_tps=5.0, threads=2, listener_stacks=("app.charge(app.py:31)",))
     ),
-    "a queue that is late and moved between the looks": look(
+    "a queue that is late and moved between the looks": state(
         both(**LATE), queues={Q0: queue(moved_by=1, came=0), Q1: queue()}
     ),
-    "no call runs and nothing is finished": look(both(**LATE, oldest_call_ms=0)),
-    "one call hangs while others finish messages of its queue": look(
+    "no call runs and nothing is finished": state(both(**LATE, oldest_call_ms=0)),
+    "one call hangs while others finish messages of its queue": state(
         both(
             queues={Q0: held(span=900), Q1: held()},
             oldest_call_ms=NOW_MS - 45_000,
@@ -214,10 +216,10 @@ MORE: dict[str, GroupLook] = {
             listener_stacks=("app.charge(app.py:31)",),
         ),
     ),
-    "one call hangs, and which queue it is of is not known": look(
+    "one call hangs, and which queue it is of is not known": state(
         both(queues={Q0: held(cached=0), Q1: held(cached=0)}, oldest_call_ms=NOW_MS - 45_000, listener_stacks=None),
     ),
-    "an orderly queue whose first message fails": look(
+    "an orderly queue whose first message fails": state(
         both(
             queues={Q0: held(locked=True, first_offset=900), Q1: held(cached=0, locked=True)},
             orderly=True,
@@ -228,48 +230,48 @@ MORE: dict[str, GroupLook] = {
         ),
         queues={Q0: queue(), Q1: queue(0)},
     ),
-    "an orderly listener fails, and which queue waits is not known": look(
+    "an orderly listener fails, and which queue waits is not known": state(
         both(orderly=True, failed_tps=1.0, queues={Q0: held(cached=0, locked=True), Q1: held(cached=0, locked=True)})
     ),
-    "a pull consumer that does not poll": look(both(**LATE, polls=True)),
-    "nothing is with the member that finished nothing for long": look(
+    "a pull consumer that does not poll": state(both(**LATE, polls=True)),
+    "nothing is with the member that finished nothing for long": state(
         both(queues={Q0: held(cached=0, last_consume_ms=1), Q1: held()}), queues={Q0: queue(0), Q1: queue(0)}
     ),
-    "as many fail as succeed, most at one of two": look(
+    "as many fail as succeed, most at one of two": state(
         both(failed_tps=1.0, ok_tps=1.0, failed_in_hour=5),
         member("b", failed_tps=3.0, ok_tps=None, failed_in_hour=None),
     ),
-    "fewer fail than succeed": look(both(failed_tps=1.0, ok_tps=1.1)),
-    "it fails, and when is not told": look(both(failed_tps=1.0, last_failure="ValueError: no")),
-    "flow control by size, and how fast is not known": look(
+    "fewer fail than succeed": state(both(failed_tps=1.0, ok_tps=1.1)),
+    "it fails, and when is not told": state(both(failed_tps=1.0, last_failure="ValueError: no")),
+    "flow control by size, and how fast is not known": state(
         both(
             limits=FlowLimits(max_size_bytes=5 << 20),
             queues={Q0: held(cached_mib=5), Q1: held()},
             ok_tps=None,
             listener_stacks=("app.one(app.py:1)",),
         ),
-        looked_for_ms=0,
+        observed_ms=0,
     ),
-    "flow control by span": look(both(limits=FlowLimits(max_span=31))),
-    "a span does not count in order": look(
+    "flow control by span": state(both(limits=FlowLimits(max_span=31))),
+    "a span does not count in order": state(
         both(limits=FlowLimits(max_span=31), orderly=True, queues={Q0: held(locked=True), Q1: held(locked=True)})
     ),
-    "one less than the limit": look(both(queues={Q0: held(cached=999), Q1: held()})),
-    "full of a queue in which nothing waits": look(both(**FULL, ok_tps=1.0), queues={Q0: queue(0), Q1: queue(1)}),
-    "a retry is due": look(both(), queues={Q0: queue(0)}, retry_lag=2, retries_waiting=None),
-    "a retry waits, and is late": look(both(), queues={Q0: queue(0)}, retries_waiting=1, next_retry_ms=NOW_MS - 1),
-    "retries wait beside messages": look(both(ok_tps=1.0), retries_waiting=3),
-    "how many retries wait is not known, nor anything else": look(
+    "one less than the limit": state(both(queues={Q0: held(cached=999), Q1: held()})),
+    "full of a queue in which nothing waits": state(both(**FULL, ok_tps=1.0), queues={Q0: queue(0), Q1: queue(1)}),
+    "a retry is due": state(both(), queues={Q0: queue(0)}, retry_lag=2, retries_waiting=None),
+    "a retry waits, and is late": state(both(), queues={Q0: queue(0)}, retries_waiting=1, next_retry_ms=NOW_MS - 1),
+    "retries wait beside messages": state(both(ok_tps=1.0), retries_waiting=3),
+    "how many retries wait is not known, nor anything else": state(
         both(), queues={}, retry_lag=None, retries_waiting=None
     ),
-    "as many come as are consumed": look(both(), queues={Q0: queue(moved_by=20, came=20), Q1: queue()}),
-    "what members say is more than what is written": look(
+    "as many come as are consumed": state(both(), queues={Q0: queue(moved_by=20, came=20), Q1: queue()}),
+    "what members say is more than what is written": state(
         both(ok_tps=50.0), queues={Q0: queue(moved_by=20, came=20), Q1: queue()}
     ),
-    "a group without progress": GroupLook("billing", NOW_MS, members=(both(),)),
-    "no member at a proxy": GroupLook("billing", NOW_MS, proxy="proxy:8080"),
-    "two members at a proxy": look(
-        *(MemberLook(name, silent_because="not served") for name in ("a", "b")), proxy="proxy:8080"
+    "a group without progress": GroupState("billing", NOW_MS, members=(both(),)),
+    "no member at a proxy": GroupState("billing", NOW_MS, proxy="proxy:8080"),
+    "two members at a proxy": state(
+        *(MemberState(name, silent_because="not served") for name in ("a", "b")), proxy="proxy:8080"
     ),
 }
 
@@ -321,57 +323,59 @@ def test_of_two_that_fit_the_first_counts(first: Any, second: Any) -> None:
     of_member, of_group = {**second[1], **first[1]}, {**second[2], **first[2]}
     if first[0] is GroupVerdict.LISTENER_STUCK and second[0] is GroupVerdict.FLOW_CONTROL:
         of_member["queues"] = {Q0: held(last_consume_ms=1, cached=1_000), Q1: held()}
-    assert diagnose(look(both(**of_member), **of_group), STUCK_MS).verdict is first[0]
+    assert diagnose(state(both(**of_member), **of_group), STUCK_MS).verdict is first[0]
 
 
 def test_a_topic_without_read_permission_is_reported_with_the_reason() -> None:
-    found = diagnose(look(both(), unreadable=(("orders", "its permission at broker-a is 2"),)), STUCK_MS)
+    found = diagnose(state(both(), unreadable=(("orders", "its permission at broker-a is 2"),)), STUCK_MS)
     assert found.verdict is GroupVerdict.SWITCHED_OFF
     assert found.sentence == "group billing may not read topic orders"
     assert found.evidence == ("orders: its permission at broker-a is 2",)
 
 
 def test_a_member_without_running_info_may_own_the_queues_without_an_owner() -> None:
-    silent = MemberLook("c", silent_because="code 3: not supported")
-    found = diagnose(look(member("a", Q0), silent, not_learned=("how many retries wait: no",)), STUCK_MS)
+    silent = MemberState("c", silent_because="code 3: not supported")
+    found = diagnose(state(member("a", Q0), silent, not_learned=("how many retries wait: no",)), STUCK_MS)
     assert found.verdict is GroupVerdict.UNKNOWN
     assert found.not_learned == ("how many retries wait: no", "c did not report its state: code 3: not supported")
 
 
 def test_an_unknown_number_is_not_shown_as_zero() -> None:
     """No progress, no figures of members, no retries known: nothing of it counts as nothing."""
-    bare = MemberLook("a", subscriptions={"orders": "TAG: *"}, queues={Q0: HeldQueue()})
-    found = diagnose(GroupLook("billing", NOW_MS, members=(bare,)), STUCK_MS)
+    bare = MemberState("a", subscriptions={"orders": "TAG: *"}, queues={Q0: HeldQueue()})
+    found = diagnose(GroupState("billing", NOW_MS, members=(bare,)), STUCK_MS)
     assert found.verdict is GroupVerdict.UNKNOWN
     assert found.evidence[0] == "how many messages wait is not known: the group has no progress"
-    moving = diagnose(look(both(ok_tps=5.0), queues={Q0: QueueLook(1_000, 900), Q1: queue(0)}), STUCK_MS)
+    moving = diagnose(state(both(ok_tps=5.0), queues={Q0: QueueState(1_000, 900), Q1: queue(0)}), STUCK_MS)
     assert moving.verdict is GroupVerdict.MOVING
     assert moving.caught_up_ms is None or moving.caught_up_ms > 0
-    unknown_pace = diagnose(look(both(ok_tps=5.0), queues={Q0: QueueLook(1_000, 900), Q1: QueueLook(5, 5)}), STUCK_MS)
+    unknown_pace = diagnose(
+        state(both(ok_tps=5.0), queues={Q0: QueueState(1_000, 900), Q1: QueueState(5, 5)}), STUCK_MS
+    )
     assert "how many arrive is not known" in unknown_pace.evidence[0]
     assert unknown_pace.caught_up_ms is None
-    waits = diagnose(look(both(), queues={Q0: QueueLook(5, 5)}, retry_lag=None, retries_waiting=2), STUCK_MS)
+    waits = diagnose(state(both(), queues={Q0: QueueState(5, 5)}, retry_lag=None, retries_waiting=2), STUCK_MS)
     assert waits.evidence[0] == "due: unknown, waiting for their time: 2"
-    fails = diagnose(look(both(failed_tps=2.5, failed_in_hour=None)), STUCK_MS)
+    fails = diagnose(state(both(failed_tps=2.5, failed_in_hour=None)), STUCK_MS)
     assert fails.evidence[0] == "2.5 failures a second in the last minute, an unknown number in the last hour"
 
 
 def test_a_group_that_is_slower_than_what_comes_does_not_catch_up() -> None:
-    found = diagnose(look(both(), queues={Q0: queue(moved_by=10, came=50), Q1: queue()}), STUCK_MS)
+    found = diagnose(state(both(), queues={Q0: queue(moved_by=10, came=50), Q1: queue()}), STUCK_MS)
     assert (found.verdict, found.caught_up_ms) == (GroupVerdict.MOVING, None)
     assert "but does not catch up" in found.sentence
     assert found.advice
 
 
 def test_a_group_with_progress_and_few_failures_is_healthy() -> None:
-    found = diagnose(look(both(ok_tps=10.0, failed_tps=0.1, failed_in_hour=4)), STUCK_MS)
+    found = diagnose(state(both(ok_tps=10.0, failed_tps=0.1, failed_in_hour=4)), STUCK_MS)
     assert found.verdict is GroupVerdict.MOVING
 
 
 def test_broadcasting_members_own_all_queues_and_each_topic_once() -> None:
     other = MessageQueue("old", "broker-a", 0)
     found = diagnose(
-        look(both(), member("b", Q0, Q1), broadcasting=True, queues={Q0: queue(0), Q1: queue(0), other: queue(0)}),
+        state(both(), member("b", Q0, Q1), broadcasting=True, queues={Q0: queue(0), Q1: queue(0), other: queue(0)}),
         STUCK_MS,
     )
     assert found.verdict is GroupVerdict.NOTHING_WAITS
@@ -386,13 +390,13 @@ def test_broadcasting_members_own_all_queues_and_each_topic_once() -> None:
 )
 def test_flow_control_names_the_limit(limits: FlowLimits, of_queue: dict[str, int], named: str) -> None:
     seen = both(limits=limits, queues={Q0: held(**of_queue), Q1: held()})
-    found = diagnose(look(seen), STUCK_MS)
+    found = diagnose(state(seen), STUCK_MS)
     assert found.verdict is GroupVerdict.FLOW_CONTROL
     assert named in found.sentence
     if "span" in of_queue:
         assert (
             diagnose(
-                look(
+                state(
                     msgspec.structs.replace(
                         seen, orderly=True, queues={Q0: held(span=60, locked=True), Q1: held(locked=True)}
                     )
@@ -404,7 +408,7 @@ def test_flow_control_names_the_limit(limits: FlowLimits, of_queue: dict[str, in
 
 
 def test_a_pull_consumer_that_does_not_poll_is_no_listener() -> None:
-    found = diagnose(look(both(**LATE, polls=True)), STUCK_MS)
+    found = diagnose(state(both(**LATE, polls=True)), STUCK_MS)
     assert found.verdict is GroupVerdict.LISTENER_STUCK
     assert found.sentence == "the application of a has taken no message of orders/broker-a/0 for 45.0 s"
 
@@ -415,15 +419,15 @@ def test_the_last_exception_of_a_member_has_priority_over_the_reason_of_a_retry(
         "last_failure": "ValueError: no, charge(app.py:31)",
         "last_failure_ms": NOW_MS - 3_000,
     }
-    found = diagnose(look(both(**failing), last_error="another"), STUCK_MS)
+    found = diagnose(state(both(**failing), last_error="another"), STUCK_MS)
     assert "the last one, 3.0 s ago: ValueError: no, charge(app.py:31)" in found.evidence
     assert (
         "the last reason given: another"
-        in diagnose(look(both(failed_tps=2.5), last_error="another"), STUCK_MS).evidence
+        in diagnose(state(both(failed_tps=2.5), last_error="another"), STUCK_MS).evidence
     )
     assert (
         "the reason is not known here; the log of the member has it"
-        in diagnose(look(both(failed_tps=2.5)), STUCK_MS).evidence
+        in diagnose(state(both(failed_tps=2.5)), STUCK_MS).evidence
     )
 
 
@@ -431,7 +435,7 @@ def test_the_lock_of_a_member_that_is_gone_comes_free() -> None:
     seen = member(
         "a", Q0, Q1, orderly=True, queues={Q0: held(locked=False, last_lock_ms=NOW_MS - 12_000), Q1: held(locked=True)}
     )
-    found = diagnose(look(seen), STUCK_MS)
+    found = diagnose(state(seen), STUCK_MS)
     assert found.verdict is GroupVerdict.LOCKED_BY_ANOTHER
     assert found.sentence == "a reads orders/broker-a/0 in order but does not hold its lock, locked last 12.0 s ago"
     assert found.evidence == ("waiting there: 100 messages", "no listener of an online member is running")

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Administration of accounts as in 4.9: UPDATE_AND_CREATE_ACL_CONFIG 50, DELETE_ACL_CONFIG 51, GET_BROKER_CLUSTER_ACL_INFO 52,
-UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53, GET_BROKER_CLUSTER_ACL_CONFIG 54. Java: AdminBrokerProcessor.
-
-54 shows accounts without their secrets. Apache up to 4.9.7 shows the secrets to everybody; later versions do not serve 54 any more.
-The failure codes 209 to 211 are those of 4.9; 5.x uses these numbers for other errors.
-"""
+"""Accounts of 4.9 (Java: AdminBrokerProcessor). 54 hides secrets, which Apache up to 4.9.7 shows to everybody. The failure codes 209 to 211
+are those of 4.9; 5.x uses these numbers for other errors."""
 
 from __future__ import annotations
 

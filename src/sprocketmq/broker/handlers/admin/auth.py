@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Administration of users and policies of 5.x: AUTH_CREATE_USER 3001 to AUTH_LIST_ACL 3010. Java: AdminBrokerProcessor.
-
-A request that is not allowed is answered with NO_PERMISSION 16 and a reason, as by Apache; a blank name with INVALID_PARAMETER 29. For a
-user that does not exist or has no policies, the answer has no body.
-"""
+"""Users and policies of 5.x (Java: AdminBrokerProcessor). As at Apache, what is not allowed is NO_PERMISSION 16 with a reason, a blank name
+INVALID_PARAMETER 29, and the answer for an unknown user has no body."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading and changing settings while running: UPDATE_BROKER_CONFIG 25, GET_BROKER_CONFIG 26. Java: AdminBrokerProcessor, Configuration.
-
-25: body with ``key=value`` lines, which are applied all or not at all; 16 for a key on the black list, 29 for one that is unknown or cannot
-change now (Apache answers success to both and does nothing, or something later). 26: ``version`` in the header, all settings in the body.
-"""
+"""Reading and changing settings while running (Java: AdminBrokerProcessor, Configuration). Lines are applied all or not at all; 16 for a
+key on the black list, 29 for one that is unknown or cannot change now (Apache answers success and does nothing, or something later)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cleaning on request: CLEAN_EXPIRED_CONSUMEQUEUE 306, CLEAN_UNUSED_TOPIC 316, DELETE_EXPIRED_COMMITLOG 329. Java: AdminBrokerProcessor.
-
-306 and 329 run one round of the store's retention at any hour; 329 deletes expired log files, 306 the queue files that pointed
-into deleted ones. Apache's 306 also removes a queue whose messages have all expired and starts it at 0 again; here it keeps its offset, so
-that groups keep their place. 316 deletes topics that have queues and no configuration any more.
-"""
+"""Cleaning on request (Java: AdminBrokerProcessor): a round of the store's retention at any hour, and topics that have queues and no
+configuration any more. Apache's 306 starts an expired queue at 0 again; here it keeps its offset."""
 
 from __future__ import annotations
 

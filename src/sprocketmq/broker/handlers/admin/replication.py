@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replication: EXCHANGE_BROKER_HA_INFO 906, GET_BROKER_HA_STATUS 907 (both 5.x), and our own HANDOVER 30001. Java: AdminBrokerProcessor.
-
-A slave copies other data than the log with the ordinary requests 21, 43, 45, 201.
-"""
+"""Slaves and handover (Java: AdminBrokerProcessor). A slave copies other data than the log with requests 21, 43, 45 and 201."""
 
 from __future__ import annotations
 

@@ -1,12 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a broker: GET_BROKER_RUNTIME_INFO 28. Java: AdminBrokerProcessor.prepareRuntimeInfo, StoreStatsService, DefaultMessageStore.
-
-The answer has the keys of both generations. For parts that do not exist here (thread pools, transient pool, a separate dispatch of entries)
-it has the values of an idle broker, because mqadmin needs their keys.
-
-Gaps: distribution and maxima of response times (putMessageDistributeTime, putLatency99, ...), which would need two readings of
-the clock for each request.
-"""
+"""The state of a broker, with the keys of both generations (Java: prepareRuntimeInfo, StoreStatsService). mqadmin needs all keys, so parts
+that do not exist here have the values of an idle broker. Gaps: distributions and maxima of response times."""
 
 from __future__ import annotations
 

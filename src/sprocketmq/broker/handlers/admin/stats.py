@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics: GET_TOPIC_STATS_INFO 202, GET_CONSUME_STATS 208, QUERY_CONSUME_TIME_SPAN 303, VIEW_BROKER_STATS_DATA 315,
-GET_BROKER_CONSUME_STATS 317. Java: AdminBrokerProcessor.
+"""Statistics (Java: AdminBrokerProcessor).
 
-A group has stats for the topics in which it has offsets, but while it is online not for those to which it no longer subscribes. Not in
-Java: also for topics that its members read and where its first message is not done (``observe.group_positions``). 317 counts messages in
-flight from the pull offset; Java leaves that at 0, and so its count is negative.
+A group has stats for the topics in which it has offsets, while it is online only for those to which it subscribes; not in Java: also for
+topics where its first message is not done (``observe.group_positions``). 317 counts messages in flight from the pull offset (Java: 0).
 """
 
 from __future__ import annotations
@@ -148,7 +146,6 @@ def _topics_of(broker: Broker, group: str) -> list[str]:
 
 
 def _is_of_interest(broker: Broker, group: str, topic: str) -> bool:
-    """Whether no member of the group is online, or they subscribe to the topic."""
     consumer = broker.consumers.get(group)
     return consumer is None or not consumer.subscriptions or topic in consumer.subscriptions
 

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timer messages: RECALL_MESSAGE 370, GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61. Java: RecallMessageProcessor, AdminBrokerProcessor.
+"""Timer messages (Java: RecallMessageProcessor, AdminBrokerProcessor).
 
-370: topic, recallHandle (from the answer to the send), producerGroup. Answer: msgId, the unique key of the message to recall. The broker
-stores another timer message, due in the same second, that names the key; only then it is known whether the message was found. Refusals:
-16 switched off (recallMessageEnable), 14 broker not writable, 17 topic, 604 a handle that is invalid, of another topic or broker, or whose
-time has passed; 1 if the store refused the message.
-
-60: the body is the 56 bytes of ``timercheck``. 61: the body is JSON, waiting messages by topic. Both: 1 if timerWheelEnable is false.
+A recall (370) stores another timer message, due in the same second, that names the key; only then it is known whether the message was
+found. Refusals: 16 switched off, 14 broker not writable, 17 topic, 604 a handle that is invalid, of another topic or broker, or too late.
 """
 
 from __future__ import annotations
@@ -36,10 +32,9 @@ _RECALL_TAG: Final = "_RECALL_TAG_"
 
 @serves(requests.messages.RECALL_MESSAGE)
 def handle_recall(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """Store the message that recalls another one."""
     header = command.header(RecallMessageRequestHeader)
     answer = response(command)
-    answer.ext_fields = {props.MSG_REGION: broker.stamps.region_id}
+    answer.ext_fields = {props.MSG_REGION: broker.identity.region_id}
     handle, answer.code, answer.remark = _checked(broker, header, now_ms)
     if handle is None:
         return answer
@@ -110,20 +105,18 @@ def _recall_message(
         properties=props.encode_properties(properties),
         born_timestamp_ms=now_ms,
         born_host=connection.state["born_host"],
-        store_host=broker.stamps.host,
+        store_host=broker.identity.host,
         tags_code=tags_code(_RECALL_TAG),
     )
 
 
 @serves(requests.brokers.GET_TIMER_CHECK_POINT)
 def handle_timer_check_point(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The progress of the timer; a slave requests it every 3 s."""
     return _timer_body(broker, command, broker.timers.checkpoint)
 
 
 @serves(requests.brokers.GET_TIMER_METRICS)
 def handle_timer_metrics(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The number of waiting messages for each topic."""
     return _timer_body(broker, command, lambda: broker.timers.content().encode())
 
 

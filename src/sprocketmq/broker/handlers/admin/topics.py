@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Administration of topics: UPDATE_AND_CREATE_TOPIC 17, UPDATE_AND_CREATE_TOPIC_LIST 18 (5.x), GET_ALL_TOPIC_CONFIG 21,
-DELETE_TOPIC_IN_BROKER 215, GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305, GET_TOPIC_CONFIG 351 (5.x). Java: AdminBrokerProcessor.
+"""Administration of topics (Java: AdminBrokerProcessor).
 
-17, 18 and 215 are answered when the change is on the disk and the name servers know it (or after 2 s): a producer that starts right after a
-creation finds the route, and no registration that still has a deleted topic is under way when it is deleted at the name servers, too.
-A list is applied completely or not at all.
-
-Gaps: static topics. BatchCQ and COMPACTION are accepted as attributes, as by Apache, but have no effect here.
+A change is answered when it is on the disk and the name servers know it (or after 2 s): a producer that starts right after a creation finds
+the route, and no registration that still has a deleted topic is under way. Gaps: static topics; BatchCQ and COMPACTION have no effect.
 """
 
 from __future__ import annotations
@@ -83,7 +79,7 @@ def update_and_create_topic_list(
 def _update(
     broker: Broker, connection: Connection, command: Command, topics: list[TopicConfig], now_ms: int
 ) -> Command | None:
-    """Create or change all of ``topics`` (their attributes are changes), or none of them."""
+    """Create or change all of ``topics``, or none; their attributes are changes."""
     names = [topic.topic_name for topic in topics]
     too_many = too_many_named(broker, "topics", len(names)) or broker.topics.room_problem(names)
     if too_many is not None:
@@ -137,7 +133,7 @@ def _answer_when_registered(broker: Broker, connection: Connection, command: Com
             return not_saved(command, error)
         with contextlib.suppress(TimeoutError):  # the registration itself continues
             async with asyncio.timeout(_REGISTRATION_WAIT_S):
-                await broker.registration.settled()
+                await broker.registration.finished()
         return response(command)
 
     broker.answer_later(connection, command, answer())

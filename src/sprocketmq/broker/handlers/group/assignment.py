@@ -1,13 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues assigned by the broker: QUERY_ASSIGNMENT 400, SET_MESSAGE_REQUEST_MODE 401, GET_ALL_MESSAGE_REQUEST_MODE 402 (5.x).
-Java: QueryAssignmentProcessor.
-
-400 (clients with clientRebalance=false): body topic, consumerGroup, clientId, strategyName, messageModel. The broker runs the strategy that
-the members would run themselves, over all queues of the topic on all brokers. Answer: the queues of the client; without a list (it
-keeps its queues) if topic, group or strategy is unknown here.
-
-Gaps: the mode POP is refused, because its clients would send requests that are not served.
-"""
+"""Queues assigned by the broker, for clients with clientRebalance=false of 5.x (Java: QueryAssignmentProcessor). It runs the strategy that
+the members would run. Unknown topic, group or strategy: no list, and the client keeps its queues. Gap: the mode POP is refused."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connected clients and their subscriptions: GET_PRODUCER_CONNECTION_LIST 204, GET_ALL_PRODUCER_INFO 328, QUERY_TOPIC_CONSUME_BY_WHO 300,
-QUERY_TOPICS_BY_CONSUMER 343 and QUERY_SUBSCRIPTION_BY_CONSUMER 345 (5.x). Java: AdminBrokerProcessor, ProducerManager.
-
-GET_CONSUMER_CONNECTION_LIST 203 is with the other requests about members.
-"""
+"""Connected clients and their subscriptions (Java: AdminBrokerProcessor, ProducerManager)."""
 
 from __future__ import annotations
 

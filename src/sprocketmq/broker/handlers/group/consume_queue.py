@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking into a consume queue: QUERY_CONSUME_QUEUE 321. Java: AdminBrokerProcessor.queryConsumeQueue.
-
-Fields: topic, queueId, index (an offset), count, consumerGroup. Answer: the range of the queue, its entries from index on, and with a group
-its subscription. An index outside of the range is answered with success and no body, as Java does.
-
-Gaps: an entry is shown without its extension (``store.queue.consume_queue_ext``) and without the result of a filter's bit map.
-"""
+"""A part of a consume queue (Java: AdminBrokerProcessor.queryConsumeQueue). As in Java, an index outside of it is answered with success and
+no body. Gaps: an entry's extension, and the result of a filter's bit map."""
 
 from __future__ import annotations
 

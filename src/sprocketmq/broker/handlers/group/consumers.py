@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Membership: HEART_BEAT 34, UNREGISTER_CLIENT 35, GET_CONSUMER_LIST_BY_GROUP 38, CHECK_CLIENT_CONFIG 46, GET_CONSUMER_CONNECTION_LIST 203.
-Java: ClientManageProcessor, ConsumerManageProcessor, AdminBrokerProcessor.
+"""Membership: heartbeats and what tools ask about members (Java: ClientManageProcessor, ConsumerManageProcessor).
 
-A heartbeat carries all producer and consumer groups of one client instance. A consumer group's first heartbeat creates its retry topic,
-so that its members find its route. NOTIFY_CONSUMER_IDS_CHANGED (40) is sent one-way to each member when a member joins or leaves.
-
-Heartbeat version 2 (5.x): the client sends a fingerprint of its subscriptions, and omits unchanged ones until an answer
-says IS_SUB_CHANGE. A filter other than tags is compiled when its heartbeat arrives; CHECK_CLIENT_CONFIG reports errors in it.
+A group's first heartbeat creates its retry topic, so that its members find the route. In version 2 of 5.x a client omits unchanged
+subscriptions until an answer says IS_SUB_CHANGE. A filter other than tags is compiled when its heartbeat arrives; CHECK_CLIENT_CONFIG
+reports its errors.
 """
 
 from __future__ import annotations

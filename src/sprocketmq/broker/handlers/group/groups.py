@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Administration of consumer groups: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200, its list form 225 (5.x),
-GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201, DELETE_SUBSCRIPTIONGROUP 207, GET_SUBSCRIPTIONGROUP_CONFIG 352 (5.x), UPDATE_AND_GET_GROUP_FORBIDDEN
-353 (5.x). Java: AdminBrokerProcessor, SubscriptionGroupManager.
-
-A change of a group is answered when it is on the disk. The field that deletes a group's offsets, too, is ``cleanOffset`` in 5.x and
-``removeOffset`` in 4.9; both are supported.
-"""
+"""Administration of consumer groups (Java: AdminBrokerProcessor, SubscriptionGroupManager). A change is answered when it is on the disk. A
+group's offsets are deleted, too, with ``cleanOffset`` of 5.x or ``removeOffset`` of 4.9."""
 
 from __future__ import annotations
 
@@ -68,7 +63,6 @@ def _update(
     groups: list[SubscriptionGroupConfig],
     now_ms: int,
 ) -> Command | None:
-    """Create or change all of ``groups``, or none of them."""
     names = [group.group_name for group in groups]
     too_many = too_many_named(broker, "groups", len(names)) or broker.groups.room_problem(names)
     if too_many is not None:

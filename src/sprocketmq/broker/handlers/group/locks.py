@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queue locks of orderly consumers: LOCK_BATCH_MQ 41, UNLOCK_BATCH_MQ 42 (often one-way). Java: AdminBrokerProcessor.lockBatchMQ.
-
-Body: clientId, consumerGroup, mqSet. Answer of 41: lockOKMQSet, the queues that the client owns now, for 60 s from the last renewal.
-
-Gaps: ``onlyThisBroker`` and strict mode, which concern broker groups with replicas.
-"""
+"""Queue locks of orderly consumers, for 60 s from the last renewal (Java: AdminBrokerProcessor.lockBatchMQ). Gaps: ``onlyThisBroker`` and
+strict mode, which concern broker groups with replicas."""
 
 from __future__ import annotations
 

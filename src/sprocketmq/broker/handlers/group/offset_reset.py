@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resets of a group by an administrator: INVOKE_BROKER_TO_RESET_OFFSET 222, and the answer to the moved group's next pull.
-Java: AdminBrokerProcessor.resetOffset, Broker2Client.resetOffset, PullMessageProcessor.
+"""Resets of a group by an administrator, and the answer to its next pull (Java: resetOffset of AdminBrokerProcessor and Broker2Client).
 
-Fields: topic, group, timestamp (ms; negative: the end), isForce, queueId (-1: all), offset (an exact one, for one queue). Answer: body with
-the offset of each moved queue.
-
-    useServerSideResetOffset (default, as 5.x)     the broker moves the group itself, with or without members; isForce is ignored:
-                                                   pull --> 21 PULL_OFFSET_MOVED with the offset; commits before that pull are ignored
-    useServerSideResetOffset=false (as 4.9)        each write queue must have an offset already; they are pushed to each member (220,
-                                                   one-way), which move by themselves; none connected: 206, nothing is moved.
-                                                   isForce=false moves no queue forward. The body is a list when a C++ client asked
+useServerSideResetOffset (default, as 5.x)     the broker moves the group itself, with or without members; isForce is ignored:
+                                               pull --> 21 PULL_OFFSET_MOVED with the offset; commits before that pull are ignored
+useServerSideResetOffset=false (as 4.9)        each write queue must have an offset already; they are pushed to each member (220,
+                                               one-way), which move by themselves; none connected: 206, nothing is moved.
+                                               isForce=false moves no queue forward. The body is a list when a C++ client asked
 """
 
 from __future__ import annotations
@@ -86,7 +82,6 @@ def _refusal(broker: Broker, command: Command, header: ResetOffsetRequestHeader,
 
 
 def _exact_offset(header: ResetOffsetRequestHeader) -> int | None:
-    """The new offset of one queue, for a reset to an exact offset."""
     return header.offset if header.queue_id >= 0 and header.offset != -1 else None
 
 
@@ -146,16 +141,14 @@ async def _notify_members(
             return response(command, ResponseCode.SYSTEM_ERROR, remark)
     body = _with_rows(rows)
     pushed = b'{"offsetTable":[%b]}' % b",".join(listed) if command.language == "CPP" else body
-    told = ResetOffsetRequestHeader(topic=name, group=group, timestamp=header.timestamp, is_force=header.is_force)
-    deaf = [
+    notice = ResetOffsetRequestHeader(topic=name, group=group, timestamp=header.timestamp, is_force=header.is_force)
+    not_reading = [
         member.client_id
         for connection, member in members.members.items()
-        if not connection.push(requests.offsets.RESET_CONSUMER_CLIENT_OFFSET.command(told, pushed, oneway=True))
+        if not connection.push(requests.offsets.RESET_CONSUMER_CLIENT_OFFSET.command(notice, pushed, oneway=True))
     ]
-    if deaf:
-        remark = (
-            f"{', '.join(deaf)} does not read what it is sent and was not told, the other members were; try again later"
-        )
+    if not_reading:
+        remark = f"{', '.join(not_reading)} does not read what it is sent and was not told, the other members were; try again later"
         return response(command, ResponseCode.SYSTEM_BUSY, remark)
     return response(command, body=body)
 

@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets: QUERY_CONSUMER_OFFSET 14, UPDATE_CONSUMER_OFFSET 15, SEARCH_OFFSET_BY_TIMESTAMP 29, GET_MAX_OFFSET 30, GET_MIN_OFFSET 31,
-GET_EARLIEST_MSG_STORETIME 32, GET_ALL_CONSUMER_OFFSET 43, GET_ALL_DELAY_OFFSET 45, QUERY_CORRECTION_OFFSET 308, CLONE_GROUP_OFFSET
-314. Java: ConsumerManageProcessor, AdminBrokerProcessor.
+"""Offsets (Java: ConsumerManageProcessor, AdminBrokerProcessor).
 
-For a group without an offset the answer is 22, and its client decides where to start (ConsumeFromWhere), with one exception as in Java:
-while the first message of the queue exists and is not far back in the log, the answer is 0. So a new group misses nothing of a young topic.
-
-Code 15 requires a known group, topic and queue (5.x accepts any queue, 4.9 anything). While a reset moves the group, it is answered but
-ignored. Code 314 without a topic clones each topic of the source (Java clones nothing then); 308 leaves out the groups in its filter
-(Java deletes their offsets).
-
-Gaps: ``committed`` of code 30 (there is no second, uncommitted end without replication).
+A group without an offset gets 22, and its client decides where to start; as in Java 0 while the queue's first message exists and is not far
+back in the log, so that a new group misses nothing of a young topic. Code 15 requires a known group, topic and queue (5.x accepts any
+queue), and is ignored while a reset moves the group. 314 without a topic clones each topic; 308 leaves out the groups in its filter.
 """
 
 from __future__ import annotations
@@ -131,8 +124,6 @@ def earliest_store_time(broker: Broker, connection: Connection, command: Command
 
 @serves(requests.offsets.GET_ALL_CONSUMER_OFFSET)
 def all_consumer_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The offsets of all groups, for a slave."""
-
     async def answer() -> Command:
         body = await encode_in_chunks(broker.offsets.long_snapshot())
         return answer_in_a_frame(command, None, body, "ask for one group at a time")
@@ -142,7 +133,6 @@ def all_consumer_offsets(broker: Broker, connection: Connection, command: Comman
 
 @serves(requests.offsets.GET_ALL_DELAY_OFFSET)
 def delay_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    """The progress of each delay level, for a slave."""
     dirty = broker.schedule.is_dirty
     body = broker.schedule.content().encode()
     broker.schedule.is_dirty = dirty  # the answer to a slave does not mean that our own file is written

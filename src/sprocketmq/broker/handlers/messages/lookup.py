@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking up stored messages: QUERY_MESSAGE 12, VIEW_MESSAGE_BY_ID 33. Java: QueryMessageProcessor.
+"""Looking up stored messages (Java: QueryMessageProcessor).
 
-12: topic, key, maxNum, beginTimestamp, endTimestamp, indexType (5.4: K key, U unique key, T tags); with the ext field _UNIQUE_KEY_QUERY
-maxNum is defaultQueryMaxNum. Answer: indexLastUpdateTimestamp, indexLastUpdatePhyoffset, records in the order of the log; 22 when none.
-33: offset, the commit log offset from the offset message id. Answer: the record; 1 if none begins there.
-
-Keys are found by hash, so the answer may contain a record with another key, as in Apache, and clients compare. It never contains a record
-of another topic, because a right to read is for one topic, and a key with the hash of another topic's key is easily found. Gap: lastKey of
-5.4, which only its RocksDB index uses.
+Keys are found by hash, so an answer may contain a record with another key, as in Apache; never one of another topic, because a right to
+read is for one topic. With the ext field _UNIQUE_KEY_QUERY maxNum is defaultQueryMaxNum. Gap: lastKey of 5.4.
 """
 
 from __future__ import annotations

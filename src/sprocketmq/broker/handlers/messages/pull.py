@@ -1,13 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pulling: PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361 (5.x), answered at once or parked. Java: PullMessageProcessor,
-DefaultPullMessageResultHandler.
-
-Fields: consumerGroup, topic, queueId, queueOffset, maxMsgNums, sysFlag (commit offset, may suspend, carries its own subscription),
-commitOffset, suspendTimeoutMillis, subVersion, subscription, expressionType. Answer: suggestWhichBrokerId, nextBeginOffset, minOffset,
-maxOffset; the remark is the store's status; the body has the records as in the commit log.
-
-``pull_checks`` decides whether a pull may be answered, and finds its filter.
-"""
+"""Pulling, answered at once or parked (Java: PullMessageProcessor, DefaultPullMessageResultHandler). The answer's remark is the store's
+status, its body the records as in the commit log. ``pull_checks`` decides whether a pull may be answered, and finds its filter."""
 
 from __future__ import annotations
 
@@ -75,8 +68,8 @@ def handle_pull(
     now_ms: int,
     woken: PullMessageRequestHeader | None = None,
 ) -> Command | None:
-    """Answer with records or with the next offset, or park the request until a message arrives. None: written already, or parked.
-    ``woken`` is the header of a parked pull that is woken; it is answered in any case."""
+    """Answer with records or the next offset, or park the request. None: written already, or parked. ``woken``: the header of a parked pull
+    that is woken; it is answered in any case."""
     header = command.typed_header if woken is None else woken
     if type(header) is not PullMessageRequestHeader:
         header = command.header(PullMessageRequestHeader)
@@ -102,8 +95,10 @@ def handle_pull(
     if wanted is NO_FILTER:
         result = broker.store.read(topic, queue_id, header.queue_offset, limit, limit_bytes)
     else:
-        judge = wanted.within_time_slice()
-        result = broker.store.read(topic, queue_id, header.queue_offset, limit, limit_bytes, wanted.match, judge)
+        match_in_time = wanted.within_time_slice()
+        result = broker.store.read(
+            topic, queue_id, header.queue_offset, limit, limit_bytes, wanted.match, match_in_time
+        )
     offsets.note_pull(group, topic, queue_id, header.queue_offset, result.next_offset)
     if woken is None and header.sys_flag & PULL_COMMIT_OFFSET:
         # Only on the first pass: when a parked pull is woken, a later commit may have replaced this offset.
@@ -151,7 +146,6 @@ def _park(
 
 
 def _binary_answer(code: int, suggested: bytes, *numbers_opaque_and_remark: Any) -> bytes:
-    """The binary header of the same answer."""
     *numbers, opaque, remark = numbers_opaque_and_remark
     ext = {"suggestWhichBrokerId": suggested.decode(), **dict(zip(_NUMBERS, map(str, numbers), strict=True))}
     answer = Command(

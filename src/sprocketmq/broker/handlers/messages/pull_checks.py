@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of a pull, and its filter. Java: PullMessageProcessor, ConsumerFilterManager.
-
-Checks in Java's order: broker readable, lite pull enabled, group, group may consume, topic, topic readable, queue id, subscription (of the
-request, or of the heartbeat: group known, allowed to broadcast, allowed to read the topic, topic known, new enough, filter known and new
-enough), kind of filter, pull consumers. If a permission is missing, ``forbiddenType`` says which.
+"""The checks of a pull in Java's order, and its filter (Java: PullMessageProcessor, ConsumerFilterManager).
 
 One answer differs: an expression in a request that cannot be parsed is refused (code 23). Apache intends this, but with an assertion, which
 production JVMs skip, and then delivers everything.
@@ -116,7 +112,6 @@ def _wanted_by_heartbeat(
     *,
     may_broadcast: bool,
 ) -> Command | PullFilter:
-    """The filter in the heartbeats of the group's members."""
     group_name, topic = header.consumer_group, header.topic
     if consumer is None:
         remark = f"no member of consumer group {group_name} is known yet; it follows with the next heartbeat"
@@ -197,7 +192,6 @@ def _wanted_tags(broker: Broker, header: PullMessageRequestHeader, now_ms: int) 
 
 
 def _note(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> None:
-    """Record the subscription, so that tools also see readers without heartbeats."""
     noted = broker.consumers.compensated_subscriptions.get((header.consumer_group, header.topic))
     expression = header.subscription or SUB_ALL
     if noted is not None and noted.sub_string == expression and now_ms - noted.sub_version < _COMPENSATED_FOR_MS:

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of tools that the broker passes to members of a group: GET_CONSUMER_RUNNING_INFO 307, CONSUME_MESSAGE_DIRECTLY 309, and
-INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223. Java: AdminBrokerProcessor.callConsumer, Broker2Client.
+"""Requests of tools that are passed to members of a group (Java: AdminBrokerProcessor.callConsumer, Broker2Client).
 
-307 and 309 go unchanged to the member in clientId; 309 gets the broker's name, the flags of topic and group, and the record
-of msgId as its body. The member's answer is returned unchanged; without an answer within 10 s the code is 207, for an unknown member 1, and
-for one that does not read 2. 223 asks all members of the group (or that of clientAddr) for their offsets (221), 5 s each, all at the same
-time, and returns those that answered.
-
-Members answer in fastjson's own dialect, which takes microseconds per byte to read, and the answer may be long: a hundred bytes for each
-queue. It is read in steps, one queue after the other, into the text of the answer, without objects in between.
+307 and 309 go to the member in clientId, 309 with the record of msgId as its body; within 10 s, else 207. 223 asks all members for their
+offsets, 5 s each, and returns those that answered. Their answers in fastjson's dialect take microseconds per byte to read, so they are read
+queue by queue into the text of the answer.
 """
 
 from __future__ import annotations
@@ -111,19 +106,19 @@ def _call(
 
 async def _relayed(command: Command, member: Member, answer: asyncio.Future[Command]) -> Command:
     try:
-        told = await answer
+        made = await answer
     except RequestTimeout as error:
         remark = f"{member.client_id} did not answer: {error}"
         return response(command, ResponseCode.CONSUME_MSG_TIMEOUT, remark)
     except NetworkError as error:
         return response(command, ResponseCode.SYSTEM_ERROR, f"{member.client_id} could not be asked: {error}")
     return Command(
-        told.code,
+        made.code,
         command.opaque,
         FLAG_RESPONSE,
-        remark=told.remark,
-        ext_fields=told.ext_fields,
-        body=bytes(told.body),
+        remark=made.remark,
+        ext_fields=made.ext_fields,
+        body=bytes(made.body),
         serialize_type=command.serialize_type,
     )
 
@@ -165,7 +160,7 @@ async def _statuses(
 
 
 class _ByteBudget:
-    """Limits the bytes of the members' answers to one request until they are read."""
+    """Limits the bytes of the members' answers until they are read."""
 
     def __init__(self) -> None:
         self._left_bytes, self.is_full = _MOST_STATUS_BYTES, False
@@ -177,17 +172,16 @@ class _ByteBudget:
 
 
 async def _status(header: GetConsumerStatusRequestHeader, member: Member, room: _ByteBudget) -> bytes | None:
-    """The body of the member's answer; None without an answer, so that the others still count."""
     asked = GetConsumerStatusRequestHeader(topic=header.topic, group=header.group)
     if member.connection.is_congested:
         return None
     try:
-        told = await member.connection.invoke(
+        reply = await member.connection.invoke(
             requests.offsets.GET_CONSUMER_STATUS_FROM_CLIENT.command(asked), _STATUS_TIMEOUT_MS
         )
     except (RequestTimeout, NetworkError):
         return None
-    return bytes(told.body) if not told.code and told.body and room.take(len(told.body)) else None
+    return bytes(reply.body) if not reply.code and reply.body and room.take(len(reply.body)) else None
 
 
 async def _reported_queues(body: bytes) -> bytes | None:

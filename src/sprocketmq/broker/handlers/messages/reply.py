@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replies of request-reply: SEND_REPLY_MESSAGE 324 and _V2 325, pushed on as PUSH_REPLY_MESSAGE_TO_CLIENT 326. Java: ReplyMessageProcessor.
+"""Replies of request-reply (Java: ReplyMessageProcessor).
 
     replier --324/325, REPLY_TO_CLIENT--> broker --326--> the requester's producer connection (10 s)
                                           `--> stored in <cluster>_REPLY_TOPIC --> answer to the replier
 
-Fields as of a send. The answer says whether the requester accepted the reply (0) or not (1, with a remark); the reply is stored in both
-cases (storeReplyMessageEnable), so the answer also has the stored copy's id and offset.
+The answer says whether the requester accepted the reply (0) or not (1); it is stored in both cases (storeReplyMessageEnable).
 """
 
 from __future__ import annotations
@@ -82,12 +81,11 @@ async def _push(
     requester: Connection,
     client_id: str,
 ) -> str | None:
-    """Push the reply to the requester. Returns why that failed; None if it was accepted."""
     if requester.is_congested:  # a reply that cannot be pushed now is not kept for later
         return f"the requester {client_id} does not read what it is sent; the reply was not pushed"
     now_ms = broker.clock.now_ms()
     raw = (header.properties or "").encode()
-    marks = ((props.MSG_REGION, broker.stamps.region_id), (props.TRACE_ON, broker.stamps.trace_on))
+    marks = ((props.MSG_REGION, broker.identity.region_id), (props.TRACE_ON, broker.identity.trace_on))
     for name, value in (*marks, (props.PUSH_REPLY_TIME, str(now_ms))):
         raw = props.set_property(raw, name, value)
     push = ReplyMessageRequestHeader(
@@ -140,7 +138,7 @@ def _answer(
             with_transaction_type(header.sys_flag, TRANSACTION_NOT_TYPE),
             header.born_timestamp,
             connection.state["born_host"],
-            broker.stamps.host,
+            broker.identity.host,
             header.reconsume_times or 0,
         )
         try:
@@ -148,9 +146,9 @@ def _answer(
         except RocketMQError as error:
             log.warning("a reply could not be stored in %s: %s", header.topic, error)
         else:
-            stored.msg_id = broker.stamps.offset_message_id(result.physical_offset)
+            stored.msg_id = broker.identity.offset_message_id(result.physical_offset)
             stored.queue_offset = result.queue_offset
     answer = response(command, ResponseCode.SUCCESS if remark is None else ResponseCode.SYSTEM_ERROR, remark, stored)
-    answer.ext_fields[props.MSG_REGION] = broker.stamps.region_id
-    answer.ext_fields[props.TRACE_ON] = broker.stamps.trace_on
+    answer.ext_fields[props.MSG_REGION] = broker.identity.region_id
+    answer.ext_fields[props.TRACE_ON] = broker.identity.trace_on
     return answer

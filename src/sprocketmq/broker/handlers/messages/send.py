@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sending: SEND_MESSAGE 10, SEND_MESSAGE_V2 310, SEND_BATCH_MESSAGE 320, each also one-way. Java: SendMessageProcessor, HookUtils.
-
-Fields: producerGroup, topic, defaultTopic, defaultTopicQueueNums, queueId (-1: any), sysFlag, bornTimestamp, flag, properties,
-reconsumeTimes, maxReconsumeTimes, batch. Answer: msgId (offset message id), queueId, queueOffset, transactionId (the unique key), and
-MSG_REGION and TRACE_ON in addition.
+"""Sending (Java: SendMessageProcessor, HookUtils). The answer has MSG_REGION and TRACE_ON in addition.
 
 Checks in Java's order: order topic on a broker that may not be written; topic name; topic to which clients may not send; topic, or its
 creation; queue id; then the message itself (size, properties). ``special_messages`` handles messages that are not only stored.
@@ -22,7 +18,7 @@ from sprocketmq.broker.handlers.messages.special_messages import (
     timer_topic_problem,
 )
 from sprocketmq.broker.handlers.table import serves
-from sprocketmq.broker.tables.property_shapes import Shape, judged, waits_for_disk
+from sprocketmq.broker.tables.property_meanings import PropertyMeaning, meaning_of, waits_for_disk
 from sprocketmq.broker.tables.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN
 from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
@@ -39,7 +35,7 @@ from sprocketmq.wire.records.batch import has_more_elements
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
-    from sprocketmq.broker.tables.stamps import Stamps
+    from sprocketmq.broker.tables.broker_identity import BrokerIdentity
     from sprocketmq.wire.records.batch_elements import BatchElements
 
 _SEND_V1: Final = int(RequestCode.SEND_MESSAGE)
@@ -49,8 +45,7 @@ _READ_AND_WRITE: Final = PERM_READ | PERM_WRITE
 
 @serves(requests.messages.SEND_MESSAGE, requests.messages.SEND_MESSAGE_V2, requests.messages.SEND_BATCH_MESSAGE)
 def handle_send(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The hot path: one pass from header to answer, without awaiting. One function up to the answer to a single message, because a
-    call with so many arguments costs a percent of a send."""
+    """The hot path, one function up to the answer to a single message: a call with so many arguments costs a percent of a send."""
     code, header = command.code, command.typed_header
     if type(header) is not SendMessageRequestHeaderV2:
         header = command.header(SendMessageRequestHeader if code == _SEND_V1 else SendMessageRequestHeaderV2)
@@ -86,13 +81,13 @@ def handle_send(broker: Broker, connection: Connection, command: Command, now_ms
         )
     if is_batch:
         return _send_batch(broker, connection, command, header, queue_id, now_ms)
-    text, stamps = header.properties or "", broker.stamps
-    known = stamps.shapes.look(text)
+    text, identity = header.properties or "", broker.identity
+    known = identity.meanings.find(text)
     if known is None:
-        unique_key, raw, shape = _judge(stamps, text, now_ms)
+        unique_key, raw, meaning = _marked(identity, text, now_ms)
     else:
-        unique_key, shape = known
-        raw = (text + shape.added).encode()
+        unique_key, meaning = known
+        raw = (text + meaning.added).encode()
     message = StoredMessage(
         topic,
         queue_id,
@@ -102,13 +97,13 @@ def handle_send(broker: Broker, connection: Connection, command: Command, now_ms
         header.sys_flag,
         header.born_timestamp,
         connection.state["born_host"],
-        stamps.host,
+        identity.host,
         header.reconsume_times or 0,
         0,
-        shape.tags_code,
+        meaning.tags_code,
     )
-    if shape.is_special or topic[0] == "%" or len(raw) > props.MAX_PROPERTIES_BYTES:
-        refusal = _special_refusal(broker, command, header, message, shape, now_ms)
+    if meaning.is_special or topic[0] == "%" or len(raw) > props.MAX_PROPERTIES_BYTES:
+        refusal = _special_refusal(broker, command, header, message, meaning, now_ms)
         if refusal is not None:
             return _with_region(broker, refusal)
     try:
@@ -118,12 +113,12 @@ def handle_send(broker: Broker, connection: Connection, command: Command, now_ms
     physical_offset, must_wait = result.physical_offset, broker.sends_wait
     if command.flag & FLAG_ONEWAY and not must_wait:
         return None
-    answer = stamps.answers.of_one(command, physical_offset, queue_id, result.queue_offset, unique_key)
+    answer = identity.answers.of_one(command, physical_offset, queue_id, result.queue_offset, unique_key)
     if message.topic is not topic:
         attach_recall_handle(broker, message, answer)
     if not must_wait:
         return answer
-    return broker.answer_when_durable(connection, command, answer, physical_offset + result.size, shape.waits)
+    return broker.answer_when_durable(connection, command, answer, physical_offset + result.size, meaning.waits)
 
 
 def check_topic(broker: Broker, command: Command, header: SendMessageRequestHeader, now_ms: int) -> Command | None:
@@ -154,15 +149,15 @@ def _special_refusal(
     command: Command,
     header: SendMessageRequestHeader,
     message: StoredMessage,
-    shape: Shape,
+    meaning: PropertyMeaning,
     now_ms: int,
 ) -> Command | None:
-    """Why a message of a retry topic, a special one or one with long properties is refused. Changes what has to be stored otherwise."""
+    """Changes what has to be stored otherwise."""
     refusal = None
     if message.topic.startswith(RETRY_PREFIX):
         refusal = retry_topic_rules(broker, command, header, message, now_ms)
-    if refusal is None and shape.is_special:
-        refusal = special_message(broker, command, message, shape, now_ms)
+    if refusal is None and meaning.is_special:
+        refusal = special_message(broker, command, message, meaning, now_ms)
     if refusal is None and len(message.properties) > props.MAX_PROPERTIES_BYTES:
         remark = (
             f"the properties take {len(message.properties)} bytes, at most {props.MAX_PROPERTIES_BYTES} are allowed"
@@ -171,17 +166,17 @@ def _special_refusal(
     return refusal
 
 
-def _judge(stamps: Stamps, text: str, now_ms: int) -> tuple[str, bytes, Shape]:
-    """The unique key, the marked properties and their meaning, for properties that have no shape."""
+def _marked(identity: BrokerIdentity, text: str, now_ms: int) -> tuple[str, bytes, PropertyMeaning]:
+    """The unique key, the marked properties and their meaning, for properties that have no meaning."""
     raw = text.encode()
     if raw and not raw.endswith(b"\x02"):
         raw += b"\x02"
     unique_key = props.get_property(raw, props.UNIQ_KEY)
     if unique_key is None:
-        unique_key = stamps.new_unique_key(now_ms)
+        unique_key = identity.new_unique_key(now_ms)
         raw += f"{props.UNIQ_KEY}\x01{unique_key}\x02".encode()
-    marked = stamps.mark(raw)
-    return unique_key, marked, judged(text, props.get_property(marked, props.TAGS))
+    marked = identity.mark(raw)
+    return unique_key, marked, meaning_of(text, props.get_property(marked, props.TAGS))
 
 
 def _send_batch(
@@ -194,14 +189,13 @@ def _send_batch(
 ) -> Command | None:
     """Many messages of one topic and queue in one request, stored as ordinary messages with consecutive offsets, all or none.
 
-    Each message keeps its own properties byte for byte. The properties of the request are only for the batch: a Java client of 5.4.0
-    gives it a UNIQ_KEY of its own, which behind a message's properties would become the id of all messages. 5.4.0 does the same (its
-    MessageExtEncoder; 4.9 and earlier 5.x append them).
+    The properties of the request are only for the batch: a Java client of 5.4.0 gives it a UNIQ_KEY of its own, which behind a message's
+    properties would become the id of all messages (5.4.0 keeps them apart, too; 4.9 and earlier 5.x append them).
     """
     # Needs NumPy. The first batch does not wait for it beside the loop: later sends of its connection would be stored before it.
     from sprocketmq.wire.records.batch_elements import BatchElements
 
-    topic, stamps = header.topic, broker.stamps
+    topic, identity = header.topic, broker.identity
     if topic.startswith(RETRY_PREFIX):
         return _illegal(broker, command, f"a batch cannot be sent to retry topic {topic}; send its messages one by one")
     of_batch = header.properties.encode() if header.properties else b""
@@ -219,21 +213,20 @@ def _send_batch(
         header.sys_flag,
         header.born_timestamp,
         connection.state["born_host"],
-        stamps.host,
+        identity.host,
         header.reconsume_times or 0,
     )
     try:
         result = broker.put_batch(batch, now_ms)
     except ConfigurationError as error:
         return _illegal(broker, command, str(error))
-    ids, key = stamps.offset_message_ids(result.physical_offsets), props.get_property(of_batch, props.UNIQ_KEY)
-    answer = stamps.answers.of_batch(command, ids, queue_id, result.queue_offset, key)
+    ids, key = identity.offset_message_ids(result.physical_offsets), props.get_property(of_batch, props.UNIQ_KEY)
+    answer = identity.answers.of_batch(command, ids, queue_id, result.queue_offset, key)
     end = result.physical_offset + result.size
     return broker.answer_when_durable(connection, command, answer, end, waits_for_disk(of_batch))
 
 
 def _problem_in_batch(broker: Broker, topic: str, elements: BatchElements) -> str | None:
-    """Why the batch is refused because of its first message that cannot be stored."""
     # A look at the whole: whether any of them may be such a one. What delays a message has these letters in its name. One letter is found
     # ten times as fast as three, and no name that clients add to each message has it.
     longest, may_delay = props.MAX_PROPERTIES_BYTES, b"L" in elements.texts and b"DEL" in elements.texts
@@ -261,6 +254,6 @@ def _illegal(broker: Broker, command: Command, remark: str) -> Command:
 
 def _with_region(broker: Broker, refusal: Command) -> Command:
     """``refusal`` with region and trace, which Apache adds to every answer to a send."""
-    refusal.ext_fields.setdefault(props.MSG_REGION, broker.stamps.region_id)
-    refusal.ext_fields.setdefault(props.TRACE_ON, broker.stamps.trace_on)
+    refusal.ext_fields.setdefault(props.MSG_REGION, broker.identity.region_id)
+    refusal.ext_fields.setdefault(props.TRACE_ON, broker.identity.trace_on)
     return refusal

@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sending back to the retry topic: CONSUMER_SEND_MSG_BACK 36. Java: AbstractSendMessageProcessor.consumerSendMsgBack.
+"""Sending back to the retry topic, with Java's checks in their order (Java: AbstractSendMessageProcessor.consumerSendMsgBack).
 
-Fields: offset (commit log offset of the message that failed), group, delayLevel (0: the broker chooses, < 0: dead letter),
-originMsgId, originTopic, unitMode, maxReconsumeTimes (clients from 3.4.9 on). Answer: success, 26, 16, or 1 when no message is there.
-
-The checks are in Java's order. In 5.x only the proxy uses a group's retry policy (groupRetryPolicy) and the properties DLQ_ORIGIN_TOPIC and
-DLQ_ORIGIN_MESSAGE_ID; with remoting clients they have no effect, and neither here.
-
-The copy keeps body, flag, sysFlag, tags, unique key and born data (a compressed body stays compressed), counts one more reconsume time,
-and records its original topic. It goes to ``%RETRY%group`` after its delay level, or to ``%DLQ%group``.
+delayLevel 0: the broker chooses, < 0: dead letter. The copy keeps all but its retry count and records its original topic. It goes to
+``%RETRY%group`` after its delay level, or to ``%DLQ%group``. As in 5.x, groupRetryPolicy has no effect with remoting clients.
 """
 
 from __future__ import annotations
@@ -93,4 +87,4 @@ def _copy(broker: Broker, record: RecordView, physical_offset: int) -> StoredMes
     if props.get_property(raw, props.ORIGIN_MESSAGE_ID) is None:
         raw = props.set_property(raw, props.ORIGIN_MESSAGE_ID, offset_message_id(record.store_host, physical_offset))
     raw = props.set_property(raw, props.WAIT, "false")
-    return copy_of_record(record, "", raw, broker.stamps.host)
+    return copy_of_record(record, "", raw, broker.identity.host)

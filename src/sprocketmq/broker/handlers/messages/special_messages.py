@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that are not only stored: delayed, timed, transactional, dead letters. Java: HookUtils, SendMessageProcessor.
-
-``send`` calls this only if the name of a property below is somewhere in the text of the properties (or the topic is a retry topic), so
-there is no work for ordinary messages. To add such a property, add its name to ``property_shapes`` and its meaning here.
-"""
+"""Messages that are not only stored: delayed, timed, transactional, dead letters (Java: HookUtils). ``send`` calls this only if a
+property's name below is in the text (or the topic is a retry topic). A new one is added to ``property_meanings``, too."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING
 from sprocketmq.broker.delivery.timer_messages import TimerRefusal
 from sprocketmq.broker.delivery.transactions import MAX_HALF_PROPERTIES_BYTES
 from sprocketmq.broker.handlers.unknown_group import unknown_group
-from sprocketmq.broker.tables.property_shapes import TIMER_MARKS, Shape, delay_level
+from sprocketmq.broker.tables.property_meanings import TIMER_MARKS, PropertyMeaning, delay_level
 from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
 from sprocketmq.core.retry.retry_schedule import dlq_topic, group_of_retry_topic, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC, is_timer, without_timer
@@ -29,13 +26,13 @@ if TYPE_CHECKING:
 
 
 def special_message(
-    broker: Broker, command: Command, message: StoredMessage, shape: Shape, now_ms: int
+    broker: Broker, command: Command, message: StoredMessage, meaning: PropertyMeaning, now_ms: int
 ) -> Command | None:
-    """Change ``message`` (topic, queue, properties) into the one to store instead. Returns the refusal, or None to store it.
-    ``shape`` is that of the properties as they were sent; those of a message to a retry topic may have changed since."""
+    """Change ``message`` (topic, queue, properties) into the one to store. Returns the refusal, or None. ``meaning`` is that of the
+    properties as sent; those of a message to a retry topic may have changed since."""
     topic = message.topic  # "%": of a retry topic, or a dead letter by now
-    if shape.delay_level > 0 and not (message.sys_flag & TRANSACTION_MASK or topic[0] == "%" or topic == TIMER_TOPIC):
-        broker.schedule.park(message, shape.delay_level, now_ms)
+    if meaning.delay_level > 0 and not (message.sys_flag & TRANSACTION_MASK or topic[0] == "%" or topic == TIMER_TOPIC):
+        broker.schedule.park(message, meaning.delay_level, now_ms)
         return None
     message.properties = raw = props.remove_property(message.properties, props.POP_CK)
     prepared = message.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED_TYPE
@@ -123,8 +120,8 @@ def _has_timer(raw: bytes) -> bool:
 def retry_topic_rules(
     broker: Broker, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
 ) -> Command | None:
-    """A send to ``%RETRY%group``: by a consumer whose send-back failed, or by an orderly consumer that gives up a message. An
-    orderly group holds queue locks, and its retry limit means dead letter at once. Java: handleRetryAndDLQ."""
+    """A send to ``%RETRY%group`` after a failed send-back, or by an orderly consumer that gives up: an orderly group holds queue locks, and
+    its retry limit means dead letter at once. Java: handleRetryAndDLQ."""
     group_name = group_of_retry_topic(header.topic)
     group = broker.groups.find(group_name, now_ms)
     if group is None:

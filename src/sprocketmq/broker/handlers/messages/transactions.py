@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions: END_TRANSACTION 37 (one-way from every client), RESUME_CHECK_HALF_MESSAGE 323. Java: EndTransactionProcessor,
-AdminBrokerProcessor.resumeCheckHalfMessage. The half message itself is sent with an ordinary send, see ``special_messages``.
+"""The end of transactions (Java: EndTransactionProcessor, AdminBrokerProcessor.resumeCheckHalfMessage).
 
-37: producerGroup, tranStateTableOffset (half queue offset), commitLogOffset, commitOrRollback (8 commit, 12 rollback; 0 unknown: neither
-action nor answer, also if the request is not one-way; any other number is refused, see EndTransactionRequestHeader.checkFields),
-fromTransactionCheck, msgId, transactionId. 604 if a producer that set CHECK_IMMUNITY_TIME_IN_SECONDS ends the transaction later than that
-without being asked. 323: msgId of a discarded half message.
-
-Unlike in Java, the named message must be a half message, and a transaction that has ended stays as it ended.
+commitOrRollback 0 (unknown) causes neither action nor answer; 604 if a producer that set CHECK_IMMUNITY_TIME_IN_SECONDS ends it later than
+that without being asked. Unlike in Java, the named message must be a half message, and a transaction that has ended stays as it ended.
 """
 
 from __future__ import annotations

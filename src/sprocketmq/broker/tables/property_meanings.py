@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meaning of a send's properties for the broker, in as few looks at their text as possible.
+"""What a send's properties mean for the broker, in as few searches of their text as possible.
 
-Most properties mean nothing to a broker but their tags: those that contain none of the names that it acts on. What they mean is cached by
-the tags, however much the rest differs from message to message.
-
-Laws
-1. The shape of a text is what :func:`judged` returns for it. A text whose UNIQ_KEY is missing, or there twice, or without a separator
-   behind it, and one with marks of another broker has no shape; the handler changes or reads it first.
-2. Tags come from the network: the cache is limited, and long ones are not cached.
+Most mean nothing but their tags, so the meaning of a text without other names is cached by its tags. A text whose UNIQ_KEY is missing, or
+there twice, or without a separator behind it, and one with marks of another broker has no meaning here; the handler reads it first. Tags
+come from the network: the cache is limited, and long ones are not cached.
 """
 
 from __future__ import annotations
@@ -19,7 +15,7 @@ import msgspec
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records import properties as props
 
-_MOST_SHAPES: Final = 1024
+_MOST_MEANINGS: Final = 1024
 _MOST_CHARACTERS: Final = 128
 _SEPARATOR: Final = "\x02"
 _UNIQUE_KEY: Final = f"{props.UNIQ_KEY}\x01"
@@ -35,15 +31,11 @@ TIMER_MARKS: Final = tuple(text.encode() for text in _TIMER_TEXTS)
 """Each is contained in properties that ask for a delivery time."""
 
 
-class Shape(msgspec.Struct, frozen=True, gc=False):
-    """The meaning of properties.
+class PropertyMeaning(msgspec.Struct, frozen=True, gc=False):
+    """What properties ask for.
 
-    Attributes:
-        added: the text that the broker appends: its marks, and a separator if the last one is missing.
-        tags_code: for the consume queue.
-        waits: whether the answer waits until the message is on the disk.
-        is_special: whether the message may need special handling; ``special_messages`` decides.
-        delay_level: of properties that ask for a delay level and are nothing else special; 0 for all others.
+    ``added``: the text that the broker appends (marks, a missing separator). ``waits``: the answer waits for the disk. ``is_special``:
+    ``special_messages`` decides. ``delay_level``: of properties that ask for a delay level and are nothing else special; else 0.
     """
 
     added: str
@@ -53,16 +45,16 @@ class Shape(msgspec.Struct, frozen=True, gc=False):
     delay_level: int
 
 
-class PropertyShapes:
-    """The shapes of one broker. ``marks``: the text that it appends to properties."""
+class PropertyMeanings:
+    """The meanings of one broker. ``marks``: the text that it appends to properties."""
 
     def __init__(self, marks: str) -> None:
         self._marks = marks
         # By the tags; those of texts whose last separator is missing in the second one.
-        self._known: tuple[dict[str, Shape], dict[str, Shape]] = ({}, {})
+        self._known: tuple[dict[str, PropertyMeaning], dict[str, PropertyMeaning]] = ({}, {})
 
-    def look(self, text: str) -> tuple[str, Shape] | None:
-        """The unique key of properties and their shape; None if they have no shape."""
+    def find(self, text: str) -> tuple[str, PropertyMeaning] | None:
+        """The unique key of properties and their meaning; None if they have no meaning."""
         before, _, rest = text.partition(_UNIQUE_KEY)
         key, end, behind = rest.partition(_SEPARATOR)
         # ASCII letters and digits. For bytes this takes a third of the time that it takes for a text.
@@ -84,28 +76,28 @@ class PropertyShapes:
         if _NO_WAIT in text or (
             may_mean_more and (_DELAY in text or _TIMER in text or _TRAN_MSG in text or _POP_CK in text)
         ):
-            return key, judged(text, tags, self._added(text))
+            return key, meaning_of(text, tags, self._added(text))
         known = self._known[text[-1] != _SEPARATOR]
-        shape = known.get(tags)
-        if shape is None:
-            shape = judged(text, tags, self._added(text))
+        meaning = known.get(tags)
+        if meaning is None:
+            meaning = meaning_of(text, tags, self._added(text))
             if len(tags) <= _MOST_CHARACTERS:
-                if len(known) >= _MOST_SHAPES:
+                if len(known) >= _MOST_MEANINGS:
                     known.clear()
-                known[tags] = shape
-        return key, shape
+                known[tags] = meaning
+        return key, meaning
 
     def _added(self, text: str) -> str:
         return self._marks if text[-1] == _SEPARATOR else _SEPARATOR + self._marks
 
 
-def judged(text: str, tags: str | None, added: str = "") -> Shape:
-    """The shape of properties with these tags; ``added``: what the broker appends to them."""
+def meaning_of(text: str, tags: str | None, added: str = "") -> PropertyMeaning:
+    """The meaning of properties with these tags; ``added``: what the broker appends to them."""
     is_delayed, has_other = _DELAY in text, _TRAN_MSG in text or _POP_CK in text
     is_timed = _TIMER in text and any(mark in text for mark in _TIMER_TEXTS)
     level = delay_level(text.encode()) if is_delayed and not (has_other or is_timed) else 0
     waits = _NO_WAIT not in text or waits_for_disk(text.encode())
-    return Shape(added, tags_code(tags), waits, is_delayed or has_other or _TIMER in text, level)
+    return PropertyMeaning(added, tags_code(tags), waits, is_delayed or has_other or _TIMER in text, level)
 
 
 def waits_for_disk(raw: bytes) -> bool:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data that the broker adds to a message and its answer: its marks, its host, the two ids.
-
-Java: AbstractSendMessageProcessor.buildMsgContext, MessageClientIDSetter, MessageDecoder.createMessageId.
-"""
+"""What the broker adds to a message and its answer: its marks, its host, the two ids (Java: buildMsgContext, MessageClientIDSetter)."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from sprocketmq.broker.tables.property_shapes import PropertyShapes
+from sprocketmq.broker.tables.property_meanings import PropertyMeanings
 from sprocketmq.broker.tables.sent_answers import SentAnswers
 from sprocketmq.net.address import packed_address
 from sprocketmq.wire.records import properties as props
@@ -24,12 +21,9 @@ if TYPE_CHECKING:
     from sprocketmq.broker.settings.config import BrokerConfig
 
 
-class Stamps:
-    """The data that one broker adds. Made when the broker's address is known, because host and port are a part of both ids.
-
-    Attributes: ``host`` (address bytes, port) goes into each record, ``region_id`` and ``trace_on`` into each answer to a send;
-    ``message_id_prefix`` begins each offset message id; ``shapes`` caches the meaning of properties, ``answers`` makes answers to sends.
-    """
+class BrokerIdentity:
+    """Made when the broker's address is known: ``host`` (address bytes, port) is in each record and both ids, ``region_id`` and
+    ``trace_on`` are in each answer to a send."""
 
     def __init__(self, config: BrokerConfig, host: str, port: int) -> None:
         self.host = packed_address((host, port))
@@ -42,15 +36,14 @@ class Stamps:
             }
         )
         self.message_id_prefix = offset_message_id(self.host, 0)[:-16]
-        self.shapes = PropertyShapes(self._marks.decode())
+        self.meanings = PropertyMeanings(self._marks.decode())
         self.answers = SentAnswers(self.message_id_prefix, config.region_id, self.trace_on)
         self._unique_key_prefix = unique_key_prefix(self.host[0], os.getpid(), id(self) & 0x7FFFFFFF)
         self._counter = itertools.count()
         self._month_start_ms = self._next_month_ms = 0
 
     def mark(self, raw: bytes) -> bytes:
-        """``raw`` properties with this broker's marks: CLUSTER (a reply needs it), MSG_REGION and TRACE_ON (trace needs them).
-        Marks of another broker are removed; a message has them if a consumer sends it on (Java overwrites them, too)."""
+        """``raw`` properties with this broker's CLUSTER (a reply needs it), MSG_REGION and TRACE_ON, in place of another broker's."""
         if b"CLUSTER\x01" in raw or b"MSG_REGION\x01" in raw or b"TRACE_ON\x01" in raw:
             for name in (props.CLUSTER, props.MSG_REGION, props.TRACE_ON):
                 raw = props.remove_property(raw, name)
@@ -59,7 +52,6 @@ class Stamps:
         return raw + self._marks
 
     def offset_message_id(self, physical_offset: int) -> str:
-        """The offset message id of the copy stored at ``physical_offset``."""
         return f"{self.message_id_prefix}{physical_offset:016X}"
 
     def offset_message_ids(self, physical_offsets: NDArray[np.int64]) -> str:

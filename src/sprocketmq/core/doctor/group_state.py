@@ -15,15 +15,10 @@ from sprocketmq.core.consume.flow_control import FlowLimits
 from sprocketmq.wire.records.message import MessageQueue
 
 
-class QueueLook(Struct, frozen=True):
-    """One queue as brokers see it.
+class QueueState(Struct, frozen=True):
+    """One queue as brokers see it; ``moved_by`` and ``came`` are messages consumed and stored between the two reads.
 
-    Attributes:
-        broker_offset: the offset after the last message.
-        consumer_offset: the next offset to consume; None if the group has no progress there.
-        moved_by: messages consumed between the two looks.
-        came: messages stored between the two looks.
-        waiting_ms: how long the next message has been waiting.
+    ``broker_offset``: behind the last message; ``consumer_offset``: None without progress; ``waiting_ms``: of the next message.
     """
 
     broker_offset: int
@@ -34,20 +29,14 @@ class QueueLook(Struct, frozen=True):
 
     @property
     def lag(self) -> int:
-        """Messages not consumed."""
         return max(0, self.broker_offset - (self.consumer_offset or 0))
 
 
 class HeldQueue(Struct, frozen=True):
-    """A queue that a member reads, as the member reports it.
+    """A queue that a member reads, as the member reports it, with times of the member's clock.
 
-    Attributes:
-        cached: messages pulled and not finished.
-        cached_mib: their size.
-        span: offsets between the oldest unfinished message and the newest one.
-        locked: for orderly members: whether the member holds the lock.
-        first_offset: of the oldest unfinished message; None if it holds none.
-        last_lock_ms, last_consume_ms: by the member's clock. For a new queue: when the member got it.
+    ``cached``: messages pulled and not finished; ``span``: offsets between the oldest of them and the newest one; ``first_offset``: of the
+    oldest, None if it holds none; ``locked``: the member holds the lock of an orderly consumer.
     """
 
     cached: int = 0
@@ -59,23 +48,16 @@ class HeldQueue(Struct, frozen=True):
     last_consume_ms: int = 0
 
 
-class MemberLook(Struct, frozen=True):
+class MemberState(Struct, frozen=True):
     """One member that is online.
 
     Attributes:
         subscriptions: topic -> a text of the subscription; equal texts are equal subscriptions.
-        queues: the queues it reads.
-        orderly: whether it consumes in order.
         polls: whether its application polls for messages (a pull consumer).
-        limits: the limits of its flow control.
         ok_tps, failed_tps: messages a second in the last minute.
-        failed_in_hour: messages that failed in the last hour.
-        threads: how many listeners can run at once.
-        listener_stacks: the innermost line of each running listener.
-        oldest_call_ms: since when one of its listeners runs, by the member's clock; 0 if none does.
-        paused: whether its application has paused it.
-        last_failure: what its listener raised last; ``last_failure_ms`` is when. Only members of this package report it, as oldest_call_ms
-            and paused.
+        threads: how many listeners can run at once; ``listener_stacks``: the innermost line of each that runs.
+        oldest_call_ms: since when one of its listeners runs, by the member's clock; 0 if none does. Only members of this package report
+            it, and ``paused``, ``last_failure`` (what its listener raised last).
         silent_because: why it did not report its state.
     """
 
@@ -97,22 +79,17 @@ class MemberLook(Struct, frozen=True):
     silent_because: str | None = None
 
 
-class GroupLook(Struct, frozen=True):
+class GroupState(Struct, frozen=True):
     """Everything that is known of a group.
 
     Attributes:
-        now_ms: the time of the second look.
-        looked_for_ms: the time between the two looks.
-        switched_off: brokers at which the group may not consume.
-        unknown_at: brokers that have its topics and do not know the group.
+        now_ms: the time of the second read; ``observed_ms``: between the two.
+        switched_off: brokers at which the group may not consume; ``unknown_at``: those that have its topics and do not know it.
         same_ids: client ids that more than one member has.
-        absent: topics that it subscribes to and that do not exist, with a similar name, or "".
-        unreadable: topics that it subscribes to and may not read, with the reason.
+        absent: subscribed topics that do not exist, with a similar name, or ""; ``unreadable``: that it may not read, with the reason.
         hidden: queues with messages that their topic does not let read, because it has fewer read queues now.
-        broadcasting: whether each member reads all queues.
-        queues: queues of the topics that it subscribes to or has progress in, without its retry topic.
-        retry_lag: messages of its retry topic that are due and not consumed.
-        retries_waiting: messages whose next try is not due yet; ``next_retry_ms`` is when the first one is.
+        queues: of the topics that it subscribes to or has progress in, without its retry topic.
+        retry_lag: retries that are due and not consumed; ``retries_waiting``: not due yet, the first one at ``next_retry_ms``.
         last_error: the reason that was given when a message was last sent back.
         not_learned: what could not be learned, one sentence each.
         proxy: the proxy that was asked. It knows only the members that are connected to proxies.
@@ -120,16 +97,16 @@ class GroupLook(Struct, frozen=True):
 
     group: str
     now_ms: int
-    looked_for_ms: int = 0
+    observed_ms: int = 0
     switched_off: tuple[str, ...] = ()
     unknown_at: tuple[str, ...] = ()
     same_ids: tuple[str, ...] = ()
     absent: tuple[tuple[str, str], ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
     hidden: tuple[MessageQueue, ...] = ()
-    members: tuple[MemberLook, ...] = ()
+    members: tuple[MemberState, ...] = ()
     broadcasting: bool = False
-    queues: Mapping[MessageQueue, QueueLook] = {}
+    queues: Mapping[MessageQueue, QueueState] = {}
     retry_lag: int | None = None
     retries_waiting: int | None = None
     next_retry_ms: int | None = None
@@ -138,7 +115,6 @@ class GroupLook(Struct, frozen=True):
     proxy: str | None = None
 
     def head_offset(self, queue: MessageQueue) -> int | None:
-        """The offset of the oldest unfinished message of a queue."""
         held = [
             member.queues[queue].first_offset for member in self.members if member.queues and queue in member.queues
         ]
@@ -158,13 +134,12 @@ class GroupLook(Struct, frozen=True):
         """Messages a second, by its progress or by its members' reports, whichever is more: progress is written only now and then."""
         moved = [queue.moved_by for queue in self.queues.values() if queue.moved_by is not None]
         told = [member.ok_tps for member in self.members if member.ok_tps is not None]
-        rates = [sum(max(0, one) for one in moved) * 1000 / self.looked_for_ms] if moved and self.looked_for_ms else []
+        rates = [sum(max(0, one) for one in moved) * 1000 / self.observed_ms] if moved and self.observed_ms else []
         if told:
             rates.append(sum(told))
         return max(rates) if rates else None
 
     @property
     def came_per_second(self) -> float | None:
-        """Messages stored a second."""
         came = [queue.came for queue in self.queues.values() if queue.came is not None]
-        return sum(came) * 1000 / self.looked_for_ms if came and self.looked_for_ms else None
+        return sum(came) * 1000 / self.observed_ms if came and self.observed_ms else None

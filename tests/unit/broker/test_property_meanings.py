@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a shape says is what its properties say when they are judged alone."""
+"""What a meaning says is what its properties say when they are meaning_of alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from sprocketmq.broker.settings.config import BrokerConfig
-from sprocketmq.broker.tables.stamps import Stamps
+from sprocketmq.broker.tables.broker_identity import BrokerIdentity
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.properties import decode_properties
 
@@ -36,8 +36,8 @@ TEXTS = st.builds(
 )
 
 
-def stamps() -> Stamps:
-    return Stamps(BrokerConfig(), "127.0.0.1", 10911)
+def identity() -> BrokerIdentity:
+    return BrokerIdentity(BrokerConfig(), "127.0.0.1", 10911)
 
 
 @settings(max_examples=examples(600), deadline=None)
@@ -46,21 +46,21 @@ def stamps() -> Stamps:
 @example(["X_UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])
 @given(st.lists(TEXTS, min_size=1, max_size=4))
 def test_a_shape_says_of_each_text_what_its_properties_say(texts: list[str]) -> None:
-    own = stamps()
+    own = identity()
     for text in [*texts, *texts]:
-        known = own.shapes.look(text)
+        known = own.meanings.find(text)
         if known is None:
             continue
-        key, shape = known
-        assert (text + shape.added).encode() == own.mark(text.encode())
+        key, meaning = known
+        assert (text + meaning.added).encode() == own.mark(text.encode())
         pairs = decode_properties(text.encode())
         assert key == pairs["UNIQ_KEY"]
-        assert shape.tags_code == tags_code(pairs.get("TAGS"))
-        assert shape.waits == (pairs.get("WAIT") != "false")
+        assert meaning.tags_code == tags_code(pairs.get("TAGS"))
+        assert meaning.waits == (pairs.get("WAIT") != "false")
         special = [name for name in ("POP_CK", "TRAN_MSG", "TIMER_DELAY_MS") if f"{name}\x01" in text]
-        assert shape.is_special == bool(special or "DELAY" in text)
+        assert meaning.is_special == bool(special or "DELAY" in text)
         level = pairs.get("DELAY", "")
-        assert shape.delay_level == (int(level) if level.isdecimal() and not special else 0)
+        assert meaning.delay_level == (int(level) if level.isdecimal() and not special else 0)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_a_shape_says_of_each_text_what_its_properties_say(texts: list[str]) -> 
     ],
 )
 def test_a_shape_has_the_delay_level_if_nothing_else_is_special(more: str, level: int) -> None:
-    known = stamps().shapes.look(f"UNIQ_KEY\x01a\x02{more}")
+    known = identity().meanings.find(f"UNIQ_KEY\x01a\x02{more}")
     assert known is not None
     assert known[1].delay_level == level
 
 
 def test_properties_that_differ_in_all_but_their_tags_share_a_shape() -> None:
-    shapes = stamps().shapes
+    meanings = identity().meanings
     found = set()
     for number in range(50):
         key = f"UNIQ_KEY\x01{number:032X}\x02"
@@ -95,25 +95,25 @@ def test_properties_that_differ_in_all_but_their_tags_share_a_shape() -> None:
             f"{key}TAGS\x01A\x02own-{number}\x01{number}\x02",
             f"TAGS\x01A\x02WAIT\x01true\x02{key}",
         ):
-            known = shapes.look(text)
+            known = meanings.find(text)
             assert known is not None
             found.add(id(known[1]))
     assert len(found) == 1
 
 
 def test_two_unique_keys_have_no_shape() -> None:
-    shapes = stamps().shapes
-    assert shapes.look("UNIQ_KEY\x01a\x02UNIQ_KEY\x01b\x02") is None
-    assert shapes.look("UNIQ_KEY\x01a\x02UNIQ_KEY\x01b\x02") is None
-    assert shapes.look("UNIQ_KEY\x01a\x02CLUSTER\x01far\x02") is None  # marks of another broker have to go
+    meanings = identity().meanings
+    assert meanings.find("UNIQ_KEY\x01a\x02UNIQ_KEY\x01b\x02") is None
+    assert meanings.find("UNIQ_KEY\x01a\x02UNIQ_KEY\x01b\x02") is None
+    assert meanings.find("UNIQ_KEY\x01a\x02CLUSTER\x01far\x02") is None  # marks of another broker have to go
 
 
 def test_shapes_from_the_network_take_bounded_memory() -> None:
-    shapes = stamps().shapes
+    meanings = identity().meanings
     for number in range(3_000):
         for end in ("", "\x02"):
-            assert shapes.look(f"UNIQ_KEY\x01a\x02TAGS\x01own{number}{end}") is not None
-    assert shapes.look(f"UNIQ_KEY\x01a\x02TAGS\x01{'x' * 5_000}\x02") is not None
-    for known in shapes._known:
+            assert meanings.find(f"UNIQ_KEY\x01a\x02TAGS\x01own{number}{end}") is not None
+    assert meanings.find(f"UNIQ_KEY\x01a\x02TAGS\x01{'x' * 5_000}\x02") is not None
+    for known in meanings._known:
         assert len(known) <= 1024
         assert all(len(tags) < 130 for tags in known)
