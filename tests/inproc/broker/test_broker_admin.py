@@ -11,7 +11,6 @@ from sprocketmq.wire.bodies import (
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
-    TopicConfigSerializeWrapper,
     TopicStatsTable,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -48,16 +47,6 @@ def test_a_topic_can_be_changed(cluster, client):
     assert (queues.read_queue_nums, queues.write_queue_nums, queues.perm) == (8, 8, 4)
 
 
-def test_many_topics_at_once_are_all_registered(cluster, client):
-    pending = [
-        client.begin(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequestHeader(f"t{n}", "TBW102", 1, 1, 6))
-        for n in range(50)
-    ]
-    for n, future in enumerate(pending):
-        assert future.result(10).code == 0
-        assert cluster.namesrv.table.route(f"t{n}") is not None
-
-
 @pytest.mark.parametrize(
     ("topic", "read", "perm"), [("bad topic", 1, 6), ("TBW102", 1, 6), ("flights", -1, 6), ("flights", 1, 99)]
 )
@@ -70,14 +59,6 @@ def test_invalid_topics_are_refused(client, topic, read, perm):
 def test_system_topics_are_not_deleted(client):
     header = DeleteTopicRequestHeader("SCHEDULE_TOPIC_XXXX")
     assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, header).code == ResponseCode.INVALID_PARAMETER
-
-
-def test_all_topics_are_listed(client):
-    create(client, "flights")
-    body = client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body
-    table = TopicConfigSerializeWrapper.decode(body).topic_config_table
-    assert table["flights"].write_queue_nums == 2
-    assert table["TBW102"].perm == 7
 
 
 def test_topic_stats_give_the_range_of_each_queue(cluster, client):

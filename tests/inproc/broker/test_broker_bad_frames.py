@@ -55,22 +55,6 @@ def test_bad_bytes_close_only_their_connection(cluster, client, what):
     assert client.send("flights").code == 0
 
 
-def test_half_a_frame_and_a_close_leave_nothing_behind(cluster, client):
-    for cut in range(1, len(GOOD), 7):
-        with connect(cluster) as half:
-            half.sendall(GOOD[:cut])
-    cluster.eventually(lambda: cluster.broker.connection_count == 0)
-    assert client.send("flights").code == 0
-
-
-def test_a_frame_may_come_byte_by_byte(cluster):
-    with connect(cluster) as slow:
-        slow.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for at in range(len(GOOD)):
-            slow.sendall(GOOD[at : at + 1])
-        assert len(slow.recv(8)) == 8
-
-
 def connections(cluster):
     return cluster.broker.ports._server.connections
 
@@ -97,11 +81,3 @@ def test_a_peer_that_never_reads_does_not_hold_up_others(cluster, client):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert client.pull("g", "flights", 0, 64).code == 0
-
-
-def test_answers_of_an_unknown_request_do_not_disturb(cluster, client):
-    answer = request(0)
-    answer.flag, answer.opaque = 1, 777
-    with connect(cluster) as confused:
-        confused.sendall(encode_command(answer) + GOOD)
-        assert len(confused.recv(8)) == 8

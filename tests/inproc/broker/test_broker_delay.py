@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from sprocketmq.broker import Broker
 from sprocketmq.broker.delivery import schedule, timer_messages
 from sprocketmq.broker.handlers.messages.special_messages import special_message
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.errors import StoreNotWritable
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.store import MessageStore, StoredMessage, config_files
 from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.queue.unit import FILLER_SIZE
@@ -86,12 +88,6 @@ def test_there_may_be_more_than_eighteen_levels(cluster, client):
     assert bodies(client) == [b"x"]
 
 
-def test_a_level_above_the_highest_is_written_down_as_the_highest(cluster, client):
-    client.send("flights", b"x", delay_level=99)
-    (parked,) = client.messages(SCHEDULE_TOPIC, 17)
-    assert parked.properties[props.DELAY] == "18"
-
-
 # -- clocks that are set -------------------------------------------------------------------------------------------------------
 
 
@@ -111,21 +107,6 @@ def test_after_the_clock_went_forward_what_is_due_comes_within_seconds(cluster, 
 
 
 # -- kills -----------------------------------------------------------------------------------------------------------------------
-
-
-def test_after_a_kill_nothing_that_was_delivered_comes_again(disk_cluster, tmp_path):
-    client = disk_cluster.client()
-    for n in range(150):
-        client.send("flights", b"%d" % n, delay_level=1 + n % 2)
-        client.send("flights", b"t%d" % n, properties={props.TIMER_DELAY_SEC: str(1 + n % 3)})
-    disk_cluster.clock.advance(2_500)
-    before = len(bodies(client))
-    assert 75 < before < 300
-    killed(disk_cluster, tmp_path)
-    client = disk_cluster.client()
-    assert len(bodies(client)) == before
-    disk_cluster.clock.advance(5_000)
-    assert sorted(bodies(client)) == sorted([b"%d" % n for n in range(150)] + [b"t%d" % n for n in range(150)])
 
 
 def test_a_kill_between_a_delivery_and_its_progress_neither_repeats_nor_skips_a_message(
@@ -159,29 +140,6 @@ def test_a_kill_between_a_delivery_and_its_progress_neither_repeats_nor_skips_a_
         assert sorted(bodies(disk_cluster.client())) == sorted(everything)
         disk_cluster.broker.stop()
     start_again(disk_cluster)
-
-
-def test_what_was_delivered_before_a_clean_stop_does_not_come_again(disk_cluster):
-    client = disk_cluster.client()
-    client.send("flights", b"once", delay_level=1)
-    disk_cluster.clock.advance(1_000)
-    assert bodies(client) == [b"once"]
-    disk_cluster.broker.stop()
-    start_again(disk_cluster)
-    disk_cluster.clock.advance(2_000)
-    assert bodies(disk_cluster.client()) == [b"once"]
-
-
-def test_after_a_power_cut_nothing_that_was_delivered_comes_again(disk_cluster, tmp_path, monkeypatch):
-    client = disk_cluster.client()
-    client.send("flights", b"level", delay_level=1)
-    client.send("flights", b"timer", properties={props.TIMER_DELAY_MS: "1000"})
-    disk_cluster.clock.advance(1_999)
-    assert sorted(bodies(client)) == [b"level", b"timer"]
-    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
-    killed(disk_cluster, tmp_path)
-    disk_cluster.clock.advance(2_000)
-    assert sorted(bodies(disk_cluster.client())) == [b"level", b"timer"]
 
 
 def test_two_power_cuts_in_the_middle_of_deliveries_repeat_nothing(disk_cluster, tmp_path, monkeypatch):
@@ -290,14 +248,6 @@ def test_a_body_that_changed_while_it_waited_is_said_because_its_copy_has_a_chec
 # -- what cannot be delivered ----------------------------------------------------------------------------------------------------
 
 
-def test_messages_of_a_deleted_topic_are_set_aside(cluster, client):
-    client.send("flights", b"x", delay_level=1)
-    cluster.on_loop(lambda: cluster.broker.topics.delete("flights", cluster.clock.now_ms()))
-    cluster.clock.advance(1_000)
-    assert cluster.on_loop(lambda: cluster.broker.store.max_offset("flights", 0)) == 0
-    assert cluster.broker.undeliverable.counts == {"flights": 1}
-
-
 @pytest.mark.parametrize("real_topic", [None, "RMQ_SYS_TRANS_HALF_TOPIC"])
 def test_a_record_that_cannot_be_delivered_is_passed_over_and_its_neighbours_come(cluster, client, real_topic):
     client.send("flights", b"first", delay_level=1)
@@ -330,32 +280,6 @@ def test_a_refused_delivery_holds_up_its_level_only_and_keeps_its_order(cluster,
     cluster.clock.advance(60_000)
     assert bodies(client) == [b"0", b"1", b"other level", b"2", b"3"]
     assert 5 <= len(refused) <= 20
-
-
-def test_thousands_of_messages_due_at_once_are_delivered_in_steps_between_other_requests(cluster, client):
-    broker, parts = cluster.broker, []
-    client.send("flights", b"before", queue_id=1)
-
-    def fill() -> None:
-        now_ms = cluster.clock.now_ms()
-        for n in range(2_000):
-            message = StoredMessage("flights", 0, b"%d" % n)
-            broker.schedule.park(message, 1, now_ms)
-            broker.put(message, now_ms)
-
-    cluster.on_loop(fill)
-    real = broker.schedule._deliver_due
-
-    def deliver(level: int) -> bool:
-        before = broker.store.max_offset("flights", 0)
-        more = real(level)
-        parts.append(broker.store.max_offset("flights", 0) - before)
-        return more
-
-    broker.schedule._deliver_due = deliver
-    cluster.clock.advance(1_000)
-    assert bodies(client) == [b"%d" % n for n in range(2_000)]
-    assert max(parts) <= 128
 
 
 def fill_level(cluster, level: int, count: int, body_bytes: int = 0, queue_id: int = 0) -> None:
@@ -424,47 +348,6 @@ def test_a_stream_of_messages_is_delivered_some_at_a_time_and_all_within_millise
     assert len(late_ms) == 40
     assert 0 == min(late_ms) <= max(late_ms) <= 5
     assert len([count for _, count in steps if count]) <= 40 / 5 + 1
-
-
-def test_a_put_that_is_refused_in_the_middle_of_a_step_neither_skips_nor_repeats(cluster, client, monkeypatch):
-    client.send("flights", b"before", queue_id=1)
-    fill_level(cluster, 1, 300)
-    schedule, real, refusals = cluster.broker.schedule, cluster.broker.put, []
-
-    def put(message: StoredMessage, now_ms: int):
-        if bytes(message.body) in (b"70", b"200") and refusals.count(bytes(message.body)) < 2:
-            refusals.append(bytes(message.body))
-            raise StoreNotWritable("the disk is full")
-        return real(message, now_ms)
-
-    monkeypatch.setattr(schedule._undeliverable, "deliver", put)
-    cluster.clock.advance(1_000)
-    assert bodies(client) == [b"%d" % n for n in range(70)]
-    assert cluster.on_loop(lambda: (schedule.progress(1), schedule.waiting(1))) == (70, 230)
-    cluster.clock.advance(10_000)
-    assert bodies(client) == [b"%d" % n for n in range(300)]
-    assert refusals == [b"70", b"70", b"200", b"200"]
-
-
-def test_a_kill_in_the_middle_of_a_step_repeats_nothing(disk_cluster, tmp_path, monkeypatch):
-    client = disk_cluster.client()
-    client.send("flights", b"before", queue_id=1)
-    fill_level(disk_cluster, 1, 100)
-    real = disk_cluster.broker.put
-
-    def put(message: StoredMessage, now_ms: int):
-        result = real(message, now_ms)
-        if bytes(message.body) == b"60":
-            disk_cluster.copy_as_killed(tmp_path / "killed")
-        return result
-
-    monkeypatch.setattr(disk_cluster.broker.undeliverable, "deliver", put)
-    disk_cluster.clock.advance(1_000)
-    disk_cluster.broker.stop()
-    disk_cluster.store_dir = str(tmp_path / "killed")
-    start_again(disk_cluster)
-    disk_cluster.clock.advance(1_000)
-    assert bodies(disk_cluster.client()) == [b"%d" % n for n in range(100)]
 
 
 def test_a_record_that_is_gone_is_passed_over_within_a_step(disk_cluster):
@@ -556,35 +439,6 @@ def test_a_timer_message_that_failed_waits_for_its_level_and_no_longer_asks_for_
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"offset": "x", "group": "delays", "delayLevel": "0"},
-        {"offset": "0", "group": "delays", "delayLevel": "9" * 12},
-        {"offset": "9" * 25, "group": "delays", "delayLevel": "0"},
-        {"offset": "-9223372036854775808", "group": "delays", "delayLevel": "0"},
-        {"offset": "9223372036854775807", "group": "delays", "delayLevel": "-2147483648"},
-        {"offset": "0", "group": "", "delayLevel": "0"},
-        {"offset": "0", "group": "g" * 300, "delayLevel": "0"},
-        {"offset": "0", "group": "delays", "delayLevel": "0", "maxReconsumeTimes": "many"},
-    ],
-)
-def test_a_malformed_send_back_gets_one_sentence_and_stores_nothing(cluster, client, fields):
-    client.send("flights", b"x")
-    end = cluster.on_loop(lambda: cluster.broker.store.max_physical_offset)
-    if fields.get("offset") == "0" and fields["group"] == "delays":
-        fields = {**fields, "offset": "1"}
-    answer = client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, ext_fields=fields)
-    assert answer.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-    assert answer.remark
-    assert "Traceback" not in answer.remark
-    assert cluster.on_loop(lambda: cluster.broker.store.max_physical_offset) == end
-    assert client.send("flights", b"still served").code == 0
-
-
-@pytest.mark.parametrize("sys_flag", [0, 4, 8, 12, 1])
-@pytest.mark.parametrize("topic", ["flights", "%RETRY%g", "%DLQ%g", "rmq_sys_wheel_timer"])
-@pytest.mark.parametrize(
     "more",
     [
         "DELAY\x013\x02",
@@ -599,21 +453,24 @@ def test_a_malformed_send_back_gets_one_sentence_and_stores_nothing(cluster, cli
         "REAL_TOPIC\x01flights\x02REAL_QID\x010\x02TIMER_OUT_MS\x011\x02DELAY\x013\x02",
     ],
 )
-def test_the_delay_level_of_a_shape_is_that_of_its_properties(cluster, more, topic, sys_flag):
+def test_the_cached_delay_level_is_that_of_the_properties(more):
     """A message whose properties ask for a level and for nothing else is not searched for all that it might be."""
-    broker = cluster.broker
+    broker = Broker(clock=ManualClock(1_000))
     text = f"UNIQ_KEY\x01AC1F\x02TAGS\x01A\x02{more}"
-    unique_key, shape = broker.identity.meanings.find(text)
+    unique_key, meaning = broker.identity.meanings.find(text)
     host = broker.identity.host
 
-    def parked(shape) -> tuple[object, ...]:
-        raw = (text + shape.added).encode()
-        message = StoredMessage(topic, 2, b"body", raw, 0, sys_flag, 1, host, host, 0, 0, shape.tags_code)
-        refusal = special_message(broker, Command(310), message, shape, 1_000)
+    def parked(meaning, topic: str, sys_flag: int) -> tuple[object, ...]:
+        raw = (text + meaning.added).encode()
+        message = StoredMessage(topic, 2, b"body", raw, 0, sys_flag, 1, host, host, 0, 0, meaning.tags_code)
+        refusal = special_message(broker, Command(310), message, meaning, 1_000)
         return structs.astuple(message), refusal if refusal is None else (refusal.code, refusal.remark)
 
     assert unique_key == "AC1F"
-    assert parked(shape) == parked(structs.replace(shape, delay_level=0))
+    for topic in ("flights", "%RETRY%g", "%DLQ%g", "rmq_sys_wheel_timer"):
+        for sys_flag in (0, 4, 8, 12, 1):
+            uncached = structs.replace(meaning, delay_level=0)
+            assert parked(meaning, topic, sys_flag) == parked(uncached, topic, sys_flag), (topic, sys_flag)
 
 
 def test_a_dead_letter_of_a_message_with_a_delay_is_not_delayed(cluster):

@@ -34,17 +34,6 @@ def test_a_held_pull_is_woken_by_the_message_it_waits_for(cluster, client):
     parked(cluster, 0)
 
 
-def test_a_held_pull_ends_exactly_when_its_time_is_over(cluster, client):
-    client.send("flights", b"old")
-    waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
-    parked(cluster, 1)
-    cluster.clock.advance(14_999)
-    assert still_waits(waiting)
-    cluster.clock.advance(1)
-    answer = waiting.result(10)
-    assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (ResponseCode.PULL_NOT_FOUND, "1")
-
-
 @pytest.mark.parametrize("days", [1, -1])
 def test_a_clock_that_is_set_makes_no_pull_wait_longer_or_shorter(cluster, client, days):
     client.send("flights", b"old")
@@ -60,19 +49,6 @@ def test_a_clock_that_is_set_makes_no_pull_wait_longer_or_shorter(cluster, clien
     assert still_waits(second)
     cluster.clock.advance(5_000)
     assert second.result(10).code == ResponseCode.PULL_NOT_FOUND
-
-
-def test_the_earliest_of_many_deadlines_comes_first(cluster, client):
-    client.send("flights", b"old")
-    late = client.begin_pull("g", "flights", 0, 1, suspend_ms=20_000)
-    parked(cluster, 1)
-    early = client.begin_pull("g", "flights", 0, 1, suspend_ms=5_000)
-    parked(cluster, 2)
-    cluster.clock.advance(5_000)
-    assert early.result(10).code == ResponseCode.PULL_NOT_FOUND
-    assert still_waits(late)
-    cluster.clock.advance(15_000)
-    assert late.result(10).code == ResponseCode.PULL_NOT_FOUND
 
 
 def test_messages_of_other_queues_and_other_tags_wake_no_pull(cluster, client):
@@ -105,14 +81,6 @@ def test_a_pull_of_an_empty_queue_is_held_and_woken(cluster, client):
     parked(cluster, 1)
     cluster.client().send("flights", b"first")
     assert bodies(waiting.result(10)) == [b"first"]
-
-
-def test_one_message_wakes_every_group_that_waits(cluster, client):
-    client.send("flights", b"old")
-    waiting = [client.begin_pull(f"g{n}", "flights", 0, 1, suspend_ms=15_000) for n in range(10)]
-    parked(cluster, 10)
-    cluster.client().send("flights", b"new")
-    assert [bodies(future.result(10)) for future in waiting] == [[b"new"]] * 10
 
 
 def test_the_offset_is_committed_on_the_first_pass_only(cluster, client):

@@ -6,13 +6,11 @@ from __future__ import annotations
 import pytest
 
 from sprocketmq.wire.bodies import (
-    CheckClientConfigRequestBody,
     ConsumerConnection,
     GetConsumerListByGroupResponseBody,
     HeartbeatData,
     LockBatchRequestBody,
     LockBatchResponseBody,
-    SubscriptionData,
     UnlockBatchRequestBody,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -45,12 +43,6 @@ def test_members_join_by_heartbeat(cluster, client):
     cluster.broker.consumers.check_invariants()
 
 
-def test_a_heartbeat_makes_the_retry_topic(cluster, client):
-    client.heartbeat("c1", group="g", topics=TOPICS)
-    config = cluster.broker.topics.get("%RETRY%g")
-    assert (config.read_queue_nums, config.perm) == (1, 6)
-
-
 def test_members_are_notified_one_way_when_a_member_joins_or_leaves(cluster, client):
     client.heartbeat("c1", group="g", topics=TOPICS)
     cluster.eventually(lambda: notices(client) == 1)
@@ -80,12 +72,6 @@ def test_members_are_notified_of_new_topics_and_not_of_newer_tags(cluster, clien
     cluster.eventually(lambda: notices(client) == 2)
 
 
-def test_an_older_subscription_does_not_replace_a_newer_one(cluster, client):
-    client.heartbeat("c1", group="g", topics={"flights": "UA"}, sub_version=5)
-    client.heartbeat("c1", group="g", topics={"flights": "AA"}, sub_version=4)
-    assert cluster.broker.consumers.get("g").subscriptions["flights"].sub_string == "UA"
-
-
 def test_broadcasting_groups_are_not_notified(cluster, client):
     client.heartbeat("c1", group="g", topics=TOPICS, model="BROADCASTING")
     cluster.client().heartbeat("c2", group="g", topics=TOPICS, model="BROADCASTING")
@@ -109,12 +95,6 @@ def test_unregistering_leaves_one_group_only(cluster, client):
     assert members(client) == ResponseCode.SYSTEM_ERROR
     assert members(client, "h") == ["c1"]
     assert cluster.broker.producers.groups == {}
-
-
-def test_a_client_that_came_back_counts_once(cluster, client):
-    client.heartbeat("c1", group="g", topics=TOPICS)
-    cluster.client().heartbeat("c1", group="g", topics=TOPICS)
-    assert members(client) == ["c1"]
 
 
 def test_a_silent_member_is_gone_after_two_minutes_and_its_connection_closed(cluster, client):
@@ -180,25 +160,6 @@ def test_the_connections_of_a_group(cluster, client):
     assert (body.consume_type, body.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
     absent = client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListRequestHeader("nobody"))
     assert absent.code == ResponseCode.CONSUMER_NOT_ONLINE
-
-
-@pytest.mark.parametrize(
-    ("expression", "kind", "code"),
-    [
-        ("UA || AA", "TAG", ResponseCode.SUCCESS),
-        ("||", "TAG", ResponseCode.SUCCESS),  # as Apache: tags are judged by the client
-        ("a > 1", "SQL92", ResponseCode.SYSTEM_ERROR),
-    ],
-)
-def test_a_consumer_asks_whether_its_filter_is_understood(client, expression, kind, code):
-    data = SubscriptionData(topic="flights", sub_string=expression, expression_type=kind)
-    body = CheckClientConfigRequestBody(client_id="c1", group="g", subscription_data=data)
-    assert client.ask(RequestCode.CHECK_CLIENT_CONFIG, body=body.encode()).code == code
-
-
-def test_a_broken_heartbeat_body_is_refused_and_the_connection_lives(client):
-    assert client.ask(RequestCode.HEART_BEAT, body=b"{not json").code == ResponseCode.SYSTEM_ERROR
-    assert client.heartbeat("c1", group="g", topics=TOPICS).code == 0
 
 
 # -- locks -----------------------------------------------------------------------------------------------------------------------

@@ -12,18 +12,15 @@ import pytest
 from sprocketmq.broker import Broker, NameServer
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.wire.bodies import (
-    ClusterInfo,
     DataVersion,
     RegisterBrokerBody,
     TopicConfig,
     TopicConfigSerializeWrapper,
-    TopicList,
     TopicRouteData,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
     BrokerHeartbeatRequestHeader,
-    DeleteTopicFromNamesrvRequestHeader,
     GetRouteInfoRequestHeader,
     QueryDataVersionRequestHeader,
     RegisterBrokerRequestHeader,
@@ -68,10 +65,6 @@ def test_a_clock_that_is_set_makes_the_name_server_forget_no_broker(cluster, day
     assert route(names, "t0").code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_the_auto_create_topic_has_a_route_from_the_start(cluster):
-    assert route(cluster.namesrv_client(), "TBW102").code == 0
-
-
 def test_new_clients_get_standard_json_and_old_ones_the_dialect(cluster):
     names = cluster.namesrv_client()
     standard = bytes(route(names, "TBW102", version=401).body)
@@ -82,15 +75,6 @@ def test_new_clients_get_standard_json_and_old_ones_the_dialect(cluster):
     assert fastjson.loads(dialect)["brokerDatas"][0]["brokerAddrs"] == {0: cluster.broker.address}
     header = GetRouteInfoRequestHeader("TBW102", accept_standard_json_only=True)
     json.loads(bytes(names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, version=400).body))
-
-
-def test_cluster_and_topic_lists(cluster):
-    names = cluster.namesrv_client()
-    info = ClusterInfo.decode(names.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body)
-    assert info.cluster_addr_table == {"DefaultCluster": ["broker-a"]}
-    assert info.broker_addr_table["broker-a"].broker_addrs == {0: cluster.broker.address}
-    topics = TopicList.decode(names.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body).topic_list
-    assert {"TBW102", "broker-a", "DefaultCluster", "SCHEDULE_TOPIC_XXXX"} <= set(topics)
 
 
 def test_a_broker_registers_and_leaves(cluster):
@@ -129,12 +113,6 @@ def test_a_silent_broker_is_gone_after_its_time_and_a_heartbeat_keeps_it(cluster
     assert cluster.namesrv.table.route("TBW102") is not None  # ours registers each 30 s by itself
 
 
-def test_the_brokers_own_registrations_keep_it_alive_for_hours(cluster):
-    for _ in range(20):
-        cluster.clock.advance(60_000)
-        cluster.eventually(lambda: cluster.namesrv.table.route("TBW102") is not None)
-
-
 def test_the_data_version_tells_whether_to_register(cluster):
     names = cluster.namesrv_client()
     header = QueryDataVersionRequestHeader("other", "10.0.0.9:10911", "DefaultCluster", 0)
@@ -146,14 +124,6 @@ def test_the_data_version_tells_whether_to_register(cluster):
     register(names)
     assert changed(DataVersion(counter=1, timestamp=5)) == "false"
     assert changed(DataVersion(counter=2, timestamp=5)) == "true"
-
-
-def test_a_deleted_topic_has_no_route(cluster):
-    names = cluster.namesrv_client()
-    register(names)
-    names.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequestHeader("t1"))
-    assert route(names, "t1").code == ResponseCode.TOPIC_NOT_EXIST
-    assert route(names, "t0").code == 0
 
 
 def test_unknown_requests_are_answered_as_not_supported(cluster, client):
@@ -173,11 +143,6 @@ def test_a_stopping_broker_unregisters_before_it_closes(cluster):
     cluster.namesrv.intercept = intercept
     cluster.broker.stop()
     assert (RequestCode.UNREGISTER_BROKER, False, 1) in seen
-
-
-def test_a_stopping_broker_leaves_the_routes(cluster):
-    cluster.broker.stop()
-    assert cluster.namesrv.table.route("TBW102") is None
 
 
 def test_a_broker_comes_back_to_a_name_server_that_was_restarted(cluster):

@@ -115,12 +115,6 @@ def test_a_reset_of_what_is_not_there_is_refused(moving, client, given, code):
     assert offset_of(client) == "3"
 
 
-def test_a_pending_reset_goes_with_its_topic(moving, client):
-    reset(client, 0)
-    moving.on_loop(lambda: moving.broker.offsets.forget_topic("flights"))
-    assert moving.broker.offsets.resets == {}
-
-
 @pytest.mark.parametrize("cluster", [AS_4_9], indirect=True)
 def test_as_4_9_the_offsets_are_pushed_to_each_member_and_nothing_moves_here(moving, client):
     second = moving.client()

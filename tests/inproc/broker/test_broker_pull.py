@@ -128,25 +128,6 @@ def test_an_unknown_topic_or_queue_is_refused(client):
         assert "0 to 3" in answer.remark
 
 
-def test_permissions_of_topic_and_group_count(cluster, client):
-    fill(client, 1)
-    broker = cluster.broker
-    client.pull("g", "flights")
-    cluster.on_loop(lambda: setattr(broker.topics.get("flights"), "perm", 2))
-    assert client.pull("g", "flights").code == ResponseCode.NO_PERMISSION
-    cluster.on_loop(lambda: setattr(broker.topics.get("flights"), "perm", 6))
-    cluster.on_loop(lambda: setattr(broker.groups.table["g"], "consume_enable", False))
-    assert client.pull("g", "flights").code == ResponseCode.NO_PERMISSION
-
-
-def test_a_group_that_may_not_broadcast_is_refused(cluster, client):
-    fill(client, 1)
-    client.heartbeat("c1", group="g", topics={"flights": "*"}, model="BROADCASTING")
-    assert client.pull("g", "flights", expression=None).code == 0
-    cluster.on_loop(lambda: setattr(cluster.broker.groups.table["g"], "consume_broadcast_enable", False))
-    assert client.pull("g", "flights", expression=None).code == ResponseCode.NO_PERMISSION
-
-
 @pytest.mark.parametrize("cluster", [{"auto_create_subscription_group": False}], indirect=True)
 def test_without_auto_creation_an_unknown_group_is_refused(client):
     fill(client, 1)
@@ -159,25 +140,9 @@ def test_a_broken_tag_expression_is_refused(client):
     assert client.pull("g", "flights", expression="||").code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
 
-def test_sql92_is_answered_as_a_broker_without_property_filter_answers(client):
-    fill(client, 1)
-    header = client.pull_header("g", "flights", expression="year > 2012")
-    header.expression_type = "SQL92"
-    answer = client.ask(RequestCode.PULL_MESSAGE, header)
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert "SQL92" in answer.remark
-
-
 def test_lite_pull_is_the_same_pull(cluster, client):
     fill(client, 2)
     assert bodies(client.ask(RequestCode.LITE_PULL_MESSAGE, client.pull_header("g", "flights"))) == [b"0", b"1"]
-
-
-@pytest.mark.parametrize("cluster", [{"lite_pull_message_enable": False}], indirect=True)
-def test_lite_pull_can_be_disabled(client):
-    fill(client, 1)
-    answer = client.ask(RequestCode.LITE_PULL_MESSAGE, client.pull_header("g", "flights"))
-    assert answer.code == ResponseCode.NO_PERMISSION
 
 
 def test_a_pull_commits_the_offset_it_carries_only_when_it_says_so(cluster, client):

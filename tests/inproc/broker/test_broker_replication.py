@@ -470,26 +470,6 @@ def test_what_is_due_while_the_broker_is_frozen_is_delivered_once_when_it_thaws(
     assert [message.body for message in client.messages("flights")] == [b"later"]
 
 
-@pytest.mark.parametrize(
-    "fields", [{"masterHaAddress": "x", "masterFlushOffset": "soon"}, {"masterFlushOffset": "9" * 30}]
-)
-def test_an_invalid_exchange_of_replication_addresses_is_refused(disk_cluster, fields):
-    answer = disk_cluster.client().ask(RequestCode.EXCHANGE_BROKER_HA_INFO, ext_fields=fields)
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert "Traceback" not in answer.remark
-
-
-@pytest.mark.parametrize("fields", [{}, {"step": "jump"}, {"step": "start"}, {"step": "start", "timeoutMs": "-1"},
-                                    {"step": "start", "timeoutMs": "soon"}, {"step": "start", "timeoutMs": "9" * 30}])  # fmt: skip
-def test_a_handover_request_that_makes_no_sense_changes_nothing(disk_cluster, fields):
-    client = disk_cluster.client()
-    answer = client.ask(RequestCode.HANDOVER, ext_fields=fields)
-    assert answer.code in (1, ResponseCode.INVALID_PARAMETER)
-    assert answer.remark
-    assert "Traceback" not in answer.remark
-    assert step(client, "status").state == "serving"
-
-
 # -- reading from slaves ---------------------------------------------------------------------------------------------------------
 
 
@@ -505,13 +485,6 @@ def test_a_group_that_reads_far_behind_is_sent_to_its_slave(cluster):
     assert [answer.ext_fields["suggestWhichBrokerId"] for answer in (near, far, nothing)] == ["0", "1", "0"]
 
 
-def test_without_slave_reads_the_master_is_suggested_however_far_behind(cluster, client):
-    client.send("flights")
-    client.send("flights")
-    cluster.broker.memory_span_bytes = 0
-    assert client.pull("readers", "flights", 0, 0, max_messages=1).ext_fields["suggestWhichBrokerId"] == "0"
-
-
 def test_a_master_becomes_a_sync_master_while_running(disk_cluster):
     client = disk_cluster.client()
     assert client.send("flights").code == ResponseCode.SUCCESS
@@ -522,16 +495,3 @@ def test_a_master_becomes_a_sync_master_while_running(disk_cluster):
     assert client.send("flights").code == ResponseCode.SLAVE_NOT_AVAILABLE
     client.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerRole=ASYNC_MASTER")
     assert client.send("flights").code == ResponseCode.SUCCESS
-
-
-def test_name_servers_are_told_when_the_whole_broker_may_not_be_written_to(disk_cluster):
-    client = disk_cluster.client()
-    client.send("flights")
-    client.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=4")
-    disk_cluster.clock.advance(31_000)
-
-    def perms() -> set[int]:
-        route = disk_cluster.namesrv.table.route("flights")
-        return set() if route is None else {queue.perm for queue in route.queue_datas}
-
-    disk_cluster.eventually(lambda: perms() == {4})

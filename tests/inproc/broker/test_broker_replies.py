@@ -136,8 +136,3 @@ def test_a_reply_that_cannot_be_sent_is_refused_like_any_send(cluster, client, c
     assert answer.code == code
     assert answer.remark
     assert asker.taken == []
-
-
-def test_a_reply_whose_header_cannot_be_read_is_refused(cluster, client):
-    for code in CODES:
-        assert client.ask(code, None, b"x").code == ResponseCode.SYSTEM_ERROR

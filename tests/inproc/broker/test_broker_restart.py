@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -107,13 +106,6 @@ def test_offsets_are_written_each_five_seconds_and_only_when_something_changed(d
     assert config(disk_cluster, "consumerOffset.json")["offsetTable"] == {"flights@g": {0: 2}}
 
 
-def test_delay_progress_is_written_each_ten_seconds(disk_cluster):
-    disk_cluster.client().send("flights", b"x", delay_level=1)
-    disk_cluster.clock.advance(10_000)
-    disk_cluster.eventually((Path(disk_cluster.store_dir) / "config" / "delayOffset.json").exists)
-    assert config(disk_cluster, "delayOffset.json")["offsetTable"] == {1: 1}
-
-
 def test_delay_progress_is_not_written_before_the_copies_it_covers_are_on_the_disk(disk_cluster, monkeypatch):
     store, asked = disk_cluster.broker.store, []
     real = store.when_durable
@@ -137,12 +129,6 @@ def test_delay_progress_is_not_written_before_the_copies_it_covers_are_on_the_di
     for _, held in asked:
         held.set_result(None)
     disk_cluster.eventually(path.exists)
-
-
-def test_a_new_topic_is_on_disk_before_its_creation_is_answered(disk_cluster):
-    header = CreateTopicRequestHeader("flights", "TBW102", 3, 2, 6)
-    disk_cluster.client().ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
-    assert config(disk_cluster, "topics.json")["topicConfigTable"]["flights"]["readQueueNums"] == 3
 
 
 def test_the_configuration_files_are_what_apache_writes(disk_cluster):
@@ -214,30 +200,6 @@ def test_a_recreated_topic_has_none_of_its_deleted_messages_after_a_kill(disk_cl
     assert client.send("flights", b"next").ext_fields["queueOffset"] == str(len(bodies))
 
 
-def test_a_deleted_topic_whose_files_a_power_cut_brought_back_stays_deleted(disk_cluster, tmp_path):
-    client = disk_cluster.client()
-    client.send("flights")
-    client.send("trains")
-    commit(client, 1)
-    store = Path(disk_cluster.store_dir)
-    disk_cluster.clock.advance(5_000)
-    offsets = store / "config/consumerOffset.json"
-    disk_cluster.eventually(lambda: offsets.exists() and b'"flights@g":{0:1}' in offsets.read_bytes())
-    shutil.copytree(store / "consumequeue/flights", tmp_path / "flights")
-    shutil.copy(offsets, tmp_path / "offsets")
-    assert delete_topic(client).code == 0
-    copy = tmp_path / "after-the-cut"
-    disk_cluster.copy_as_killed(copy)
-    shutil.copytree(tmp_path / "flights", copy / "consumequeue/flights")
-    shutil.copy(tmp_path / "offsets", copy / "config/consumerOffset.json")
-    disk_cluster.restart_on(copy)
-    client = disk_cluster.client()
-    assert disk_cluster.broker.topics.get("flights") is None
-    assert disk_cluster.broker.store.max_offset("flights", 0) == 0
-    assert committed(client) is None
-    assert len(client.messages("trains")) == 1
-
-
 def test_a_topic_whose_configuration_was_lost_is_adopted_from_its_queues(disk_cluster, tmp_path):
     disk_cluster.client().send("flights", b"x", queue_id=2)
     disk_cluster.engine.run(disk_cluster.broker.saved())  # or the file is written again behind our back
@@ -257,16 +219,6 @@ def test_a_directory_has_one_broker(disk_cluster):
     assert len(disk_cluster.client().messages("flights")) == 1
 
 
-def test_a_topic_deleted_and_made_again_starts_at_zero(disk_cluster):
-    client = disk_cluster.client()
-    client.send("flights")
-    commit(client, 1)
-    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader("flights")).code == 0
-    assert client.pull("g", "flights").code == ResponseCode.TOPIC_NOT_EXIST
-    assert client.send("flights", b"new").ext_fields["queueOffset"] == "0"
-    assert committed(client) is None
-
-
 # -- SYNC_FLUSH ------------------------------------------------------------------------------------------------------------------
 
 SYNC = pytest.mark.parametrize("disk_cluster", [{"flush_disk_type": "SYNC_FLUSH"}], indirect=True)
@@ -283,17 +235,6 @@ class HeldFlush:
         future: concurrent.futures.Future = concurrent.futures.Future()
         self.asked.append((physical_offset, future))
         return future
-
-
-@SYNC
-def test_a_send_is_answered_when_the_disk_has_it(disk_cluster):
-    flush = HeldFlush(disk_cluster)
-    client = disk_cluster.client()
-    waiting = send_later(client, b"x")
-    disk_cluster.eventually(lambda: len(flush.asked) == 1)
-    assert not waiting.done()
-    flush.asked[0][1].set_result(None)
-    assert waiting.result(10).code == 0
 
 
 @SYNC
@@ -339,48 +280,10 @@ def test_answers_that_wait_for_the_disk_hold_no_body(disk_cluster):
 
 
 @SYNC
-def test_senders_share_a_flush_and_later_ones_wait_for_the_next(disk_cluster):
-    flush = HeldFlush(disk_cluster)
-    client = disk_cluster.client()
-    first = send_later(client, b"1")
-    disk_cluster.eventually(lambda: len(flush.asked) == 1)
-    others = [send_later(client, b"%d" % n) for n in range(2, 6)]
-    disk_cluster.eventually(lambda: disk_cluster.broker.store.max_offset("flights", 0) == 5)
-    assert len(flush.asked) == 1
-    flush.asked[0][1].set_result(None)
-    assert first.result(10).code == 0
-    disk_cluster.eventually(lambda: len(flush.asked) == 2)
-    assert not any(other.done() for other in others)
-    flush.asked[1][1].set_result(None)
-    assert [int(other.result(10).ext_fields["queueOffset"]) for other in others] == [1, 2, 3, 4]
-    assert len(flush.asked) == 2
-
-
-@SYNC
 def test_a_message_that_does_not_wait_is_answered_at_once(disk_cluster):
     flush = HeldFlush(disk_cluster)
     assert send_later(disk_cluster.client(), b"x", "WAIT\x01false\x02").result(10).code == 0
     assert flush.asked == []
-
-
-@SYNC
-def test_a_property_that_only_ends_in_wait_does_not_stop_the_waiting(disk_cluster):
-    flush = HeldFlush(disk_cluster)
-    waiting = send_later(disk_cluster.client(), b"x", "DONTWAIT\x01false\x02")
-    disk_cluster.eventually(lambda: len(flush.asked) == 1)
-    flush.asked[0][1].set_result(None)
-    assert waiting.result(10).code == 0
-
-
-@SYNC
-def test_a_failed_disk_fails_the_send(disk_cluster):
-    flush = HeldFlush(disk_cluster)
-    waiting = send_later(disk_cluster.client(), b"x")
-    disk_cluster.eventually(lambda: len(flush.asked) == 1)
-    flush.asked[0][1].set_exception(StoreNotWritable("the disk is full"))
-    answer = waiting.result(10)
-    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
-    assert "the disk is full" in answer.remark
 
 
 @pytest.mark.parametrize(
@@ -433,18 +336,6 @@ def test_a_store_that_cannot_be_written_answers_service_not_available(disk_clust
     disk_cluster.on_loop(lambda: disk_cluster.broker.store.refuse_appends(StoreNotWritable("the disk is full")))
     answer = client.send("flights", b"y")
     assert (answer.code, answer.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, "the disk is full")
-    assert len(client.messages("flights")) == 1
-
-
-def test_delayed_messages_wait_until_the_store_can_be_written_again(disk_cluster):
-    client = disk_cluster.client()
-    client.send("flights", b"x", delay_level=1)
-    broker = disk_cluster.broker
-    disk_cluster.on_loop(lambda: broker.store.refuse_appends(StoreNotWritable("the disk is full")))
-    disk_cluster.clock.advance(60_000)
-    disk_cluster.on_loop(lambda: broker.store.refuse_appends(None))
-    assert client.messages("flights") == []
-    disk_cluster.clock.advance(1_000)
     assert len(client.messages("flights")) == 1
 
 

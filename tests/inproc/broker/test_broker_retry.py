@@ -39,16 +39,6 @@ def test_levels_do_not_wait_for_each_other_and_each_keeps_its_order(cluster, cli
     assert client.messages("flights")[-1].body == b"slow"
 
 
-def test_a_level_that_fires_again_and_again_stays_exact(cluster, client):
-    for n in range(5):
-        client.send("flights", b"%d" % n, delay_level=2)
-        cluster.clock.advance(700)
-    sent_at = cluster.clock.now_ms() - 3_500
-    cluster.clock.advance(10_000)
-    times = [message.store_timestamp_ms - sent_at for message in client.messages("flights")]
-    assert times == [5_000 + 700 * n for n in range(5)]
-
-
 def test_a_level_above_the_highest_is_the_highest(cluster, client):
     client.send("flights", b"x", delay_level=99)
     cluster.clock.advance(2 * 3_600_000)
@@ -62,15 +52,6 @@ def test_an_idle_broker_has_no_delay_timer(cluster, client):
     cluster.clock.advance(1_000)
     assert cluster.on_loop(lambda: len(cluster.broker.schedule._timers)) == 0
     assert len(client.messages("flights")) == 1
-
-
-def test_tags_filter_delayed_messages_after_delivery(cluster, client):
-    client.send("flights", b"ua", tags="UA", delay_level=1)
-    client.send("flights", b"aa", tags="AA", delay_level=1)
-    cluster.clock.advance(1_000)
-    answer = client.pull("g", "flights", expression="AA")
-    assert b"aa" in bytes(answer.body)
-    assert b"ua" not in bytes(answer.body)
 
 
 def test_a_message_sent_back_comes_to_the_retry_topic_after_ten_seconds(cluster, client):
@@ -103,13 +84,6 @@ def test_each_retry_waits_for_the_next_level_and_remembers_the_first_message(clu
         assert message.properties[props.RETRY_TOPIC] == "flights"
 
 
-def test_the_delay_level_asked_for_is_used_as_it_is(cluster, client):
-    client.send("flights", b"bad")
-    client.send_back(only(client.messages("flights")), "delays", delay_level=1)
-    cluster.clock.advance(1_000)
-    assert only(client.messages("%RETRY%delays")).reconsume_times == 1
-
-
 def test_after_the_last_retry_comes_the_dead_letter_topic(cluster, client):
     client.send("flights", b"bad")
     message = only(client.messages("flights"))
@@ -124,19 +98,6 @@ def test_after_the_last_retry_comes_the_dead_letter_topic(cluster, client):
     assert dead.properties[props.DELAY] == "0", "not the level of its last retry (AbstractSendMessageProcessor)"
     cluster.clock.advance(7_200_000)
     assert len(client.messages("%RETRY%delays")) == 2
-
-
-def test_the_groups_own_limit_is_sixteen(cluster, client):
-    client.send("flights", b"bad")
-    message = only(client.messages("flights"))
-    for _ in range(16):
-        client.send_back(message, "delays", delay_level=1)
-        cluster.clock.advance(1_000)
-        message = client.messages("%RETRY%delays")[-1]
-    assert client.messages("%DLQ%delays") == []
-    client.send_back(message, "delays", delay_level=1)
-    assert len(client.messages("%DLQ%delays")) == 1
-    assert len(client.messages("%RETRY%delays")) == 16
 
 
 def test_without_a_limit_in_the_request_that_of_the_group_counts(cluster, client):
@@ -154,13 +115,6 @@ def test_a_negative_level_asks_for_the_dead_letter_topic_at_once(cluster, client
     client.send("flights", b"bad")
     client.send_back(only(client.messages("flights")), "delays", delay_level=-1)
     assert only(client.messages("%DLQ%delays")).body == b"bad"
-
-
-def test_the_dead_letter_topic_can_be_read_and_written(cluster, client):
-    client.send("flights", b"bad")
-    client.send_back(only(client.messages("flights")), "delays", delay_level=-1)
-    config = cluster.broker.topics.get("%DLQ%delays")
-    assert (config.perm, config.read_queue_nums, config.write_queue_nums) == (6, 1, 1)
 
 
 def test_an_old_client_cannot_set_the_limit(cluster, client):
@@ -190,15 +144,6 @@ def test_an_unknown_group_cannot_send_back(client):
     client.send("flights", b"x")
     message = client.messages("flights", group="TOOLS_CONSUMER")[0]
     assert client.send_back(message, "delays").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-
-
-def test_a_group_without_retry_queues_drops_its_failures(cluster, client):
-    client.send("flights", b"x")
-    message = only(client.messages("flights", group="delays"))
-    cluster.on_loop(lambda: setattr(cluster.broker.groups.table["delays"], "retry_queue_nums", 0))
-    before = cluster.broker.store.max_physical_offset
-    assert client.send_back(message, "delays").code == 0
-    assert cluster.broker.store.max_physical_offset == before
 
 
 def test_a_compressed_body_stays_compressed_on_its_way_back(cluster, client):

@@ -9,7 +9,6 @@ import struct
 import pytest
 
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
-from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import StoredMessage
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import RecallMessageRequestHeader
@@ -56,19 +55,6 @@ def test_a_timer_message_comes_within_its_second_and_never_early(cluster, client
     (message,) = client.messages("flights", 3)
     assert 0 <= message.store_timestamp_ms - due < 1_000
     assert message.store_timestamp_ms % 1000 == 0
-
-
-def test_a_delay_in_seconds_has_priority_over_milliseconds_and_both_over_a_delivery_time(cluster, client):
-    now = align(cluster, 1)
-    send(client, b"seconds", TIMER_DELAY_SEC=2, TIMER_DELAY_MS=9_000, TIMER_DELIVER_MS=now + 20_000)
-    send(client, b"milliseconds", TIMER_DELAY_MS=9_000, TIMER_DELIVER_MS=now + 20_000)
-    send(client, b"moment", TIMER_DELIVER_MS=now + 20_000)
-    cluster.clock.advance(3_000)
-    assert bodies(client) == [b"seconds"]
-    cluster.clock.advance(7_000)
-    assert bodies(client) == [b"seconds", b"milliseconds"]
-    cluster.clock.advance(11_000)
-    assert bodies(client) == [b"seconds", b"milliseconds", b"moment"]
 
 
 def test_a_delay_level_has_priority_over_the_timer(cluster, client):
@@ -384,27 +370,6 @@ def test_a_message_without_a_time_in_the_timer_topic_stops_no_other(cluster, cli
     send(client, b"x", TIMER_DELAY_SEC=2)
     cluster.clock.advance(4_000)
     assert bodies(client) == [b"x"]
-
-
-def test_while_the_store_refuses_timer_messages_wait_and_come_when_it_takes_them_again(disk_cluster):
-    client = disk_cluster.client()
-    for n in range(5):
-        send(client, b"%d" % n, TIMER_DELAY_SEC=2)
-    store = disk_cluster.broker.store
-    disk_cluster.on_loop(lambda: store.refuse_appends(StoreNotWritable("the disk is full")))
-    disk_cluster.clock.advance(60_000)
-    assert bodies(client) == []
-    disk_cluster.on_loop(lambda: store.refuse_appends(None))
-    disk_cluster.clock.advance(2_000)
-    assert bodies(client) == [b"%d" % n for n in range(5)]
-
-
-def test_what_waits_for_a_topic_that_was_deleted_meanwhile_is_set_aside(cluster, client):
-    send(client, b"x", TIMER_DELAY_SEC=2)
-    cluster.on_loop(lambda: cluster.broker.topics.delete("flights", cluster.clock.now_ms()))
-    cluster.clock.advance(4_000)
-    assert cluster.on_loop(lambda: cluster.broker.store.max_offset("flights", 0)) == 0
-    assert cluster.broker.undeliverable.counts == {"flights": 1}
 
 
 # -- restarts ------------------------------------------------------------------------------------------------------------------

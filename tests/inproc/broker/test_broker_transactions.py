@@ -148,17 +148,6 @@ def test_a_committed_message_passes_a_tag_filter(cluster, client):
     assert client.pull("g", "flights", 2, expression="AA").code != 0
 
 
-def test_a_rollback_marks_the_half_and_stores_nothing(cluster, client):
-    half = send_half(cluster, client)
-    assert end(client, half, ROLLBACK).code == 0
-    assert bodies(client) == []
-    assert [op.body for op in client.messages(OP)] == [b"0"]
-    producer(cluster, client)
-    a_round(cluster)
-    a_round(cluster)
-    assert checks(client) == []
-
-
 def test_the_first_end_counts(cluster, client):
     first, second = send_half(cluster, client, b"a"), send_half(cluster, client, b"b")
     for _ in range(2):
@@ -188,27 +177,6 @@ def test_an_end_that_does_not_fit_its_half_is_refused(cluster, client):
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert words in answer.remark
     assert bodies(client) == [b"plain"]
-    assert client.messages(OP) == []
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"commitOrRollback": "eight"},
-        {"commitLogOffset": "99999999999999999999"},
-        {"tranStateTableOffset": ""},
-        {"producerGroup": None},
-        {"fromTransactionCheck": "maybe"},
-    ],
-)
-def test_an_end_that_cannot_be_read_changes_nothing(cluster, client, change):
-    half = send_half(cluster, client)
-    header = EndTransactionRequestHeader("producers", half.queue_offset, half.commit_log_offset, COMMIT, msg_id="id")
-    ext = {name: value for name, value in {**header.to_ext(), **change}.items() if value is not None}
-    answer = client.ask(RequestCode.END_TRANSACTION, None, ext_fields=ext)
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert next(iter(change)) in answer.remark
-    assert bodies(client) == []
     assert client.messages(OP) == []
 
 

@@ -119,16 +119,6 @@ def test_a_caller_that_waits_for_topics_and_groups_is_called_when_both_are_writt
     in_a_loop(tmp_path, play)
 
 
-def test_a_broker_in_memory_waits_for_no_disk() -> None:
-    def play(store: ConfigStore, broker: Broker) -> None:
-        told: list[int] = []
-        broker.topics.create_if_absent("one", 1, NOW_MS)
-        store.when_saved(lambda _: told.append(1))
-        assert told == [1]
-
-    in_a_loop(None, play)
-
-
 def test_a_stop_writes_tables_whose_write_has_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch)
 

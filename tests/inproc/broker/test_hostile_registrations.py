@@ -130,11 +130,3 @@ def test_the_version_in_a_request_for_a_page_is_not_long_nonstandard_json(client
     answer = client.ask(code, ext_fields={**asked, "dataVersion": WRITTEN_OUT.decode()})
     assert answer.code != 0
     assert "standard JSON" in (answer.remark or "")
-
-
-def test_no_request_changes_the_addresses_that_may_change_a_name_server(cluster):
-    names = cluster.namesrv_client()
-    answer = names.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"brokerAllowedAddresses=9.9.9.9\n")
-    assert answer.code == ResponseCode.NO_PERMISSION
-    assert cluster.namesrv.config.broker_allowed_addresses == ""
-    assert names.ask(RequestCode.REGISTER_BROKER, body=registration(3), ext_fields=fields()).code == 0

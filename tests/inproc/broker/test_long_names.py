@@ -123,20 +123,3 @@ def test_queues_are_locked_and_unlocked_in_steps(cluster, client, monkeypatch, c
     assert client.ask(code, body=dumped({"clientId": "c", "consumerGroup": "g", "mqSet": queues})).code == 0
     assert max(steps) <= 500
     assert sum(steps) == 3_000
-
-
-@pytest.mark.parametrize("key", ["codeSet", "tagsSet"])
-def test_a_heartbeat_of_many_tags_or_subscriptions_is_refused(cluster, client, key):
-    def beat(groups, topics, tags):
-        subscriptions = [{"topic": f"t{topic}", "subString": "*", key: list(range(tags))} for topic in range(topics)]
-        if key == "tagsSet":
-            subscriptions = [{**each, key: list(map(str, each[key]))} for each in subscriptions]
-        consumers = [{"groupName": f"g{n}", "subscriptionDataSet": subscriptions} for n in range(groups)]
-        return client.ask(34, body=dumped({"clientID": "c", "producerDataSet": [], "consumerDataSet": consumers}))
-
-    for groups, topics, tags, said in ((2, 11, 1_000, "20000 are allowed"), (11, 1_000, 0, "10000 are allowed")):
-        answer = beat(groups, topics, tags)
-        assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert said in (answer.remark or "")
-        assert cluster.broker.consumers.get("g0") is None
-    assert beat(2, 10, 1_000).code == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import weakref
 from typing import Any
 
@@ -121,28 +120,6 @@ def test_a_registration_that_is_too_large_is_refused_in_one_sentence(cluster):
         assert server.table.topics() == []
     finally:
         server.stop()
-
-
-@pytest.mark.parametrize("cluster", [{"split_registration_size": 50}], indirect=True)
-def test_each_topic_of_a_broker_with_many_is_routable_also_after_the_name_server_forgot_it(cluster):
-    client, asker = cluster.client(), cluster.namesrv_client()
-    topics = [{"topicName": f"t{number}"} for number in range(500)]
-    assert client.ask(18, None, json.dumps({"topicConfigList": topics}).encode()).code == 0
-
-    def routable() -> int:
-        return sum(asker.ask(105, Fields(topic=f"t{number}")).code == 0 for number in range(0, 500, 7))
-
-    assert routable() == 72
-
-    def forget() -> None:
-        for live in list(cluster.namesrv.table._live.values()):
-            cluster.namesrv.table.unregister(live.cluster, live.broker_name, live.address)
-
-    cluster.on_loop(forget)
-    assert routable() == 0
-    cluster.on_loop(lambda: cluster.broker.registration.changed())
-    cluster.eventually(lambda: "t499" in cluster.namesrv.table.topics())
-    assert routable() == 72
 
 
 @pytest.mark.parametrize("cluster", [{"split_registration_size": 5}], indirect=True)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import socket
 import struct
@@ -112,15 +111,6 @@ def test_requests_that_wait_for_their_turn_are_bounded_and_go_with_their_connect
     cluster.on_loop(lambda: None)
     assert seen == [0, 1, 2]
     assert cluster.namesrv_client().ask(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
-
-
-def test_a_header_of_a_million_fields_costs_its_connection(cluster):
-    fields = struct.pack(">h1si1s", 1, b"a", 1, b"b") * 100_000
-    head = struct.pack(">hbhii", 106, 0, 0, 1, 0) + struct.pack(">i", 0) + struct.pack(">i", len(fields)) + fields
-    with socket.create_connection(("127.0.0.1", cluster.namesrv.port), timeout=WAIT_S) as peer:
-        peer.sendall(struct.pack(">ii", 4 + len(head), 1 << 24 | len(head)) + head)
-        with contextlib.suppress(ConnectionResetError):
-            assert peer.recv(1) == b""
 
 
 def test_all_connections_that_have_requests_left_share_the_part_of_a_turn_that_one_would_have(monkeypatch):

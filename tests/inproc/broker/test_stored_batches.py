@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batches import SoundBatch, produced_batch, sound_batches
+from batches import SoundBatch, sound_batches
 from examples import examples
 from golden.pipeline.scenes import element, send
 from inproc.broker.written_to import WrittenTo
@@ -160,14 +159,6 @@ def test_any_batch_is_stored_and_answered_as_its_messages_one_by_one(
         assert_batch_is_as_one_by_one(loop, batch, of_batch, sys_flag)
     finally:
         loop.close()
-
-
-def test_batches_of_real_producers_are_stored_as_their_messages_one_by_one(loop: asyncio.AbstractEventLoop) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    dice = random.Random(seed)
-    for _ in range(20):
-        assert_batch_is_as_one_by_one(loop, produced_batch(dice))
 
 
 @pytest.mark.parametrize(
