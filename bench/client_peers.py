@@ -18,8 +18,6 @@ from typing import Final, NamedTuple
 
 from interop.java_peers import APACHE_5, JavaPeers, PeersUnavailable, _cache_dir, _run
 
-__all__ = ["CLIENTS", "Client", "client", "client_beside"]
-
 _HERE: Final = Path(__file__).resolve().parent
 _JAVA_HEAP: Final = ("-Xms256m", "-Xmx512m")
 OURS, CPP, GRPC, JAVA = "SprocketMQ", "rocketmq 0.4.4", "rocketmq-python-client 5.1.2", f"Java {APACHE_5}"

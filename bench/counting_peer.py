@@ -6,8 +6,6 @@ from __future__ import annotations
 import asyncio
 import struct
 
-__all__ = ["Peer"]
-
 
 class Peer:
     """The transport of a connection without a socket: counts the answers that are written to it."""

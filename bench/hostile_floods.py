@@ -27,8 +27,6 @@ sys.path[:0] = [str(ROOT / "tests")]
 
 from interop.large_tables import compressed_registration  # noqa: E402
 
-__all__ = ["KINDS"]
-
 _CONNECTIONS: Final = 60
 _CONNECT_TIMEOUT_S: Final = 10
 

@@ -8,8 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Form", "build_programs", "load_command", "random_form", "run_load_program"]
-
 _HERE: Final = Path(__file__).resolve().parent
 Form = tuple[str, ...]
 

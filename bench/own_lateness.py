@@ -13,10 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from types import TracebackType
 from typing import Final
-
-__all__ = ["OwnLateness"]
 
 _EACH_S: Final = 0.02
 
@@ -28,9 +25,7 @@ class OwnLateness:
         self._asking = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._asking.communicate()  # it ends at the end of its input
 
     def longest_gap_s(self) -> float:

@@ -11,8 +11,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-__all__ = ["ReadySource"]
-
 
 class ReadySource(DataSource):
     """Returns the batches of an Arrow file repeatedly.

@@ -11,8 +11,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["at_least", "at_most", "figures_table", "mark", "new_console", "write_figures"]
-
 
 def at_least(ratio: float, goal: float) -> str:
     """A ratio for which more is better; 0 is no goal: ``1.62x of 1.5 ok``."""

@@ -30,8 +30,6 @@ from interop.remoting import ask, request_frame
 from load_program import Form, run_load_program
 from report import at_most
 
-__all__ = ["run"]
-
 QUEUES: Final = 8
 _UPDATE_AND_CREATE_TOPIC_LIST, _PULL_MESSAGE = 18, 11
 _SEND: Final = ("--mode", "send", "--inflight", "64")

@@ -34,8 +34,6 @@ from sprocketmq.store import DiskMessageStore, StoreConfig
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ReadSpeed", "ShapeReads"]
-
 TASKS: Final = 2
 # The number of different messages; the topic repeats them.
 DRAWN: Final = 20_000

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["cpu_s", "proc_lines", "spark_pids"]
-
 
 def spark_pids(spark: SparkSession) -> list[int]:
     """The JVM, then the Python processes below it."""

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from interop.sprocket_server import SprocketServer
 
-__all__ = ["CEILING", "DEFAULT", "LARGE", "OURS", "SMALL", "TUNED", "Run", "Topic", "Ways", "bench_session"]
-
 OURS, DEFAULT, TUNED, CEILING = "SprocketMQ", "Kafka default", "Kafka tuned", "ceiling"
 QUEUES: Final = 8
 # The columns of Kafka's rows, by our names.

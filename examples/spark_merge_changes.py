@@ -41,8 +41,8 @@ def judge(changes: DataFrame, batch_id: int) -> DataFrame:
     reason = f.when(row.tailnum.isNull(), "no row").when(
         ~f.coalesce(f.col("tags"), f.lit("")).isin(*KINDS), "no such change"
     )
-    judged = changes.withColumn("row", row).withColumn("reason", reason)
-    return judged.withColumn("action", f.when(reason.isNotNull(), "dlq"))
+    checked = changes.withColumn("row", row).withColumn("reason", reason)
+    return checked.withColumn("action", f.when(reason.isNotNull(), "dlq"))
 
 
 def merge(changes: DataFrame, batch_id: int, folder: Path) -> None:

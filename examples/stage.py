@@ -88,8 +88,8 @@ def stage(
 
 def last_words(error: PySparkException) -> str:
     """The message of an error, without the tracebacks of the processes through which it passed."""
-    told = str(error).split("\n=== Streaming Query ===")[0].split(" SQLSTATE: ")[0]
-    last = told.strip().splitlines()[-1]
+    text = str(error).split("\n=== Streaming Query ===")[0].split(" SQLSTATE: ")[0]
+    last = text.strip().splitlines()[-1]
     return last.partition(": ")[2] if last.startswith("sprocketmq.errors.") else last
 
 
@@ -118,24 +118,25 @@ def stop(spark: SparkSession) -> None:
 def wait(query: StreamingQuery) -> bool:
     """Wait until the query has ended, and print each batch; False after Ctrl-C, which is handled between two checks and not in a call into
     the JVM."""
-    told = -1
+    printed = -1
     try:
         while query.isActive:
-            told = tell(query, told)
+            printed = print_batch(query, printed)
             time.sleep(0.2)
     except KeyboardInterrupt:
         query.stop()
         print("stopped; the same command goes on from here, if its folder was named")
         return False
-    tell(query, told)
+    print_batch(query, printed)
     query.awaitTermination()  # raises the error of a failed query
     return True
 
 
-def tell(query: StreamingQuery, told: int) -> int:
+def print_batch(query: StreamingQuery, printed: int) -> int:
+    """Print the newest batch if it is later than ``printed``, and return its number."""
     progress = query.lastProgress
-    if progress is None or progress.batchId <= told:
-        return told
+    if progress is None or progress.batchId <= printed:
+        return printed
     if progress.numInputRows:
         print(
             f"batch {progress.batchId}: {progress.numInputRows:,} rows in {progress.batchDuration / 1000:.1f} s",

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from golden.pipeline.scenes import element
 from producer_shapes import Shape, shapes
 
-__all__ = ["SoundBatch", "bodies_of_batches", "produced_batch", "sound_batches"]
-
 SoundBatch = list[tuple[int, bytes, bytes]]  # as ``split_batch`` gives it: flag, body, properties
 
 _NAMES = (b"UNIQ_KEY", b"KEYS", b"TAGS", b"XTAGS", b"WAIT", b"CLUSTER", b"own", b"")

@@ -15,8 +15,6 @@ from unittest import mock
 
 from sprocketmq.cli.main import main
 
-__all__ = ["CommandLine", "Ended"]
-
 
 @dataclass(frozen=True)
 class Ended:

@@ -20,8 +20,6 @@ import sprocketmq as rmq
 from cli_run import CommandLine, Ended
 from sprocketmq.net.process.engine import Engine
 
-__all__ = ["TASKS", "Story", "Task"]
-
 
 @dataclass(frozen=True)
 class Task:

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-__all__ = ["OMITTED", "code_texts", "not_in_the_code"]
-
 ROOT = Path(__file__).resolve().parents[1]
 OMITTED = "…"
 

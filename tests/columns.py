@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import pytest
     from xdist.workermanage import WorkerController
 
-__all__ = ["APACHE", "PYTHON", "SPARK", "Columns", "column_lines", "column_of"]
-
 APACHE: Final = "apache"
 SPARK: Final = "spark"
 PYTHON: Final = "python"

@@ -8,7 +8,6 @@ import re
 import threading
 import time
 from collections.abc import Coroutine, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from sprocketmq.client.keyword_options import CommonOptions
-
-__all__ = ["DEADLINE_S", "RunningConsole"]
 
 T = TypeVar("T")
 
@@ -46,9 +43,7 @@ class RunningConsole:
         assert self.browser.get(self.server.link).status_code == 200
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stranger.close()
         self.browser.close()
         self.run(self.server.astop())

@@ -16,8 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Definition", "Sources"]
-
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign)
 # Classes whose attributes are members or fields: others read them without naming them.

@@ -20,8 +20,6 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import PULL_SUBSCRIPTION
 
-__all__ = ["embedded_proxy", "second_broker_of"]
-
 # Answered by the proxy itself; here by all brokers, so that each knows the members.
 _OF_CLIENTS: Final = frozenset(
     {

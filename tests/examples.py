@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["examples"]
-
 _ARE_FEW = os.environ.get("SPROCKETMQ_EXAMPLES") == "few"
 
 

@@ -11,8 +11,6 @@ from sprocketmq.broker.handlers.admin import stats
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.frames.command import Command
 
-__all__ = ["as_java"]
-
 
 def as_java(monkeypatch: pytest.MonkeyPatch) -> None:
     """Apache's brokers list no queues that a topic does not let read."""

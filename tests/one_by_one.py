@@ -13,8 +13,6 @@ from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import RecordView, decode_records
 
-__all__ = ["batch_one_by_one"]
-
 
 def batch_one_by_one(
     schema: pa.Schema, pulls: Sequence[PullBody], tags: frozenset[str] = frozenset()

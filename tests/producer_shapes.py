@@ -23,8 +23,6 @@ from sprocketmq.wire.records.message import Message, MessageQueue
 from sprocketmq.wire.records.record import RecordView, encode_record
 from sprocketmq.wire.records.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP, TRANSACTION_COMMIT_TYPE
 
-__all__ = ["QUEUES", "RETRY_GROUP", "Shape", "pull_bodies", "shapes", "stored_messages"]
-
 PULL_BYTES: Final = 256 * 1024  # a pull of our broker, and of Apache's from memory at its most
 QUEUES: Final = 8
 UNIFORM: Final = "ours, uniform"

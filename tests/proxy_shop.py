@@ -20,22 +20,6 @@ from console_server import RunningConsole
 from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message_id import offset_message_id
 
-__all__ = [
-    "FAILS",
-    "IDLE",
-    "LESS",
-    "NOT_SERVED",
-    "OF_MEMBERS",
-    "ONLINE",
-    "PAGES",
-    "QUEUE",
-    "SAME",
-    "TOPIC",
-    "WORKS",
-    "Shop",
-    "open_shop",
-]
-
 DEADLINE_S = 120
 TOPIC, IDLE, ONLINE = "orders", "idle", "billing"
 QUEUE = rmq.MessageQueue(TOPIC, "broker-b", 1)

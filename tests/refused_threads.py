@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["refused_threads"]
-
 
 @contextmanager
 def refused_threads(*prefixes: str) -> Iterator[list[str]]:

@@ -12,8 +12,6 @@ from sprocketmq.core.cluster.registration import RegistrationResult, TopicRegist
 from sprocketmq.wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig
 from sprocketmq.wire.text import fastjson
 
-__all__ = ["compressed", "register"]
-
 
 def register(
     table: NamesrvTable,

@@ -13,8 +13,6 @@ import yaml
 import sprocketmq as rmq
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 
-__all__ = ["Secured", "secured_broker"]
-
 ADMIN = {"accessKey": "Admin777", "secretKey": "admin-secret", "admin": True}
 USER = {"accessKey": "Spark777", "secretKey": "secret-0", "admin": True}
 GUEST = {"accessKey": "Guest777", "secretKey": "secret-0", "defaultTopicPerm": "DENY", "defaultGroupPerm": "SUB"}

@@ -12,8 +12,6 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-__all__ = ["make_spark_home"]
-
 _LEFT_OUT = "python"  # holds the zips and nothing else that a local session needs
 
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["spark_session"]
-
 
 def spark_session(
     name: str, warehouse: str, *, master: str = "local[2]", settings: Mapping[str, str] | None = None

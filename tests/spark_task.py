@@ -8,8 +8,6 @@ import pytest
 from sprocketmq.spark.transactions import transactional_write
 from sprocketmq.spark.transactions.responder import Responder
 
-__all__ = ["Died", "Task", "dies", "leave_group"]
-
 
 class Task:
     """A task's TaskContext; ``query`` and ``batch`` are those that run now."""

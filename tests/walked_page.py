@@ -31,8 +31,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Fence", "Walk", "commands_of", "fences_of"]
-
 FENCE = re.compile(r"^```([a-z]+)([a-z ]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SAVED_AS = re.compile(r"`([\w.]+)`[^`\n]*:\s*$")
 DIFFERS = (

@@ -18,8 +18,6 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["LoadClock", "parsed_load", "run_peer", "say"]
-
 
 def parsed_load() -> argparse.Namespace:
     """The options of every program."""

@@ -12,8 +12,6 @@ from argparse import Namespace
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["MessageForm", "read_forms", "write_forms"]
-
 _COUNT = 5_000
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 

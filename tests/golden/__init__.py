@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["VERSIONS", "GoldenFrame", "frames", "store_dir", "store_file"]
-
 VERSIONS = ("5.4.0", "4.9.7")
 
 _HERE = Path(__file__).resolve().parent

@@ -7,9 +7,6 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable
-from types import TracebackType
-
-__all__ = ["RecordingProxy"]
 
 OnFrame = Callable[[str, int, bool, bytes], None]
 
@@ -47,9 +44,7 @@ class RecordingProxy:
     def __enter__(self) -> RecordingProxy:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def _accept(self) -> None:

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from interop.apache_cluster import mqadmin
 from interop.java_program import JavaProgram
 
-__all__ = ["play", "play_sends"]
-
 TOPIC = "golden"
 GROUP = "golden-group"
 Options = dict[str, str | int | bool]

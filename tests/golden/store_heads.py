@@ -16,8 +16,6 @@ import shutil
 import struct
 from pathlib import Path
 
-__all__ = ["keep_store"]
-
 SLOTS = 5_000_000
 HEADER_BYTES = 40
 ENTRY_BYTES = 20

@@ -14,8 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from interop.remoting import Answer
 
-__all__ = ["CLOSED", "SILENT", "Shape", "key_tree", "read_json", "scrubbed", "shape_of", "unanswered"]
-
 # Apache's remark where its handler forgot one.
 _NO_REMARK: Final = "not set any response code"
 _OPAQUE_FIELDS: Final = ("recallHandle", "version", "commitLogOffset", "tranStateTableOffset")

@@ -15,14 +15,11 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Final
 
 from interop.child import Child, poll_until
 from interop.java_peers import APACHE_4, Java, JavaPeers
 from interop.remoting import Keys, ask, create_topic, has_route
-
-__all__ = ["ApacheCluster", "ServerJvm", "as_slave", "free_ports", "mqadmin", "write_logback"]
 
 _NAMESRV: Final = "org.apache.rocketmq.namesrv.NamesrvStartup"
 _BROKER: Final = "org.apache.rocketmq.broker.BrokerStartup"
@@ -271,9 +268,7 @@ class ApacheCluster:
     def __enter__(self) -> ApacheCluster:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
     def _jvm(self, role: str, main_class: str, *args: str, heap: tuple[str, ...]) -> ServerJvm:

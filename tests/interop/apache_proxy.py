@@ -7,14 +7,11 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from interop.apache_cluster import BROKER_HEAP, ApacheCluster, ServerJvm, free_ports
 from interop.child import poll_until
 from interop.remoting import can_send, has_route
-
-__all__ = ["READY_TOPIC", "ApacheProxy", "LocalProxy"]
 
 _PROXY: Final = "org.apache.rocketmq.proxy.ProxyStartup"
 READY_TOPIC: Final = "ProxyIsReady"
@@ -140,9 +137,7 @@ class ApacheProxy:
     def __enter__(self) -> ApacheProxy:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
 

@@ -14,7 +14,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol
 
 from interop.answer_shape import CLOSED, SILENT, Shape, read_json, shape_of, unanswered
@@ -23,8 +22,6 @@ from interop.compatibility_requests import GROUP, MEMBER, PRODUCERS, TOPIC, Aske
 from interop.java_peers import APACHE_4, APACHE_5, APACHE_55
 from interop.raw_member import RawMember
 from interop.remoting import Answer, decode_header, request_frame, split_frame
-
-__all__ = ["SETTINGS", "Compared", "Conversation", "Seen", "compared", "look"]
 
 _PATIENCE_S: Final = 12.0
 # Of MQVersion: what a Java client of the version announces.
@@ -162,9 +159,7 @@ class Conversation:
     def __enter__(self) -> Conversation:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for line in self._lines.values():
             line.close()
         with contextlib.suppress(OSError):  # a server that ended closed it

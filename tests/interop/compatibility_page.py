@@ -13,8 +13,6 @@ from interop.java_peers import ALL_VERSIONS, APACHE_4
 from interop.known_differences import AS_5, KNOWN, NOT_SERVED, REFUSED
 from sprocketmq.wire.codes import RequestCode
 
-__all__ = ["PAGE", "CommandRow", "Judged", "command_table", "judged", "sections", "with_commands", "with_requests"]
-
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs/internals/compatibility.md"
 # Of what is ill-formed: Apache's RemotingCommandException, MESSAGE_ILLEGAL and INVALID_PARAMETER.
 _REFUSALS: Final = (1, 13, 29)

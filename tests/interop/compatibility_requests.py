@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from interop.java_peers import ALL_VERSIONS, APACHE_4, APACHE_5, APACHE_55
 
-__all__ = ["GROUP", "MEMBER", "PRODUCERS", "TOPIC", "Asked", "asked_in_order", "strange_variants"]
-
 TOPIC: Final = "compared"
 GROUP: Final = "readers"
 PRODUCERS: Final = "writers"

@@ -8,8 +8,6 @@ import random
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-__all__ = ["Case", "interesting", "random_cases"]
-
 
 class Case(NamedTuple):
     """An expression and the raw text form of a message's properties."""

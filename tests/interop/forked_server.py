@@ -20,8 +20,6 @@ from typing import Any, Final
 
 from interop.child import Child
 
-__all__ = ["ForkedServer"]
-
 _READY: Final = re.compile(r"ready namesrv=(\S+) broker=(\S+) pid=(\d+)")
 _ENDED: Final = re.compile(r"ended (-?\d+)")
 

@@ -25,8 +25,6 @@ from interop.sprocket_server import SprocketServer
 from sprocketmq.errors import RemoteError
 from sprocketmq.store.tools.check import check_directory
 
-__all__ = ["FULL_DISK_CONF", "THENS", "FullDisk"]
-
 # Small files, so that files of all kinds are made and extended all the time; the store's own limit of 90 % must not come first.
 FULL_DISK_CONF: Final[dict[str, Any]] = {
     "mappedFileSizeCommitLog": 3 << 20,

@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-__all__ = ["Call", "History"]
-
 Place = tuple[int, int]  # queue id, offset
 _FOR_EVER: Final = sys.maxsize
 

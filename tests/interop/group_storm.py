@@ -30,8 +30,6 @@ from interop.child import Child, JsonLines, poll_until
 from interop.group_history import History
 from interop.java_program import JavaProgram
 
-__all__ = ["GroupStorm", "Member"]
-
 _PATIENCE_S: Final = 240.0
 _SEND_TIMEOUT_MS: Final = 20_000
 _MOST_MEMBERS: Final = 6  # fewer than queues

@@ -16,8 +16,6 @@ from typing import Final
 from interop.compatibility_requests import Asked, asked_in_order
 from interop.java_peers import VERSIONS
 
-__all__ = ["CREATES", "STRANGE", "served_codes", "spoilt_frames", "templates"]
-
 STRANGE: Final = (
     "", "abc", "0", "-1", "-2147483649", "2147483648", "9223372036854775807", "-9223372036854775809", "99999999999999999999",
     "1" * 400, "1.5", "1e9", "0x10", " 7 ", "true", "null", "NaN", "\x00", "\x01\x02", "\ufeff", "🛫", "ß" * 300, "٣", "%RETRY%", "%DLQ%g",

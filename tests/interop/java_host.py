@@ -17,8 +17,6 @@ from typing import ClassVar, Final
 from interop.child import Child
 from interop.java_peers import JavaPeers
 
-__all__ = ["JAVA_FLAGS", "HostedRun", "JavaHost"]
-
 # No time for the second compiler, no need of a parallel collector.
 JAVA_FLAGS: Final = ("-Xms32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _STOP_TIMEOUT_S: Final = 60.0

@@ -25,19 +25,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = [
-    "ALL_VERSIONS",
-    "APACHE_4",
-    "APACHE_5",
-    "APACHE_55",
-    "VERSIONS",
-    "ClassArchive",
-    "Java",
-    "JavaPeers",
-    "PeersUnavailable",
-    "maven_jars",
-]
-
 APACHE_5: Final = "5.4.0"
 APACHE_55: Final = "5.5.0"
 APACHE_4: Final = "4.9.7"

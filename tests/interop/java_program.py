@@ -8,13 +8,10 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from types import TracebackType
 
 from interop.child import Child, JsonLines
 from interop.java_host import JAVA_FLAGS, HostedRun, JavaHost
 from interop.java_peers import JavaPeers
-
-__all__ = ["JavaProgram"]
 
 
 class JavaProgram(JsonLines):
@@ -95,7 +92,5 @@ class JavaProgram(JsonLines):
     def __enter__(self) -> JavaProgram:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()

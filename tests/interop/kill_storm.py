@@ -23,8 +23,6 @@ from interop.forked_server import ForkedServer
 from interop.storm_ledger import STORM_CONF, StormLedger
 from sprocketmq.store.tools.check import check_directory
 
-__all__ = ["KillStorm"]
-
 
 class KillStorm:
     """One store, one ledger, many kills. Use as a context manager.

@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 
 from interop.java_peers import ALL_VERSIONS, APACHE_4, APACHE_55
 
-__all__ = ["AS_5", "KNOWN", "NOT_SERVED", "REFUSED", "Known", "NotServed"]
-
 REFUSED: Final = "ill-formed: refused here"
 AS_5: Final = "as 5.4.0"
 

@@ -23,8 +23,6 @@ from sprocketmq.wire.bodies import (
     TopicConfig,
 )
 
-__all__ = ["Sizes", "fill", "large_requests", "periodic_tasks"]
-
 Asked = tuple[str, str, list[tuple[int, dict[str, str], bytes]]]
 TOPIC: Final = "compared"
 GROUP: Final = "readers"

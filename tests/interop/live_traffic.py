@@ -10,14 +10,11 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 import sprocketmq as rmq
 from interop.child import poll_until
 from sprocketmq.errors import ConfigurationError
-
-__all__ = ["LiveTraffic", "pause"]
 
 KEYS = tuple(f"N{number}" for number in range(12))
 PATIENCE_S = 120.0
@@ -171,9 +168,7 @@ class LiveTraffic:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._life.close()
 
 

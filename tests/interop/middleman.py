@@ -16,15 +16,12 @@ import contextlib
 import socket
 import struct
 import time
-from types import TracebackType
 from typing import Final
 
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire.frames.command import Command, decode_command
 from sprocketmq.wire.frames.frame import FrameDecoder
-
-__all__ = ["MOODS", "Middleman"]
 
 MOODS: Final = ("pass", "silent", "deaf", "slow", "half-closed", "cut")
 _CHUNK_BYTES: Final = 64 * 1024
@@ -172,9 +169,7 @@ class Middleman:
     def __enter__(self) -> Middleman:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
 

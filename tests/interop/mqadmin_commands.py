@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 
 from interop.java_peers import ALL_VERSIONS, APACHE_4, APACHE_5, APACHE_55
 
-__all__ = ["COMMANDS", "SKIPPED", "Command"]
-
 
 class Command(NamedTuple):
     """One line for mqadmin. `reason`: why its output is not Apache's, empty when it is. `rates`: its small numbers are

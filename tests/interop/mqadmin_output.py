@@ -8,8 +8,6 @@ from typing import Final
 
 from interop.answer_shape import scrubbed
 
-__all__ = ["printed_lines", "steady"]
-
 _VOLATILE: Final = (
     (re.compile(r"(127\.0\.0\.1|localhost|\b[\w-]+(\.[\w-]+)*)?[:@]\d{4,5}\b"), "ADDRESS"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d([:,.]\d+)?"), "DATE"),

@@ -12,8 +12,6 @@ from typing import Final
 from interop.apache_cluster import write_logback
 from interop.java_program import JavaProgram
 
-__all__ = ["MqadminSession"]
-
 # 5.x tells on standard output how it configured its logging.
 _LOGGING: Final = re.compile(r"\d\d:\d\d:\d\d,\d{3} \|-|RocketMQLog:WARN|SLF4J")
 

@@ -33,15 +33,12 @@ from collections.abc import Iterator
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from interop.child import Child, poll_until
 from interop.outage_clients import GRAIN_S, PATIENCE_S, PERIOD_MS, POLL_MS, Clients, Ledger, engine_thread
 from interop.outage_servers import OURS, TROUBLES, Middlemen, Peer, has_topic, named_brokers
 from interop.withheld import withheld_s
-
-__all__ = ["Outage"]
 
 TOPIC: Final = "weather"
 CALM_TOPIC: Final = "calm"  # of those who only wait
@@ -233,9 +230,7 @@ class Outage:
         shares = (f"{trouble} {cpu_s / waited_s:.2%}" for trouble, (cpu_s, waited_s) in self._waited.items())
         yield f"clients that only wait took, of a core: {'; '.join(shares)}"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._life.close()
 
 

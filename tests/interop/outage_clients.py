@@ -22,8 +22,6 @@ from interop.withheld import withheld_s
 from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.errors import RocketMQError
 
-__all__ = ["GRAIN_S", "PATIENCE_S", "PERIOD_MS", "POLL_MS", "TIMEOUT_MS", "Clients", "Ledger", "engine_thread"]
-
 TIMEOUT_MS: Final = 1_500
 PERIOD_MS: Final = 1_500  # two of them are less than the time of one request, and the pause after it
 POLL_MS: Final = 1_000

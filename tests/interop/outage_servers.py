@@ -25,8 +25,6 @@ from interop.java_peers import APACHE_5, JavaPeers
 from interop.remoting import GET_ROUTEINFO_BY_TOPIC, ask, create_topic
 from interop.sprocket_server import SprocketServer
 
-__all__ = ["OURS", "SERVERS", "TROUBLES", "Middlemen", "Peer", "has_topic", "named_brokers"]
-
 OURS: Final = "ours"
 # Not 4.9: its servers listen on every address of the machine, so that no middleman can have their port.
 SERVERS: Final = (OURS, APACHE_5)

@@ -16,8 +16,6 @@ from typing import Any
 
 from interop.remoting import Answer, decode_header, request_frame, split_frame
 
-__all__ = ["RawMember"]
-
 HEART_BEAT = 34
 
 

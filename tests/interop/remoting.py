@@ -11,19 +11,6 @@ import ssl
 import struct
 from typing import Any, NamedTuple
 
-__all__ = [
-    "Answer",
-    "Asking",
-    "Keys",
-    "ask",
-    "can_send",
-    "create_topic",
-    "decode_header",
-    "has_route",
-    "request_frame",
-    "split_frame",
-]
-
 GET_ROUTEINFO_BY_TOPIC = 105
 UPDATE_AND_CREATE_TOPIC = 17
 SEND_MESSAGE_V2 = 310

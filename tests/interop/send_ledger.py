@@ -37,8 +37,6 @@ from sprocketmq.wire.frames.command import request
 from sprocketmq.wire.headers import SendMessageRequestHeader, SendMessageResponseHeader
 from sprocketmq.wire.records.record import decode_records
 
-__all__ = ["BROKER_CONF", "SendLedger", "kill_repeatedly", "read_topic"]
-
 # Files so small that every kill finds some that are full; an Apache broker on the same store needs the same sizes and levels.
 BROKER_CONF: Final[dict[str, Any]] = {
     "mappedFileSizeCommitLog": 1 << 20,

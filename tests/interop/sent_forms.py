@@ -23,8 +23,6 @@ from interop.child import poll_until
 from interop.raw_member import RawMember
 from interop.remoting import decode_header, request_frame, split_frame
 
-__all__ = ["FORMS", "TOPICS", "Form", "Outcome", "Record", "differences", "look"]
-
 PULL_MESSAGE, GET_MAX_OFFSET, VIEW_MESSAGE_BY_ID, SEND_BACK, END_TRANSACTION, REPLIES = 11, 30, 33, 36, 37, (324, 325)
 PUSH_REPLY: Final = 326
 SENDS: Final = (10, 310, 320)

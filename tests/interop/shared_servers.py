@@ -10,14 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, Final, Protocol
 
 from interop.apache_proxy import READY_TOPIC
 from interop.peers import ApacheCluster, ApacheProxy, SprocketServer
 from interop.remoting import ask
-
-__all__ = ["FAST", "Settings", "SharedServers", "settings_of"]
 
 Settings = dict[str, str]
 GET_BROKER_CONFIG, UPDATE_BROKER_CONFIG = 26, 25
@@ -131,9 +128,7 @@ class SharedServers:
     def __enter__(self) -> SharedServers:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._stack.close()
 
 

@@ -11,8 +11,6 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-__all__ = ["KINDS", "CannotMount", "SmallDisk"]
-
 # ext4 has blocks smaller than a page on small images by default; both sizes are met in the wild. XFS has a least size of 300 MB.
 KINDS: Final = {
     "ext4": (["mkfs.ext4", "-q", "-F", "-b", "4096"], 64),

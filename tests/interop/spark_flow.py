@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["PATIENCE_S", "Flow", "Kept", "Running", "offsets", "progress_by_mqadmin"]
-
 # A busy machine starts Spark's Python processes in a minute.
 PATIENCE_S: Final = 240.0
 _names = itertools.count(1)

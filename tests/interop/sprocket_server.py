@@ -10,13 +10,10 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from interop.child import Child, poll_until
 from interop.remoting import ask, create_topic, has_route
-
-__all__ = ["SprocketServer"]
 
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Final = 200
 _READY: Final = re.compile(r"ready namesrv=(\S+) broker=(\S+) pid=(\d+)")
@@ -130,7 +127,5 @@ class SprocketServer:
     def __enter__(self) -> SprocketServer:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()

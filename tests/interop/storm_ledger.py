@@ -56,8 +56,6 @@ from sprocketmq.wire.records.message import Message, MessageExt
 from sprocketmq.wire.records.properties import encode_properties
 from sprocketmq.wire.records.record import decode_record, decode_records
 
-__all__ = ["STORM_CONF", "StormLedger"]
-
 # Files so small that kills find some that are full; checks and flushes so frequent that kills find them at work.
 STORM_CONF: Final[dict[str, Any]] = {
     "mappedFileSizeCommitLog": 1 << 20,

@@ -49,8 +49,6 @@ from sprocketmq.wire.headers import (
     UserRequestHeader,
 )
 
-__all__ = ["StormTables"]
-
 Ask = Callable[..., Awaitable[Command]]
 
 _OWNERS: Final = 4

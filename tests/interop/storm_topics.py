@@ -32,8 +32,6 @@ from sprocketmq.wire.headers import (
 )
 from sprocketmq.wire.records.record import decode_records
 
-__all__ = ["StormTopics"]
-
 Ask = Callable[..., Awaitable[Command]]
 
 _GROUP: Final = "remakers"

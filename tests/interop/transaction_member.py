@@ -12,8 +12,6 @@ from interop.raw_member import RawMember
 from interop.remoting import Answer
 from sprocketmq.wire.records.record import decode_record
 
-__all__ = ["COMMIT", "ROLLBACK", "UNKNOWN", "Half", "TransactionMember"]
-
 SEND_MESSAGE_V2, END_TRANSACTION, CHECK_TRANSACTION_STATE = 310, 37, 39
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 PREPARED = 4

@@ -12,8 +12,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["withheld_s"]
-
 _NS: Final = 1_000_000_000
 _STEAL: Final = 8  # the field of a "cpu" line: "cpu", user, nice, system, idle, iowait, irq, softirq, steal
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Set
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast, overload
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
@@ -206,9 +205,7 @@ class EmbeddedRocketMQ(Generic[C]):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
     # # -- servers and messages -----------------------------------------------------------------------------------------------------------

@@ -16,8 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["RECORDING", "Scene", "recorded_scenes", "write"]
-
 RECORDING = Path(__file__).with_name("recording.jsonl.xz")
 
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from golden import frames
 
-__all__ = ["Reads", "all_scenes"]
-
 Reads = list[bytes]
 
 PROPERTIES = "UNIQ_KEY\x01AC1F00010001\x02WAIT\x01true\x02TAGS\x01A\x02"

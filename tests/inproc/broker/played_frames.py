@@ -12,8 +12,6 @@ from sprocketmq.broker.service import Interceptor
 from sprocketmq.broker.tables.broker_identity import BrokerIdentity
 from sprocketmq.net.process.clock import ManualClock
 
-__all__ = ["NOW_MS", "play"]
-
 NOW_MS = 1_795_276_800_000
 _TOPICS = {"plain": 4, "wide": 20, "locked": 1, "golden": 4, "golden-questions": 4}
 _TURNS_OF_THE_LOOP = 20

@@ -14,8 +14,6 @@ from sprocketmq.store.files import mapped_progress
 if TYPE_CHECKING:
     from inproc.broker.conftest import Cluster, RawClient
 
-__all__ = ["SETTINGS", "start_after_the_cut"]
-
 NEVER_MS = 1 << 30
 SETTINGS = {
     "flush_disk_type": "SYNC_FLUSH",

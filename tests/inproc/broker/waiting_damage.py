@@ -21,8 +21,6 @@ from sprocketmq.wire.bodies import SetMessageRequestModeRequestBody, Subscriptio
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.record import decode_records
 
-__all__ = ["ROWS", "Found", "make_waiting_store", "start_on"]
-
 SETTINGS: dict[str, Any] = {
     **SIZES,
     "timer_wheel_enable": True,

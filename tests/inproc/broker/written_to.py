@@ -7,8 +7,6 @@ import struct
 
 from sprocketmq.wire.frames.command import Command, decode_command
 
-__all__ = ["WrittenTo"]
-
 
 class WrittenTo:
     """A connection's transport: keeps what was written to it, and reads nothing."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import sprocketmq as rmq
@@ -104,9 +103,7 @@ class Iteration:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if not self.has_ended:
             if self._loop is not None or self.face_is_blocking:
                 self.stop()

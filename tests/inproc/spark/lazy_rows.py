@@ -9,8 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["Flag", "LazyRows"]
-
 Row = dict[str, Any]
 
 

@@ -11,8 +11,6 @@ from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["SecondBroker"]
-
 
 class SecondBroker:
     """``broker-b``, which comes and goes; it keeps its messages and its address."""

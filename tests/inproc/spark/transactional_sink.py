@@ -19,22 +19,6 @@ from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.write.writer import StreamWriter
 from sprocketmq.testing import EmbeddedRocketMQ
 
-__all__ = [
-    "ASKED_AT_ONCE",
-    "GROUP",
-    "LEDGER",
-    "NEVER_ASKED",
-    "SCHEMA",
-    "appeared",
-    "decisions",
-    "once",
-    "open_halves",
-    "rocketmq",
-    "rows",
-    "stream_writer",
-    "write",
-]
-
 GROUP = "exact"
 LEDGER = "SPROCKETMQ_DECISIONS_exact"
 SCHEMA = StructType([StructField("body", BinaryType()), StructField("shardingKey", StringType())])

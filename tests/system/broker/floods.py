@@ -20,8 +20,6 @@ from interop.child import poll_until
 from interop.remoting import ask, request_frame
 from interop.sprocket_server import SprocketServer
 
-__all__ = ["FLOODS", "Peer", "Stage", "create_topics", "prepare", "send_fields"]
-
 KIB: Final = 1024
 BODY: Final = b"\x00" * (256 * KIB)
 MANY: Final = 640  # times 256 KiB: 160 MiB

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tomllib
 import venv
 import zipfile
 from email.message import Message
@@ -26,7 +25,6 @@ from packaging.requirements import Requirement
 from walked_page import Walk, fences_of
 
 ROOT = Path(__file__).resolve().parents[3]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 VERSION = importlib.metadata.version("sprocketmq")
 
 
@@ -137,17 +135,6 @@ def test_the_sdist_holds_what_is_tracked_and_nothing_made_here(packages: Path) -
     assert inside - sources() <= {"PKG-INFO"}
     assert {"pyproject.toml", "README.md", "LICENSE", "NOTICE", "CHANGELOG.md"} <= inside
     assert any(name.startswith("tests/") for name in inside)
-
-
-def test_the_metadata_say_what_the_project_says(metadata: Message) -> None:
-    assert (metadata["Name"], metadata["Version"]) == ("sprocketmq", VERSION)
-    assert metadata["License-Expression"] == "Apache-2.0"
-    licences = metadata.get_all("License-File", [])
-    assert {"LICENSE", "NOTICE"} <= set(licences)
-    assert [name for name in licences if not any(Path(name).match(given) for given in PROJECT["license-files"])] == []
-    assert metadata["Requires-Python"] == PROJECT["requires-python"]
-    plain = {Requirement(line).name for line in metadata.get_all("Requires-Dist", []) if "extra" not in line}
-    assert plain == {"msgspec", "uvloop"}
 
 
 def test_a_link_of_the_readme_works_on_an_index(metadata: Message) -> None:

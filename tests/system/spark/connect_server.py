@@ -15,8 +15,6 @@ from pathlib import Path
 from interop.apache_cluster import free_ports
 from interop.child import poll_until
 
-__all__ = ["connect_server"]
-
 _PATIENCE_S = 240.0
 
 

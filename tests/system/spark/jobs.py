@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-__all__ = ["Numbers", "last_words", "publish", "reading", "run_available_now", "streaming"]
-
 Each = Callable[["DataFrame", int], None]
 
 

@@ -37,8 +37,6 @@ from system.spark.killed_pipelines import DRIVER_POINTS, POINTS
 from system.spark.spark_processes import Found, kill, session_of
 from system.spark.standalone_cluster import StandaloneCluster
 
-__all__ = ["BROKER_EACH", "MOST_QUEUES", "QUEUES", "QUEUE_EACH", "KillMoments"]
-
 # A new driver takes a busy machine minutes: most kills leave it alone.
 _DECK: Final = ("driver", *["point"] * 4, *["worker"] * 5)
 _DRIVER_AT_POINT: Final = 0.15

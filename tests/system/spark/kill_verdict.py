@@ -24,8 +24,6 @@ from typing import Any, Final
 from sprocketmq.wire.records.message import MessageExt
 from system.spark.killed_pipelines import GROUP, MAX_RECONSUME, writes_good
 
-__all__ = ["Judge", "Verdict"]
-
 # How long after a kill a query may fail of it: Spark notices some dead processes only when it needs them.
 _BLAMED_S: Final = 120.0
 # Spark gives a process of its own ten seconds to start, which a busy machine may not have; nothing of ours runs before.

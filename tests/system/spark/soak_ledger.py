@@ -21,8 +21,6 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["MAX_RECONSUME", "Fate", "SoakLedger", "Verdict", "fate_of", "verdict_columns", "verdict_of"]
-
 MAX_RECONSUME: Final = 3
 # Of a thousand rows: (dead letters, retries) at the first try, and at each later one. Half of what fails fails again.
 _FIRST: Final = (10, 80)

@@ -19,8 +19,6 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-__all__ = ["Series", "children_of", "memory_by_role"]
-
 _MIB: Final = 1 << 20
 _ALLOWED_SHARE: Final = 0.05
 _ALLOWED_BYTES: Final = 4 * _MIB

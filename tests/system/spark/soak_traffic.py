@@ -19,8 +19,6 @@ from sprocketmq.wire.records import properties as props
 from system.spark.soak_ledger import SoakLedger
 from system.spark.soaked_stream import DEAD, GROUP, RETRY, ROWS, SINK
 
-__all__ = ["SoakTraffic"]
-
 _TICK_S: Final = 0.05
 _MOST_AT_ONCE: Final = 500
 _PADDING: Final = " " * 150

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-__all__ = ["DEAD", "GROUP", "RETRY", "ROWS", "SINK", "start"]
-
 GROUP: Final = "soak"
 ROWS: Final = "rows"
 SINK: Final = "sink"

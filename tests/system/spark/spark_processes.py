@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Found", "kill", "session_of"]
-
 _JAVA_ROLES: Final = {
     "org.apache.spark.deploy.master.Master": "master",
     "org.apache.spark.deploy.worker.Worker": "standalone worker",

@@ -17,8 +17,6 @@ import pyspark
 
 from system.spark.spark_processes import Found, kill, session_of
 
-__all__ = ["StandaloneCluster"]
-
 WORKERS: Final = 2
 MOST_CORES: Final = 3
 # A worker has room for one executor of this size: each worker runs one, whatever its cores.

@@ -12,8 +12,6 @@ from typing import Any
 import sprocketmq as rmq
 import sprocketmq.spark
 
-__all__ = ["entries", "members", "missing_in_class", "missing_in_verb", "said_of_every_method", "sections"]
-
 _TITLES = ("Args", "Returns", "Yields", "Raises", "Attributes", "Keyword Args", "Note")
 _ENTRY = re.compile(r"^    (?P<names>\*{0,2}\w[\w, *]*): (?P<text>.*(?:\n(?:     .*)?)*)", re.MULTILINE)
 # The unit that a name ends with, and how a text may say it.
