@@ -1,15 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pull consumer: ``poll`` hands out messages, ``commit`` records progress (Java: DefaultLitePullConsumer and its Impl).
 
-    subscribe(topic): the group shares the queues, as push consumers do       assign([...]): exactly these queues, no group
-                                   \\                                           /
-                                    `--> pull loops --> process queues --> poll() hands out, commit() records
-
-Rebalance, pull loops, flow control and offset store are those of a push consumer. ``core.consume.polled_queues`` keeps track of what was
-handed out and what is done. With auto commit, the messages of one poll count as done when the next poll begins. A crash, an exception that
-leaves the ``with`` block, or a queue that moves to another member before that repeats those messages and loses none.
-
-This file is longer than 500 lines because a fifth of it is docstrings that ``help()`` shows.
+With auto commit, the messages of one poll count as done when the next poll begins. A crash, an exception that leaves the ``with`` block, or
+a queue that moves to another member before that repeats those messages and loses none. ``core.consume.polled_queues`` decides.
 """
 
 from __future__ import annotations
@@ -120,8 +113,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._auto_commit = value
 
     async def start(self) -> None:
-        """Start the consumer. Does nothing if it is started already. Raises ConfigurationError (the instance has a consumer of this
-        group already), NetworkError, RequestTimeout (no name server can be reached), ClosedError (it has been shut down)."""
+        """Start the consumer. Does nothing if it is started already."""
         await super().start()
 
     async def shutdown(self) -> None:
@@ -164,8 +156,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first. Only before ``start``.
 
         ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
-        module ``sprocketmq.client.hooks``. Raises ConfigurationError (the consumer is running, or the hook has none of these
-        methods).
+        module ``sprocketmq.client.hooks``.
         """
         if self._running is not None:
             raise ConfigurationError("the consumer is running, add hooks before start()")
@@ -189,8 +180,6 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             on_queues_changed: a function of (topic, all its queues, queues of this consumer), called after each rebalance that
                 changed one of them; one that is not ``async def`` runs in a thread. ``poll`` returns messages of a new queue only
                 after the call, so it may ``seek``. Default: none.
-
-        Raises ConfigurationError (queues were assigned, or the expression cannot be read).
         """
         if self._assigned is not None:
             raise ConfigurationError("queues were assigned by hand, a consumer either subscribes or is assigned")
@@ -220,8 +209,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     ) -> None:
         """Read exactly these queues, independent of the group's other members. A second call replaces the first.
 
-        ``queues``: at least one queue. ``expression``: one for all queues, or one for each topic. Raises ConfigurationError (topics
-        were subscribed, no queue is given, or the expression cannot be read).
+        ``queues``: at least one queue. ``expression``: one for all queues, or one for each topic.
         """
         if self._subscriptions and self._assigned is None:
             raise ConfigurationError("topics were subscribed, a consumer either subscribes or is assigned")
@@ -267,8 +255,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return sorted(map(self._outside, owned))
 
     async def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
-        """All readable queues of ``topic``, sorted. Raises TopicNotExist (there is no such topic, or none of its queues can be
-        read)."""
+        """All readable queues of ``topic``, sorted. Raises TopicNotExist (there are none)."""
         running = self._started_here()
         wrapped = wrap(self._options.namespace, check_topic(topic))
         await running.instance.cluster.routes.refresh(wrapped)
@@ -284,8 +271,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
         """Call ``listener`` when a topic gets or loses queues.
 
-        The queues are checked every ``topic_metadata_check_interval_ms``; the queues that exist now cause no call. This is meant
-        for consumers that use ``assign``.
+        Meant for consumers that use ``assign``. The queues are checked every ``topic_metadata_check_interval_ms``.
 
         ``listener``: a function of (topic, all its queues); one that is not ``async def`` runs in a thread.
         """
@@ -303,8 +289,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         With ``auto_commit``, the messages of earlier polls count as consumed now. If a poll is cancelled or interrupted (Ctrl-C, a
         signal), the next one returns its messages.
 
-        ``max_messages``: the maximum number, over all queues. ``timeout_ms``: how many milliseconds to wait for the first message;
-        default: ``poll_timeout_ms``; 0 does not wait. Returns the messages, in order within each queue; an empty list if none came.
+        ``max_messages``: over all queues. ``timeout_ms``: how many milliseconds to wait for the first message; default:
+        ``poll_timeout_ms``; 0 does not wait. Returns the messages, in order within each queue.
         """
         return messages_of(await self._poll(max_messages, timeout_ms))
 
@@ -339,8 +325,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
                 running.instance.spawn(running.persist_offsets())
 
     def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Stop fetching from ``queues`` until ``resume``. Messages that are fetched already are still returned. ``queues``: the
-        queues; default: all."""
+        """Stop fetching from ``queues`` (default: all) until ``resume``. Messages that are fetched already are still returned."""
         running = self._started()
         if queues is None:
             running.paused = True
@@ -349,7 +334,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             running.service.paused_queues.update(self._ours(running, inside))
 
     def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Continue to fetch from ``queues`` after ``pause``. ``queues``: the queues; default: all paused queues."""
+        """Continue to fetch from ``queues`` (default: all) after ``pause``."""
         running = self._started()
         if queues is None:
             running.paused = False
@@ -368,14 +353,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     # -- places ----------------------------------------------------------------------------------------------------------------
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continue at ``offset`` in a queue that this consumer reads now. Messages that are fetched and not returned yet are
-        dropped.
-
-        The next commit sets the progress accordingly, also backwards.
-
-        ``offset``: the offset of the next message to return. Raises ConfigurationError (the queue is not read by this consumer, or
-        the offset is not between its oldest message and its end).
-        """
+        """Continue at ``offset`` in a queue that this consumer reads now; messages that are fetched and not returned yet are dropped.
+        The next commit sets the progress accordingly, also backwards. The offset must be between its oldest message and its end."""
         running = self._started_here()
         offset = check_range("offset", offset, 0, MAX_OFFSET)
         queue = self._inside(queue)
@@ -386,13 +365,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._seek(running, queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Continue with the oldest message of ``queue``. Messages that are fetched and not returned yet are dropped."""
+        """Continue with the oldest message of ``queue``, as ``seek`` does."""
         running, queue = self._started_here(), self._inside(queue)
         self._ours(running, [queue])
         self._seek(running, queue, await self.min_offset(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Continue at the end of ``queue``, with new messages. Messages that are fetched and not returned yet are dropped."""
+        """Continue at the end of ``queue``, with new messages, as ``seek`` does."""
         running, queue = self._started_here(), self._inside(queue)
         self._ours(running, [queue])
         self._seek(running, queue, await self.max_offset(queue))
@@ -441,9 +420,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
         ``offsets``: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
         default: all queues. ``persist``: False: only the periodic task writes the progress to the brokers. Returns the committed
-        offsets. Queues that this consumer no longer reads are left out, because their new owner keeps their progress. Raises
-        ConfigurationError: an offset is not a whole number of at least 0. RemoteError, NetworkError, RequestTimeout: a broker did
-        not accept it. Call again, or wait for the periodic task.
+        offsets, without queues that this consumer no longer reads. If a broker did not accept it, call again, or wait for the
+        periodic task.
         """
         running = self._started_here()
         if not isinstance(persist, bool):
@@ -463,8 +441,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         *,
         persist: bool = True,
     ) -> asyncio.Future[dict[MessageQueue, int]]:
-        """Like ``commit``, without waiting. ``offsets`` (default: all queues) and ``persist`` are those of ``commit``. Returns a future
-        of what was committed, or of what ``commit`` raises."""
+        """``commit`` as a future: without waiting. ``offsets`` (default: all queues) and ``persist`` are those of ``commit``."""
         return asyncio.ensure_future(self.commit(offsets, persist=persist))
 
     def _to_commit(

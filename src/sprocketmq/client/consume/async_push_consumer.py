@@ -93,8 +93,9 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     Delivery is at least once: a message is delivered again if its listener call did not succeed, or if the process crashed.
 
-    Every method raises ConfigurationError (an argument is wrong or out of range) and ClosedError (the consumer is not started, or was shut
-    down).
+    Every method raises ConfigurationError (an argument is wrong, or the consumer runs and may not, has no listener or subscription, or two
+    listeners) and ClosedError (it is not started, or was shut down). A method that registers a function returns it, so that it can be
+    used as a decorator.
     """
 
     _restarts: ClassVar[bool] = False
@@ -146,8 +147,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     def on_message(self, listener: OneListener) -> OneListener:
         """Register a listener of single messages. If it returns, the message is consumed; if it raises, the message is retried.
 
-        ``listener``: a function of one MessageExt, ``def`` or ``async def``. Returns the listener itself, so that the method can be
-        used as a decorator. Raises ConfigurationError (it is not a function of one message, or the consumer is running).
+        ``listener``: a function of one MessageExt, ``def`` or ``async def``.
         """
         one = OneAtATime(self.group, listener)
         check_callback("the listener", listener, "message", _OF_SEVERAL, may_be_async=True)
@@ -166,14 +166,9 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         With None, an exception, or anything else than CONSUME_SUCCESS the messages are retried. The listener can set
         ``context.ack_index`` and ``context.delay_level_when_next_consume``.
 
-        Args:
-            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call.
-                Default: none, for use as a decorator: ``@consumer.concurrent_listener`` or
-                ``@consumer.concurrent_listener(batch_size=32)``.
-            batch_size: the maximum number of messages of a call, 1 to 1024; default: ``consume_message_batch_max_size``.
-
-        Returns the listener itself; a decorator if only ``batch_size`` is given. Raises ConfigurationError (it is not a function of
-        these two, ``batch_size`` is out of range, or the consumer is running).
+        ``listener``: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call. Default:
+        none, as in ``@consumer.concurrent_listener(batch_size=32)``. ``batch_size``: the maximum number of messages of a call, 1 to
+        1024; default: ``consume_message_batch_max_size``.
         """
         return self._register(listener, batch_size, orderly=False)
 
@@ -186,10 +181,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
         After SUCCESS the next messages follow. After SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception the queue pauses, and the
         same messages are delivered again. With ``context.auto_commit = False``, COMMIT and ROLLBACK apply to all messages since the
-        last COMMIT.
-
-        ``listener`` (default: none, for use as a decorator), ``batch_size`` (default: ``consume_message_batch_max_size``), and what is
-        returned and raised are as for ``concurrent_listener``.
+        last COMMIT. ``listener`` and ``batch_size`` have the defaults of ``concurrent_listener``.
         """
         return self._register(listener, batch_size, orderly=True)
 
@@ -203,9 +195,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
                     await handle(message)
                     message.ack()                           # or nack(delay_ms=60_000), dead_letter("no such carrier")
 
-        ``orderly``: each queue's messages in order: the next one of a queue comes when the one before it is acked. Returns the
-        iterator. At most ``consume_thread_count`` messages are handed out and neither acked nor sent back at a time. Raises
-        ConfigurationError (the consumer has a listener, is iterated already, or is running).
+        ``orderly``: the next message of a queue comes when the one before it is acked. At most ``consume_thread_count`` messages are
+        handed out and neither acked nor sent back at a time.
         """
         from sprocketmq.client.consume.message_iterator import AsyncMessageIterator  # not at import: few use it
         from sprocketmq.client.listen.message_stream import MessageStream
@@ -229,7 +220,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         """Call ``hook`` before and after each listener call, or to filter messages. Only before ``start``.
 
         ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
-        module ``sprocketmq.client.hooks``. Raises ConfigurationError (it has none of these methods, or the consumer is running).
+        module ``sprocketmq.client.hooks``.
         """
         if self._running is not None:
             raise ConfigurationError("the consumer is running, add hooks before start()")
@@ -238,13 +229,9 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     def on_consume_timeout(self, callback: C) -> C:
         """Register a function that is called when a listener call takes longer than ``consume_timeout_ms``. Only before ``start``.
 
-        Args:
-            callback: a function of one StuckListener. It is called once for each such call, at its deadline, in a thread, or on the
-                consumer's loop if it is ``async def``. Its exceptions are logged. The messages are sent back with and without a
-                callback; the log, with the stack, and ``statistics`` show the timeout, too.
-
-        Returns the callback itself, so that the method can be used as a decorator. Raises ConfigurationError (it is not a function
-        of one argument).
+        ``callback``: a function of one StuckListener. It is called once for each such call, at its deadline, in a thread, or on the
+        consumer's loop if it is ``async def``. Its exceptions are logged. The messages are sent back with and without a callback; the
+        log, with the stack, and ``statistics`` show the timeout, too.
         """
         check_callback("the callback", callback, "stuck", may_be_async=True)
         self._stuck_callbacks.append(callback)
@@ -278,11 +265,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Join the group and begin to consume. Does nothing if it is started already.
-
-        Raises ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
-        NetworkError, RequestTimeout: no name server can be reached. ClosedError: it was shut down; create a new one.
-        """
+        """Join the group and begin to consume. Does nothing if it is started already. Raises NetworkError, RequestTimeout (no name
+        server can be reached)."""
         if self._life.state is LifeState.NEW:
             await settle_forgotten(*self._membership[:2])
         await super().start()
@@ -340,11 +324,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     async def run_forever(self) -> None:
         """Start, consume until SIGTERM, SIGINT, SIGHUP (not under ``nohup``) or a ``shutdown`` of another thread or task, and shut
-        down.
-
-        Raises ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
-        NetworkError, RequestTimeout: no name server can be reached. ClosedError: it was shut down; create a new one.
-        """
+        down. Raises NetworkError, RequestTimeout (no name server can be reached)."""
         self._check_listens()
         with stop_event() as stop:
             async with self:
@@ -387,9 +367,6 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
         Unhealthy is what a restart mends: it is not started, a queue was not pulled for 120 s, a listener call runs longer than
         ``consume_timeout_ms``. A broker that is away, a lag and failing listeners are no reason to restart; see ``Admin.diagnose_group``.
-
-        Returns:
-            The health: ``is_healthy``, and ``problems`` in sentences.
         """
         from sprocketmq.client.consume.consumer_health import ConsumerHealth, health_of
 

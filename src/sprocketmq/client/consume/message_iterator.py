@@ -34,9 +34,9 @@ class AsyncMessageIterator:
                 await handle(message)
                 message.ack()
 
-    Entering the ``async with`` block starts the consumer, leaving it shuts the consumer down. What is not acked then is delivered again, to
-    this group's other members or after the next start; also when an exception left the block. Several tasks may iterate at once, each
-    message goes to one of them.
+    Entering the ``async with`` block starts the consumer, leaving it shuts the consumer down, also when an exception leaves it. What is not
+    acked then is delivered again, to this group's other members or after the next start. Several tasks may iterate at once, each message
+    goes to one of them.
 
     Args:
         consumer: whose messages.
@@ -66,14 +66,12 @@ class AsyncMessageIterator:
         return messages[0]
 
     async def receive(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[ReceivedMessage[Any]]:
-        """Return the next messages as soon as there is one. They are handed out as those of the loop are: each needs its verdict.
+        """Return the next messages as soon as there is one, an empty list if none came in time. Each needs its verdict. If it is
+        cancelled, the next call returns its messages.
 
-        If it is cancelled, the next call returns its messages.
-
-        ``max_messages``: the maximum number; ``consume_thread_count`` and ``orderly`` limit it, too. ``timeout_ms``: how many
-        milliseconds to wait for the first message; 0 does not wait. Default: no limit. Returns the messages; an empty list if none
-        came in time. Raises ConfigurationError (an argument is out of range), ClosedError (the consumer is not started, or no more
-        messages come: ``stop`` was called, or it was shut down).
+        ``max_messages``: ``consume_thread_count`` and ``orderly`` limit it, too. ``timeout_ms``: how many milliseconds to wait for the
+        first message; 0 does not wait. Default: no limit. Raises ConfigurationError (an argument is out of range), ClosedError (the
+        consumer is not started, or no more messages come).
         """
         max_messages = check_range("max_messages", max_messages, 1, 1 << 20)
         if timeout_ms is not None:
@@ -103,8 +101,7 @@ class AsyncMessageIterator:
 
 
 class MessageIterator:
-    """The messages of a PushConsumer, one by one; made by ``consumer.messages()``. The same as AsyncMessageIterator, for callers without an
-    event loop.
+    """The messages of a PushConsumer, one by one; made by ``consumer.messages()``. AsyncMessageIterator for callers without an event loop.
 
     ::
 
@@ -113,9 +110,8 @@ class MessageIterator:
                 handle(message)
                 message.ack()
 
-    Entering the ``with`` block starts the consumer, leaving it shuts the consumer down. What is not acked then is delivered again, to this
-    group's other members or after the next start; also when an exception left the block. Several threads may iterate at once, each message
-    goes to one of them.
+    Entering the ``with`` block starts the consumer, leaving it shuts the consumer down. What is not acked then is delivered again. Several
+    threads may iterate at once, each message goes to one of them.
 
     Args:
         consumer: whose messages.
@@ -151,14 +147,12 @@ class MessageIterator:
         return messages[0]
 
     def receive(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[ReceivedMessage[Any]]:
-        """Return the next messages as soon as there is one. They are handed out as those of the loop are: each needs its verdict.
+        """Return the next messages as soon as there is one, an empty list if none came in time. Each needs its verdict. If it is
+        interrupted (Ctrl-C, a signal), the next call returns its messages.
 
-        If it is interrupted (Ctrl-C, a signal), the next call returns its messages.
-
-        ``max_messages``: the maximum number; ``consume_thread_count`` and ``orderly`` limit it, too. ``timeout_ms``: how many
-        milliseconds to wait for the first message; 0 does not wait. Default: no limit. Returns the messages; an empty list if none
-        came in time. Raises ConfigurationError (an argument is out of range), ClosedError (the consumer is not started, or no more
-        messages come: ``stop`` was called, or it was shut down).
+        ``max_messages``: ``consume_thread_count`` and ``orderly`` limit it, too. ``timeout_ms``: how many milliseconds to wait for the
+        first message; 0 does not wait. Default: no limit. Raises ConfigurationError (an argument is out of range), ClosedError (the
+        consumer is not started, or no more messages come).
         """
         return self._run(self._async.receive(max_messages, timeout_ms=timeout_ms))
 
@@ -176,12 +170,9 @@ class MessageIterator:
             selector.select()
             for message in messages.receive(timeout_ms=0): ...
 
-        It is readable while messages wait and fewer than ``consume_thread_count`` are in hand, and for good when no more come: then
-        ``receive`` raises ClosedError. Several threads may wait for it; then some find nothing. Leaving the ``with`` block closes
-        it, so unregister it before.
-
-        Returns the number of a socket, the same for each call; -1 after the block was left. Raises ClosedError (the first call is
-        in a forked child, or its engine is closed).
+        It is readable while messages wait and fewer than ``consume_thread_count`` are in hand, and for good when no more come. Several
+        threads may wait for it; then some find nothing. Leaving the ``with`` block closes it, so unregister it before; then it is -1.
+        Raises ClosedError (the first call is in a forked child, or its engine is closed).
         """
         stream = self._async._stream
         if stream.descriptor is None:

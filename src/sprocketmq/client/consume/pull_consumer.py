@@ -62,8 +62,8 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         With ``auto_commit``, the messages of earlier polls count as consumed now. If a poll is cancelled or interrupted (Ctrl-C, a
         signal), the next one returns its messages.
 
-        ``max_messages``: the maximum number, over all queues. ``timeout_ms``: how many milliseconds to wait for the first message;
-        default: ``poll_timeout_ms``; 0 does not wait. Returns the messages, in order within each queue; an empty list if none came.
+        ``max_messages``: over all queues. ``timeout_ms``: how many milliseconds to wait for the first message; default:
+        ``poll_timeout_ms``; 0 does not wait. Returns the messages, in order within each queue.
         """
         poll = self._async._poll(max_messages, timeout_ms)
         return messages_of(self._engine.run(poll, unreceived=self._async._put_back))
@@ -74,8 +74,7 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         *,
         persist: bool = True,
     ) -> concurrent.futures.Future[dict[MessageQueue, int]]:
-        """Like ``commit``, without waiting. ``offsets`` (default: all queues) and ``persist`` are those of ``commit``. Returns a future
-        of what was committed, or of what ``commit`` raises."""
+        """``commit`` as a future: without waiting. ``offsets`` (default: all queues) and ``persist`` are those of ``commit``."""
         return self._engine.submit(self._async.commit(offsets, persist=persist))
 
     # Written by `make generate` from here on, from the methods of AsyncPullConsumer.
@@ -101,8 +100,7 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         self._async.auto_commit = value
 
     def start(self) -> None:
-        """Start the consumer. Does nothing if it is started already. Raises ConfigurationError (the instance has a consumer of this
-        group already), NetworkError, RequestTimeout (no name server can be reached), ClosedError (it has been shut down)."""
+        """Start the consumer. Does nothing if it is started already."""
         self._run(self._async.start())
 
     def shutdown(self) -> None:
@@ -113,8 +111,7 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first. Only before ``start``.
 
         ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
-        module ``sprocketmq.client.hooks``. Raises ConfigurationError (the consumer is running, or the hook has none of these
-        methods).
+        module ``sprocketmq.client.hooks``.
         """
         self._async.add_hook(hook)
 
@@ -134,8 +131,6 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
             on_queues_changed: a function of (topic, all its queues, queues of this consumer), called after each rebalance that
                 changed one of them; one that is not ``async def`` runs in a thread. ``poll`` returns messages of a new queue only
                 after the call, so it may ``seek``. Default: none.
-
-        Raises ConfigurationError (queues were assigned, or the expression cannot be read).
         """
         self._run(self._async.subscribe(topic, expression, on_queues_changed=on_queues_changed))
 
@@ -146,8 +141,7 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
     def assign(self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*") -> None:
         """Read exactly these queues, independent of the group's other members. A second call replaces the first.
 
-        ``queues``: at least one queue. ``expression``: one for all queues, or one for each topic. Raises ConfigurationError (topics
-        were subscribed, no queue is given, or the expression cannot be read).
+        ``queues``: at least one queue. ``expression``: one for all queues, or one for each topic.
         """
         self._run(self._async.assign(queues, expression))
 
@@ -157,27 +151,24 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         return self._on_loop(lambda: self._async.assigned_queues)
 
     def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
-        """All readable queues of ``topic``, sorted. Raises TopicNotExist (there is no such topic, or none of its queues can be
-        read)."""
+        """All readable queues of ``topic``, sorted. Raises TopicNotExist (there are none)."""
         return self._run(self._async.fetch_message_queues(topic))
 
     def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
         """Call ``listener`` when a topic gets or loses queues.
 
-        The queues are checked every ``topic_metadata_check_interval_ms``; the queues that exist now cause no call. This is meant
-        for consumers that use ``assign``.
+        Meant for consumers that use ``assign``. The queues are checked every ``topic_metadata_check_interval_ms``.
 
         ``listener``: a function of (topic, all its queues); one that is not ``async def`` runs in a thread.
         """
         self._run(self._async.register_topic_message_queue_change_listener(topic, listener))
 
     def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Stop fetching from ``queues`` until ``resume``. Messages that are fetched already are still returned. ``queues``: the
-        queues; default: all."""
+        """Stop fetching from ``queues`` (default: all) until ``resume``. Messages that are fetched already are still returned."""
         self._on_loop(lambda: self._async.pause(queues))
 
     def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Continue to fetch from ``queues`` after ``pause``. ``queues``: the queues; default: all paused queues."""
+        """Continue to fetch from ``queues`` (default: all) after ``pause``."""
         self._on_loop(lambda: self._async.resume(queues))
 
     @property
@@ -186,22 +177,16 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         return self._on_loop(lambda: self._async.paused_queues)
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continue at ``offset`` in a queue that this consumer reads now. Messages that are fetched and not returned yet are
-        dropped.
-
-        The next commit sets the progress accordingly, also backwards.
-
-        ``offset``: the offset of the next message to return. Raises ConfigurationError (the queue is not read by this consumer, or
-        the offset is not between its oldest message and its end).
-        """
+        """Continue at ``offset`` in a queue that this consumer reads now; messages that are fetched and not returned yet are dropped.
+        The next commit sets the progress accordingly, also backwards. The offset must be between its oldest message and its end."""
         self._run(self._async.seek(queue, offset))
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Continue with the oldest message of ``queue``. Messages that are fetched and not returned yet are dropped."""
+        """Continue with the oldest message of ``queue``, as ``seek`` does."""
         self._run(self._async.seek_to_begin(queue))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """Continue at the end of ``queue``, with new messages. Messages that are fetched and not returned yet are dropped."""
+        """Continue at the end of ``queue``, with new messages, as ``seek`` does."""
         self._run(self._async.seek_to_end(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
@@ -229,9 +214,8 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
 
         ``offsets``: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
         default: all queues. ``persist``: False: only the periodic task writes the progress to the brokers. Returns the committed
-        offsets. Queues that this consumer no longer reads are left out, because their new owner keeps their progress. Raises
-        ConfigurationError: an offset is not a whole number of at least 0. RemoteError, NetworkError, RequestTimeout: a broker did
-        not accept it. Call again, or wait for the periodic task.
+        offsets, without queues that this consumer no longer reads. If a broker did not accept it, call again, or wait for the
+        periodic task.
         """
         return self._run(self._async.commit(offsets, persist=persist))
 
