@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A message that an iteration hands out; ack, nack and dead_letter decide what happens to it.
-
-    ack()                                     done: progress may pass it
-    nack(reason, delay_ms= or delay_level=)   sent back for a retry, as after a listener that raised RetryLater
-    dead_letter(reason)                       to the dead-letter topic now, as after a listener that raised DeadLetter
-    none of them                              progress waits for it; when the consumer ends or crashes, it is delivered again
-
-None of them waits for the broker, so they are plain functions, the same for ``async for`` and ``for``, and may be called in any thread.
-"""
+"""A message that an iteration hands out; ack, nack and dead_letter decide what happens to it. None of them waits for the broker, so they
+are plain functions, the same for ``async for`` and ``for``, and may be called in any thread. Without any of them progress waits for it."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sprocketmq.client.listener_signals import DeadLetter, RetryLater
 from sprocketmq.errors import ConfigurationError
@@ -32,24 +25,12 @@ class Verdict(Enum):
     DEAD_LETTER = "dead_letter"
 
 
-class Settles(Protocol):
-    """A delivery as its message sees it."""
+class Delivery:
+    """What becomes of a message; here of one that was made by hand: the verdict is only stored. ``item``: None when it is settled, or given
+    up."""
 
-    @property
-    def is_settled(self) -> bool: ...
-
-    @property
-    def item(self) -> object: ...
-
-    def settle(self, verdict: Verdict, failure: BaseException | None) -> None: ...
-
-    def give_up(self) -> None: ...
-
-
-class _NoDelivery:
-    """The delivery of a message that was made by hand: the verdict is only stored."""
-
-    item = None
+    __slots__ = ("_verdict",)
+    item: object = None
 
     def __init__(self) -> None:
         self._verdict: Verdict | None = None
@@ -63,10 +44,10 @@ class _NoDelivery:
         self._verdict = verdict
 
     def give_up(self) -> None:
-        """Does nothing."""
+        """Wait for no verdict any more."""
 
 
-class _DeliveryElsewhere(_NoDelivery):
+class _DeliveryElsewhere(Delivery):
     """The delivery of an unpickled message: the real one is in the process that received it."""
 
     def settle(self, verdict: Verdict, failure: BaseException | None) -> None:
@@ -98,15 +79,18 @@ class ReceivedMessage(MessageExt[V]):
         body: its bytes.
         fields: as those of MessageExt. A consumer makes these messages; a verdict on one made by hand, as in a test of a handler, is only
             stored. A pickled copy has no verdict: the process that received the message gives it.
+
+    Every method that gives a verdict may be called twice. Every method raises ConfigurationError (an argument is out of range, or the
+    message has another verdict) and ClosedError (the consumer was shut down before, so the message is delivered again).
     """
 
     __slots__ = ("_delivery",)
 
-    _delivery: Settles
+    _delivery: Delivery
 
     def __init__(self, topic: str, body: bytes, **fields: Any) -> None:
         super().__init__(topic, body, **fields)
-        self._delivery = _NoDelivery()
+        self._delivery = Delivery()
 
     def __copy__(self) -> Self:
         return cast("Self", received_message(self, self._delivery))
@@ -117,17 +101,12 @@ class ReceivedMessage(MessageExt[V]):
         return own, {**slots, "_delivery": _DeliveryElsewhere()}
 
     def ack(self) -> None:
-        """It is done: the group's progress may pass it, when everything before it in its queue is done, too. Harmless twice.
-
-        Progress is written every 5 s and at shutdown, as for listeners, so after a crash it may come again.
-
-        Raises ConfigurationError (it was sent back or given up before), ClosedError (the consumer was shut down before, so it is
-        delivered again).
-        """
+        """It is done: the group's progress may pass it, when everything before it in its queue is done, too. Progress is written every
+        5 s and at shutdown, as for listeners, so after a crash it may come again."""
         self._delivery.settle(Verdict.ACK, None)
 
     def nack(self, reason: str = "", *, delay_ms: int | None = None, delay_level: int = 0) -> None:
-        """It failed: send it back for a retry (to the dead-letter topic when its retries are used up). Harmless twice.
+        """It failed: send it back for a retry (to the dead-letter topic when its retries are used up).
 
         In an orderly iteration its queue pauses instead, and the same message comes again.
 
@@ -135,19 +114,13 @@ class ReceivedMessage(MessageExt[V]):
             reason: for the log.
             delay_ms: the wait in milliseconds, rounded up to the broker's next delay level (orderly: as it is, 10 ms to 30 s);
                 default the schedule chooses: 10 s, 30 s, 1 min, ...
-            delay_level: the level itself, 1 to 18 by the broker's default; wins over ``delay_ms``. Neither: the schedule chooses.
-
-        Raises ConfigurationError (a value is out of range, or it was acked or given up before), ClosedError (the consumer was shut
-        down before, so it is delivered again).
+            delay_level: the level itself, 1 to 18 by the broker's default; wins over ``delay_ms``.
         """
         self._delivery.settle(Verdict.NACK, RetryLater(reason, delay_ms=delay_ms, delay_level=delay_level))
 
     def dead_letter(self, reason: str = "") -> None:
-        """No retry can help: to the dead-letter topic of the group now. Harmless twice.
-
-        ``reason``: why; kept with the dead letter (``DeadLetterMessage.reason``). Default none. Raises ConfigurationError (it was
-        acked or sent back before), ClosedError (the consumer was shut down before, so it is delivered again).
-        """
+        """No retry can help: to the dead-letter topic of the group now. ``reason``: stored with the dead letter
+        (``DeadLetterMessage.reason``)."""
         self._delivery.settle(Verdict.DEAD_LETTER, DeadLetter(reason))
 
     @property
@@ -174,7 +147,7 @@ class ReceivedMessage(MessageExt[V]):
                 self.ack()
 
 
-def received_message(message: MessageExt, delivery: Settles) -> ReceivedMessage[Any]:
+def received_message(message: MessageExt, delivery: Delivery) -> ReceivedMessage[Any]:
     """A copy of ``message`` for one delivery: when the same message comes again, an old copy says nothing about the new delivery."""
     copy = message._copy_as(ReceivedMessage)
     copy._delivery = delivery

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.listen.message_stream import Delivery, DemandPool, MessageStream
+from sprocketmq.client.listen.message_stream import DemandPool, HandedOut, MessageStream
 
 
 def message(number: int) -> rmq.MessageExt:
@@ -287,7 +287,7 @@ def test_a_signal_handler_may_give_a_verdict_in_the_middle_of_another(line: int)
 
             def look(frame: FrameType, event: str, _: object) -> Any:
                 nonlocal seen
-                if frame.f_code is Delivery.settle.__code__ and event == "line":
+                if frame.f_code is HandedOut.settle.__code__ and event == "line":
                     seen += 1
                     if seen == line:
                         sys.settrace(None)

@@ -31,7 +31,7 @@ from typing import Any, Final
 
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_pool import T, mark_caller
-from sprocketmq.client.received_message import ReceivedMessage, Verdict, check_one_verdict, received_message
+from sprocketmq.client.received_message import Delivery, ReceivedMessage, Verdict, check_one_verdict, received_message
 from sprocketmq.client.results import ConsumeOrderlyContext
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
 from sprocketmq.errors import ClosedError
@@ -43,7 +43,7 @@ log = logging.getLogger("sprocketmq.client")
 _END: Final = "end"
 
 
-class Delivery:
+class HandedOut(Delivery):
     """One message that was handed out, until its call ends. ``settle`` may be called in any thread, and in a signal handler.
 
     Its end, a verdict or None if it was given up, is the only item of a dict, set by one atomic call. With a lock a signal handler that
@@ -56,7 +56,7 @@ class Delivery:
         self._loop = asyncio.get_running_loop()
         self._outcome: asyncio.Future[BaseException | None] = self._loop.create_future()
         self._end: dict[str, Verdict | None] = {}
-        self.item: MessageExt | None = message  # None: it is settled, or given up
+        self.item: MessageExt | None = message
 
     @property
     def is_settled(self) -> bool:
@@ -85,7 +85,6 @@ class Delivery:
             self._outcome.set_result(failure)
 
     def give_up(self) -> None:
-        """Wait for no verdict any more; nothing changes when there is one."""
         self._end.setdefault(_END, None)
         self.item = None
 
@@ -145,7 +144,7 @@ class MessageStream:
     def __init__(self) -> None:
         self._receivers: deque[_Receiver] = deque()
         self._offered: deque[ReceivedMessage[Any]] = deque()  # not handed out: their ``receive`` was cancelled
-        self._unsettled: dict[Delivery, None] = {}
+        self._unsettled: dict[HandedOut, None] = {}
         self._pool: DemandPool[Any] | None = None
         self._room = 0
         self._any_verdict = self._has_warned = False
@@ -168,7 +167,7 @@ class MessageStream:
                 for receiver in self._receivers:
                     calls += receiver.missing
             self._pool.demand(calls)
-        self.look()
+        self.update_descriptor()
 
     # -- the descriptor --------------------------------------------------------------------------------------------------------
 
@@ -176,9 +175,9 @@ class MessageStream:
         """If there is none yet: most iterations need none."""
         if self.descriptor is None:
             self.descriptor = ReadyDescriptor()
-            self.look()
+            self.update_descriptor()
 
-    def look(self) -> None:
+    def update_descriptor(self) -> None:
         """Something that the descriptor depends on may have changed (law 6)."""
         if self.descriptor is not None:
             self.descriptor.set(self._is_ready())
@@ -197,7 +196,7 @@ class MessageStream:
     # -- the listener ----------------------------------------------------------------------------------------------------------
 
     async def __call__(self, message: MessageExt) -> None:
-        delivery = Delivery(message)
+        delivery = HandedOut(message)
         self._unsettled[delivery] = None
         self._offer(received_message(message, delivery))
         try:
@@ -329,11 +328,11 @@ class DemandPool(AsyncListenerPool[T]):
 
     def _start_more(self) -> None:
         super()._start_more()
-        self._stream.look()
+        self._stream.update_descriptor()
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         super()._task_ended(task)
-        self._stream.look()
+        self._stream.update_descriptor()
 
     def stack_of(self, item: T) -> tuple[str, str]:
         """The stack is unknown: the call only waits for the verdict, which other code gives."""
