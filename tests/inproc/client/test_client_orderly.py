@@ -364,7 +364,7 @@ def test_progress_is_not_written_when_a_queue_is_given_up_that_another_member_ha
     consumer.unsubscribe("flights")
     consumer.subscribe("weather")
     rocketmq.advance_until(lambda: QUEUE not in consumer.process_queues)
-    rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.kept())  # type: ignore[union-attr]
+    rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.held())  # type: ignore[union-attr]
     assert rocketmq.consumer_offset("delays", "flights") == {0: 5}
 
 

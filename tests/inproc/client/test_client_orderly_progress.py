@@ -97,9 +97,9 @@ def test_progress_that_a_broker_did_not_take_is_written_while_the_listener_keeps
     rocketmq.advance_until(lambda: _stored(rocketmq) == LAST, limit_ms=60_000)
     running = consumer._async._running
     assert running is not None
-    assert QUEUE in running.rebalancer.kept()
+    assert QUEUE in running.rebalancer.held()
     long_call.release.set()
-    rocketmq.advance_until(lambda: QUEUE not in running.rebalancer.kept(), limit_ms=60_000)  # a later round asks again
+    rocketmq.advance_until(lambda: QUEUE not in running.rebalancer.held(), limit_ms=60_000)  # a later round asks again
 
 
 def test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded(
@@ -224,7 +224,7 @@ def test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later(
     send_all(producer, ["0", "1"])
     rocketmq.wait_until(lambda: _cached(consumer) == 2)
     given_up_ms = _given_up(rocketmq, consumer)
-    rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.kept())  # type: ignore[union-attr]
+    rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.held())  # type: ignore[union-attr]
     while rocketmq.clock.now_ms() - given_up_ms < 19_000:
         rocketmq.advance(1_000)
         assert _owner(rocketmq) == consumer.client_id
@@ -268,7 +268,7 @@ def test_a_queue_that_comes_back_keeps_its_lock(
     send_all(producer, ["0", "1"])
     rocketmq.wait_until(lambda: _cached(consumer) == 2)
     given_up_ms = _given_up(rocketmq, consumer)
-    rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.kept())  # type: ignore[union-attr]
+    rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.held())  # type: ignore[union-attr]
     consumer.subscribe("flights")
     rocketmq.advance_until(lambda: QUEUE in consumer.assigned_queues, limit_ms=10_000, patience_ms=1_000)
     asked: list[tuple[int, int]] = []

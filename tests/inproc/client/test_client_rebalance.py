@@ -759,7 +759,7 @@ def test_after_an_unexpected_error_in_a_round_the_next_round_goes_on(
             running = consumer._async._running
             assert running is not None
             rocketmq.advance_until(
-                lambda: not [queue for queue in running.rebalancer.kept() if queue.topic == "weather"]
+                lambda: not [queue for queue in running.rebalancer.held() if queue.topic == "weather"]
             )
         else:
             consumer.subscribe("weather")

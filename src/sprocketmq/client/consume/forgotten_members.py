@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Push consumers that run although no variable refers to them any more, as when a notebook cell is run a second time.
 
-A running push consumer is kept alive by its work (``async_client``, law 3), so ``consumer = PushConsumer(...)`` in a cell that is run again
-does not end the one before. Both would be members of the group, and the old listener would continue to get half of the messages.
-
-    a consumer starts --> another one of its group and cluster runs in this process, out of reach of every variable?
-                            in an interactive session (notebook, IPython, REPL): it is shut down and replaced, with a warning
-                            in a program: a warning; several members without a variable may be intended
-
-Laws
-    1. What a variable, a list or a closure refers to is never touched: several members in one process are allowed.
-    2. Only consumers of the same group, on name servers that both know, count.
+The work of a push consumer keeps it alive, so ``consumer = PushConsumer(...)`` in a cell that is run again does not end the one before:
+both would be members of the group, and share its messages. When one starts, another one of its group and cluster to which nothing refers is
+replaced in an interactive session (notebook, IPython, REPL). In a program, where it may be intended, it causes a warning.
 """
 
 from __future__ import annotations
@@ -27,7 +20,7 @@ log = logging.getLogger("sprocketmq.client")
 
 _OWN_FILES: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
-_WAIT_S: Final = 1.0  # between two looks at the other loop
+_WAIT_S: Final = 1.0  # between two checks of the other loop
 
 
 def calling_line() -> str:

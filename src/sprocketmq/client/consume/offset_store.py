@@ -26,7 +26,7 @@ log = logging.getLogger("sprocketmq.client")
 
 
 class OffsetStore(Protocol):
-    """The methods that consume services and rebalance use. ``progress`` is the table in memory."""
+    """``progress`` is the table in memory."""
 
     progress: ConsumeProgress
 
@@ -49,7 +49,7 @@ class RemoteOffsetStore:
         self.progress = ConsumeProgress()
 
     async def load(self) -> None:
-        """Nothing to do: each queue's offset is requested when it is needed."""
+        """Each queue's offset is requested when it is needed."""
 
     async def read(self, queue: MessageQueue) -> int:
         try:
@@ -87,10 +87,9 @@ class RemoteOffsetStore:
 class LocalFileOffsetStore:
     """Progress in ``<dir>/<client id>/<group>/offsets.json``, Java's file (LocalFileOffsetStore), with a ``.bak`` of the version before.
 
-    Reads fall back to the backup; each write replaces the file at once (``store.config_files``), so a crash leaves a readable one, and so
-    do other processes with the same client id (which overwrite each other's progress, as in Java: each needs an ``instance_name`` of its
-    own). A file that cannot be read is kept as ``offsets.json.broken`` where its backup can be. Writing waits for the disk, so it happens
-    in a thread; what is to be written meanwhile goes with the next one: giving up a thousand queues costs two writes, not a thousand.
+    Reads fall back to the backup; each write replaces the file at once (``store.config_files``), so that a crash or another process with
+    the same client id leaves a readable one. Writing waits for the disk, so it happens in a thread; what is to be written meanwhile goes
+    with the next one: giving up a thousand queues costs two writes.
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None, client_id: str, group: str) -> None:

@@ -92,7 +92,7 @@ class PollService(ConsumeService):
         self._arrived.set()
         return True
 
-    # -- what a running consumer calls, on its loop; none of it blocks -------------------------------------------------------------
+    # -- what the running consumer calls; none of it blocks ------------------------------------------------------------------------
 
     def queue_added(self, process_queue: ProcessQueue, offset: int) -> None:
         """Pulling begins at ``offset``."""

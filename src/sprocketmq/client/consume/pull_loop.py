@@ -2,8 +2,7 @@
 """The pull loop of one queue (Java: PullMessageService, PullAPIWrapper). ``core.consume.pull_cursor`` decides, this file runs it.
 
 Each queue has one task, so at most one pull is in flight; pauses (paused, flow control, failure) are waits of this task. A pause for flow
-control ends when enough messages were settled, or after 50 ms; a pause for the span ends when the message at the head of the queue is
-settled.
+control ends when enough messages have left the queue, or after 50 ms; one for the span when the message at its head has.
 """
 
 from __future__ import annotations
@@ -71,8 +70,7 @@ def decode_pull(
     unreadable: list[tuple[MessageExt, Exception]] | None = None,
 ) -> list[MessageExt]:
     """The messages of a pull as a listener sees them: exact tag check, limits of the queue noted, a retry's own topic restored, and
-    the topic's name without ``namespace``; ``unreadable`` gets those that cannot be opened. Raises ProtocolError,
-    ConfigurationError (as ``wire.records.record.decode_records``)."""
+    the topic's name without ``namespace``; ``unreadable`` gets those that cannot be opened (``decode_records``)."""
     limits = f"{props.MIN_OFFSET}\x01{result.min_offset}\x02{props.MAX_OFFSET}\x01{result.max_offset}\x02".encode()
     messages = decode_records(
         result.body, queue.broker_name, queue_id=queue.queue_id, more_properties=limits, unreadable=unreadable
@@ -96,7 +94,7 @@ def _property(message: MessageExt, name: str) -> str | None:
 
 
 class PullLoop:
-    """The pull loop of one process queue. ``start`` it once; it ends by itself when the queue is dropped."""
+    """``start`` it once; it ends by itself when the queue is dropped."""
 
     def __init__(self, consumer: RunningConsumer, cursor: PullCursor) -> None:
         assert cursor.queue is not None
@@ -150,7 +148,7 @@ class PullLoop:
         self._end_outdated()
 
     def locked_again(self) -> None:
-        """Look now where another member ended: until then nothing is consumed, and the broker may hold our pull for long."""
+        """Read now where another member ended: until then nothing is consumed, and the broker may hold our pull for long."""
         self.wake()
         self._end_outdated()
 
@@ -313,7 +311,7 @@ class PullLoop:
 
     async def _answer(self, offset: int, subscription: SubscriptionData) -> PullResult | None:
         """The broker's answer; None if the subscription changed or the lock came back meanwhile. An answer that moves the offset counts
-        all the same: no filter had a part in it, and a broker tells of a reset once (ConsumerOffsetManager.queryThenEraseResetOffset)."""
+        all the same: no filter had a part in it, and a broker reports a reset once (ConsumerOffsetManager.queryThenEraseResetOffset)."""
         self._asked_under, self._is_cut = subscription, False
         try:
             result = await self._ask(offset, subscription)

@@ -7,7 +7,7 @@ pulls one. If an answer stops before the limit, the rest is pulled next. If it g
 there, because the rest belongs to the next segment. So a wrong prediction costs a request, never a message. The length of segments adapts
 to the answers.
 
-Laws
+Rules
 1. The segments of a range tile it: each offset is in exactly one of them, at every moment.
 2. Chunks come out range after range, within a range in offset order, each offset once: a read that is repeated gives the same messages
    in the same order, whoever answers first.
@@ -288,7 +288,7 @@ class QueueReader:
                     changed.notify_all()
 
     def _has_room(self) -> bool:
-        """Whether another segment may begin (law 3). The first segment that is held has a worker, so waiting for room ends."""
+        """Whether another segment may begin (rule 3). The first segment that is held has a worker, so waiting for room ends."""
         return len(self._ready) < self._pulls_in_flight and len(self._held) < 2 * self._pulls_in_flight
 
     def _begin(self) -> tuple[_Range, _Segment] | None:
@@ -339,7 +339,7 @@ class QueueReader:
             await asyncio.sleep(backoff.next_s())
 
     async def _wait_for_master(self, queue: MessageQueue, at: int, waited_s: float, pause_s: float) -> None:
-        """Wait until the master is back, because the answer of a replica does not prove that offset ``at`` is gone (law 6)."""
+        """Wait until the master is back, because the answer of a replica does not prove that offset ``at`` is gone (rule 6)."""
         if waited_s + pause_s > self._retry_timeout_ms / 1000:
             raise NetworkError(
                 f"broker {queue.broker_name!r} has no master now, and its replica does not give offset {at} of {queue}, which it may lack; "

@@ -123,8 +123,8 @@ class Rebalancer:
             await self._run(effects, _QUEUES_AT_ONCE)
 
     def seek(self, queue: MessageQueue, offset: int) -> bool:
-        """Read a queue of this member from ``offset`` on; progress does not change. False: the queue is not read now. This does not
-        take the lock of a round, because it does not await anything, and a queue that a round adds or drops is not read now."""
+        """Read a queue of this member from ``offset`` on; progress does not change. False: the queue is not read now. It needs no lock of
+        a round, because it awaits nothing, and a queue that a round adds or drops is not read now."""
         if self.table.get(queue) is None:
             return False
         self.table.drop(queue, DropReason.SEEK)
@@ -140,12 +140,8 @@ class Rebalancer:
     def owned(self) -> list[MessageQueue]:
         return list(self.table.active())
 
-    def kept(self) -> list[MessageQueue]:
-        """The queues whose progress this member writes: those that it reads, and those that a running listener keeps from being dropped."""
-        return list(self._process_queues)
-
     def held(self) -> dict[MessageQueue, ProcessQueue]:
-        """The process queues of ``kept``."""
+        """The queues whose progress this member writes: those that it reads, and those that a running listener keeps from being dropped."""
         return dict(self._process_queues)
 
     # -- a round ---------------------------------------------------------------------------------------------------------------
@@ -273,8 +269,7 @@ class Rebalancer:
         return [queue for queue in mine if queue.topic == topic]
 
     async def _ask_broker(self, address: str, topic: str) -> list[MessageQueue] | _Refused | None:
-        """Our queues as the broker allocates them (``client_rebalance=False``). If it does not support that, or wants its queues read by
-        POP, the members allocate the queues themselves, as 4.x clients always do."""
+        """Our queues as the broker allocates them (``client_rebalance=False``). If it does not, or only for POP, the members do it."""
         body = bodies.QueryAssignmentRequestBody(
             topic=topic,
             consumer_group=self._consumer.name,
@@ -303,8 +298,7 @@ class Rebalancer:
         return _Refused()
 
     async def _run(self, effects: Sequence[Drop | Add], at_once: int) -> None:
-        """Run these effects and those that follow from them. After an unexpected error or a cancellation, the table has all of these
-        queues marked for the next round."""
+        """Run these effects and those that follow. After an unexpected error or a cancellation, the next round has all of these queues."""
         while effects:
             followers: list[Drop | Add] = []
             try:
@@ -356,9 +350,8 @@ class Rebalancer:
         return True
 
     async def _unlock_when_due(self, drop: Drop, process_queue: ProcessQueue) -> None:
-        """Unlock a queue: at once when the consumer shuts down or nothing is cached, else later (RebalancePushImpl.unlockDelay of
-        4.x). Cached messages mean that the queue was being consumed: work that a listener began may still run, and the next
-        owner begins with the same messages."""
+        """At once when the consumer shuts down or nothing is cached, else later (RebalancePushImpl.unlockDelay of 4.x): work that a
+        listener began may still run, and the next owner begins with the same messages."""
         delay_ms = self._consumer.settings.unlock_delay_ms
         if drop.reason is DropReason.SHUTDOWN or not process_queue.pending_count or delay_ms == 0:
             await self._unlock(drop.queue)
@@ -372,10 +365,10 @@ class Rebalancer:
 
     def _keep_locked(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Cancel the pending unlocks of these queues, because a queue that comes back must keep its lock; returns those that had one."""
-        kept = [queue for queue in queues if queue in self._unlocks]
-        for queue in kept:
+        pending = [queue for queue in queues if queue in self._unlocks]
+        for queue in pending:
             self._unlocks.pop(queue).cancel()
-        return kept
+        return pending
 
     async def _unlock(self, queue: MessageQueue) -> None:
         address = self._routes.broker_address(queue.broker_name)

@@ -61,7 +61,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 _FIRST_RENEWAL_MS: Final = 1_000
 _LEAVE_TIMEOUT_S: Final = 10.0
-_TOLD_AFTER_S: Final = 1.0
+_SHUTDOWN_WARNING_S: Final = 1.0
 _AT_ONCE: Final = 20  # announcements after changes of the members; then one a second
 _PACE_MS: Final = 1_000
 _QUESTIONS_AT_ONCE: Final = 32
@@ -211,14 +211,14 @@ class RunningConsumer:
             return
         name, limit_ms = self.name, self.settings.await_termination_ms
 
-        def tell() -> None:
+        def warn() -> None:
             if running := len(self.service.running_since_ms()):
                 calls = counted(running, "listener call")
                 log.warning(
                     "group %s: shutdown waits for %s, up to %d ms (await_termination_ms)", name, calls, limit_ms
                 )
 
-        timer = asyncio.get_running_loop().call_later(_TOLD_AFTER_S, tell)
+        timer = asyncio.get_running_loop().call_later(_SHUTDOWN_WARNING_S, warn)
         try:
             ended = await self.service.close(limit_ms)
         finally:
@@ -272,7 +272,7 @@ class RunningConsumer:
         return {topic: subscription.sub_string for topic, subscription in self.subscriptions.items()}
 
     async def check_expression(self, subscription: bodies.SubscriptionData) -> None:
-        """Raises what the broker says of an SQL92 expression that it cannot read; it would deliver everything otherwise."""
+        """Raises what a broker says of an SQL92 expression that it cannot read; it would deliver everything otherwise."""
         if subscription.expression_type == TAG:
             return
         address = await self.instance.cluster.routes.any_broker(subscription.topic)
@@ -388,14 +388,14 @@ class RunningConsumer:
         await asyncio.gather(*map(make, new.keys(), new.values()))
 
     def queue_snapshots(self) -> dict[MessageQueue, QueueSnapshot]:
-        """Copies of the process queues, for other threads: the process queues themselves belong to the loop."""
+        """Copies, for other threads: the process queues themselves belong to the loop."""
         self.service.record_ended()
         return {queue: process_queue.snapshot() for queue, process_queue in self.rebalancer.table.active().items()}
 
     async def persist_offsets(self) -> None:
         self.service.record_ended()
         self.rebalancer.forget_progress_of_others()
-        await self.offset_store.persist_all(self.rebalancer.kept())
+        await self.offset_store.persist_all(self.rebalancer.held())
 
     async def serve(self, command: Command) -> Command:
         return await self.requests.serve(command)
@@ -412,9 +412,8 @@ class RunningConsumer:
             await self._confirm()
 
     async def _confirm(self) -> None:
-        """Ask the brokers by whose subscription they filter. They use the one with the highest version of any member, also of one that has
-        left, so that another's may be in force: a clock was ahead, or both versions have the same millisecond. Until all brokers have ours,
-        pulls carry it. (Not always: brokers would not check whether the group may read the topic.)"""
+        """Ask the brokers by whose subscription they filter: that with the highest version of any member, also of one that has left. Until
+        all brokers have ours, pulls carry it. (Not always: brokers would not check whether the group may read the topic.)"""
         group, cluster, settings = self.name, self.instance.cluster, self.settings
         if cluster.behind_proxy or settings.post_subscription_when_pull or self.rebalancer.fixed is not None:
             return
@@ -432,7 +431,7 @@ class RunningConsumer:
                 found = await group_subscription(cluster, address, group, topic)
             except RemoteError as error:  # in 5.x it takes the permission GET, and consumers may have only SUB
                 self._hides_subscription.add(address)
-                log.debug("group %s: %s does not tell by which subscription it filters: %s", group, address, error)
+                log.debug("group %s: %s does not say by which subscription it filters: %s", group, address, error)
                 return
             except (NetworkError, RequestTimeout) as error:
                 unlike[topic] = f"{address} did not answer: {error}"
@@ -526,7 +525,7 @@ class RunningConsumer:
 
     async def read_offset(self, queue: MessageQueue) -> int:
         """The offset for the first locked pull: what the owner before us committed last. If nothing is stored, the computed start
-        stays: computing the end of the queue a second time would skip messages that arrived in between."""
+        stays: a second end of the queue would skip messages that arrived in between."""
         stored = await self.offset_store.read(queue)
         if stored >= -1:
             for loop in self._loops.values():

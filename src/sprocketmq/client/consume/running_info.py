@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a running consumer reports about itself (code 307; Java: DefaultMQPushConsumerImpl.consumerRunningInfo, ConsumerRunningInfo).
 
-    properties      every option under Java's name, and the six PROP_ ones that tools look at
-    subscriptions, statusTable (see core.statistics), mqTable: one process queue each
-    jstack          with jstackEnable=true: the stack of each thread and each task
-
 Names and forms are those of a Java member, because tools interpret them: ``mqadmin consumerStatus`` compares subscriptions and reports
 failing locks and queues that were not consumed for a minute.
 """

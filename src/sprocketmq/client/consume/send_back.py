@@ -1,31 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sending a failed message back to the broker for a later try (Java: DefaultMQPushConsumerImpl.sendMessageBack).
 
-    a dead letter with a reason: this client makes it, for the broker's copy of its own record has no room for one; else, or failing that:
-        v
+    a dead letter with a reason: this client makes it, because the broker's copy of its own record has no room for one; otherwise
     level: the listener's choice, else the group's retry policy (5.x), else the broker's schedule
         v
     CONSUMER_SEND_MSG_BACK to the broker that stores it  --ok-->  the broker makes the retry copy, or the dead letter
         | no answer, or refused
         v
-    ordinary send to %RETRY%group through the inner producer  --ok-->  this client made the retry copy
-        | that failed too
+    ordinary send to %RETRY%group through the inner producer  --ok-->  this client made the retry copy, as the broker would have
+        | that failed, too
         v
     False: the caller keeps the message and tries again locally
 
-A copy made by this client has the properties that the broker would have written: RETRY_TOPIC, ORIGIN_MESSAGE_ID, one more reconsume time,
-the delay level, the time at which the first one was sent, and UNIQ_KEY unchanged, so the message keeps its id either way. A body that could
-not be decompressed stays compressed, with its flags.
-
-Laws
+Rules
     1. A chosen level applies either way, and so does the decision for a dead letter (a copy of this client has a limit of 0).
     2. A message whose properties leave no room for a copy's (near 32,767 bytes) is retried locally until its limit. Its dead letter is
        then made without its largest properties, and ERROR names them. Java calls the listener every 5 s for ever.
     3. A request without an answer may have been carried out. Then there are two copies, which is better than losing the message.
     4. A reason never prevents a dead letter: it is cut to fit, and left out if the copy with it is not stored with SEND_OK.
-    5. Another copy that is stored, but not yet on the disk or at a slave (FLUSH_DISK_TIMEOUT and the like), counts, and WARNING names it,
-       also the broker's own: each further one would come again, too, so while a slave is away a message would be 2, 4, 8. (Java makes
-       another one.) Only a dead letter, which does not come again, is made twice.
+    5. Another copy that is stored, but not yet on the disk or at a slave (FLUSH_DISK_TIMEOUT and the like), counts, and WARNING names it:
+       each further one would come again, too, so that while a slave is away a message would be 2, 4, 8. (Java makes another one.) Only a
+       dead letter, which does not come again, is made twice.
 """
 
 from __future__ import annotations
@@ -91,11 +86,8 @@ def retry_copy(
 ) -> Message:
     """The message to send to ``%RETRY%group``; RECONSUME_TIME, MAX_RECONSUME_TIMES and BORN_TIMESTAMP move into the header on sending.
 
-    Args:
-        message: the failed one, its topic restored to the original.
-        delay_level: as is; 0 and -1 mean the dead-letter topic, which a limit of 0 makes of it at every broker: 4.9 looks at the count
-            alone, 5.x also at the group's queue locks, which a group that has just lost them does not hold.
-        reason: why it was given back; kept as RETRY_REASON until another one replaces it.
+    ``message``: its topic restored to the original. ``delay_level``: 0 and -1 mean the dead-letter topic, which a limit of 0 makes of it
+    at every broker (4.9 reads the count alone, 5.x also the group's queue locks). ``reason``: stored as RETRY_REASON.
     """
     copy = Message(retry_topic(group), message.body, flag=message.flag)
     copied = copy.properties
@@ -135,7 +127,7 @@ class SendBack:
 
     async def __call__(self, message: MessageExt, delay_level: int, reason: str = "") -> bool:
         """Send ``message`` back; whether a retry copy or dead letter is stored. ``delay_level``: 0 the group's policy or the broker
-        chooses, 1..18 this level, -1 the dead-letter topic. ``reason``: kept with a dead letter."""
+        chooses, 1..18 this level, -1 the dead-letter topic. ``reason``: stored with a dead letter."""
         tries = message.reconsume_times
         is_last = delay_level < 0 or tries >= self._max_reconsume_times
         stored = await self._send_back(message, delay_level, reason, is_last)
@@ -166,8 +158,7 @@ class SendBack:
         return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, level), message)
 
     async def dead_letter_orderly(self, message: MessageExt, reason: str = "") -> bool:
-        """Make a dead letter of an orderly message: it is sent to the retry topic with a limit that is reached, so the broker stores it in
-        the dead-letter topic."""
+        """By the retry topic, with a limit that is reached."""
         stored = await self._send_copy(self._dead(message, reason), message)
         if stored:
             self._dead_lettered(message, reason)
@@ -231,7 +222,7 @@ class SendBack:
         except (ConfigurationError, RemoteError) as error:
             self._failed(_NO_COPY, message, error, logging.ERROR)
             limit = int(copy.properties[props.MAX_RECONSUME_TIMES])
-            cut = _cut(copy) if message.reconsume_times >= limit and _is_about_size(error) else []  # law 2
+            cut = _cut(copy) if message.reconsume_times >= limit and _is_about_size(error) else []  # rule 2
         except RocketMQError as error:
             self._failed(_NO_COPY, message, error, logging.ERROR)
             return False

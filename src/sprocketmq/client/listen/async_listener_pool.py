@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``async def`` listeners run as tasks on the loop. ``listener_pool`` has the laws."""
+"""``async def`` listeners run as tasks on the loop. ``listener_pool`` has the rules."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class AsyncListenerPool(Generic[T]):
                         raise  # the call did not end
                     log.warning("a listener call was cancelled by other code, its messages are delivered again")
                     result = item
-                except BaseException:  # law 5
+                except BaseException:  # rule 5
                     log.exception("a listener's worker failed")
                     result = item
                 chunk_run.item = None

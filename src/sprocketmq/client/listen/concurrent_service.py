@@ -8,7 +8,7 @@
 
     a batch that runs too long: its messages are sent back (level 3) and done; the result that may still come is ignored
 
-Laws
+Rules
 1. A message leaves its process queue only when it was acknowledged, or a retry copy of it is stored, or (broadcasting) was logged as lost.
 2. One delivery makes at most one retry copy (core.consume_timeout holds it between listener and timeout).
 3. After its queue was dropped, a message causes no progress and is not sent back; the next owner of the queue gets it.
@@ -210,7 +210,7 @@ class ConcurrentService(ListenerService[Any]):
     async def _send_back(self, message: MessageExt, level: int, reason: str = "") -> bool:
         try:
             return await self._consumer.send_back(message, level, reason)
-        except Exception:  # law 1: a message for which the send-back request cannot even be made is retried here
+        except Exception:  # rule 1: a message for which the send-back request cannot even be made is retried here
             log.exception("group %s: %s could not be sent back", self._consumer.name, message.message_id)
             return False
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One call of a listener, concurrent or orderly: with its hooks; reads its answer and catches what it raises (Java: ConsumeRequest.run).
 
-It runs where the listener runs, in a worker thread or as a task. It changes only the batch that it was given, so it needs no lock; the loop
-decides what follows.
+It runs in the worker thread or task, and changes only the batch that it was given, so it needs no lock; the loop decides what follows.
 
-Laws
+Rules
 1. A call ends with a status, whatever the listener or a hook answers, raises (SystemExit too) or leaves in its context; only the end of the
    consumer itself cancels one for good.
 2. A message counts as consumed only if the listener ran: the coroutine that a lambda returns is awaited on the loop; generators are
@@ -46,7 +45,7 @@ S = TypeVar("S")
 
 _MOST_COMPLAINTS: Final = 8
 _MOST_IDS: Final = 32
-_WAIT_S: Final = 1.0  # between two looks at the loop
+_WAIT_S: Final = 1.0  # between two checks of the loop
 
 
 def described_failure(failure: BaseException) -> str:
@@ -167,7 +166,7 @@ class ListenerCall:
         return seen
 
     def _complain(self, complaint: str | None, answer: object) -> None:
-        """Log an invalid answer, once for each type of answer and each attribute of the context (law 4)."""
+        """Log an invalid answer, once for each type of answer and each attribute of the context (rule 4)."""
         if complaint is None:
             return
         kind = complaint.partition(" to ")[0] if complaint.startswith("set ") else type(answer).__name__
@@ -233,7 +232,7 @@ async def _awaited(answer: Awaitable[Any]) -> Any:
 
 
 def _raise_returned(answer: object) -> None:
-    """Law 5, for an exception and for a class of them."""
+    """Rule 5, for an exception and for a class of them."""
     if isinstance(answer, BaseException) or (isinstance(answer, type) and issubclass(answer, BaseException)):
         raise answer
 
@@ -256,8 +255,8 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
 class OneAtATime:
     """A concurrent listener made of a function that takes one message and succeeds by returning.
 
-    It can be called like any listener. The concurrent service calls ``listener`` directly instead: None means success, other results go
-    through ``answer``. What is neither a status nor an exception is ignored, and logged once for each type (law 4).
+    ``OneAtATimeService`` calls ``listener`` directly instead: None means success, other results go through ``answer``. What is neither a
+    status nor an exception is ignored, and logged once for each type (rule 4).
     """
 
     __slots__ = ("_group", "_ignored", "is_async", "listener")
@@ -275,7 +274,7 @@ class OneAtATime:
         """The status for what the function returned."""
         if returned is None:
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
-        if not self.is_async and inspect.isawaitable(returned):  # law 2: what it returned has not run yet
+        if not self.is_async and inspect.isawaitable(returned):  # rule 2: what it returned has not run yet
             return self._settled_later(returned)
         return self._settled(returned)
 

@@ -11,7 +11,7 @@ to the loop in one step for many batches. So a fast listener costs a few microse
 
 All items of a chunk have one origin, their process queue, which ``run`` and ``on_done`` get as an argument.
 
-Laws
+Rules
 1. Every submitted item is run at most once. After ``close`` began, no item starts.
 2. What ``run`` returned is reported to ``on_done`` on the loop, once for each item that ran, in the order in which its worker ran them.
 3. A stuck listener blocks its own worker only: with the next tick the rest of its chunk is offered to other workers, and finished items
@@ -51,7 +51,7 @@ class Running(NamedTuple, Generic[T]):
 
 
 class ListenerPool(Part, Protocol[T]):
-    """What a consume service needs of its workers."""
+    """Runs listeners. ``late``: what still ran at the end of ``close``."""
 
     def submit(self, items: Sequence[T], origin: Any = None) -> None: ...
 
@@ -62,21 +62,16 @@ class ListenerPool(Part, Protocol[T]):
         ...
 
     @property
-    def running(self) -> list[Running[T]]:
-        """The calls that run at this moment."""
-        ...
+    def running(self) -> list[Running[T]]: ...
 
     def stack_of(self, item: T) -> tuple[str, str]:
         """Worker and stack of the call that runs for ``item``; ``("", "")`` when it has ended."""
         ...
 
     @property
-    def runs_caller(self) -> bool:
-        """Whether a listener of this pool runs the caller (law 7)."""
-        ...
+    def runs_caller(self) -> bool: ...
 
     late: list[T]
-    """What still ran at the end of ``close``."""
 
     async def close(self, timeout_ms: float) -> bool:
         """Start nothing more and wait for what runs; False when something still ran after ``timeout_ms``."""
@@ -116,7 +111,7 @@ class CallerMark(Protocol):
 class ChunkRun(Generic[T]):
     """The work of one worker on one chunk: what runs, since when, and what is finished. Written by the worker, read by the loop.
 
-    ``item`` is set to None before its result is in ``finished``, so that nothing is both reported and listed as running (law 6).
+    ``item`` is set to None before its result is in ``finished``, so that nothing is both reported and listed as running (rule 6).
     """
 
     __slots__ = ("ended", "finished", "item", "origin", "reported_s", "spent_s", "started_ms")
@@ -136,7 +131,7 @@ class ChunkRun(Generic[T]):
 
 
 _caller: contextvars.ContextVar[tuple[object, CallerMark] | None] = contextvars.ContextVar("caller", default=None)
-"""The pool, and the work of the worker that runs this code or that started it (law 7)."""
+"""The pool, and the work of the worker that runs this code or that started it (rule 7)."""
 
 
 def mark_caller(pool: object, work: CallerMark) -> None:
@@ -145,7 +140,7 @@ def mark_caller(pool: object, work: CallerMark) -> None:
 
 
 def is_called_by(pool: object) -> bool:
-    """Whether a listener of ``pool`` runs the caller (law 7)."""
+    """Whether a listener of ``pool`` runs the caller (rule 7)."""
     caller = _caller.get()
     return caller is not None and caller[0] is pool and caller[1].item is not None
 

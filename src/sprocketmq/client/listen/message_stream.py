@@ -5,10 +5,9 @@
                                                 |                             |
                                                 `-- waits for the verdict <---' ack, nack, dead_letter
 
-The consume services do not know the difference: an ack is a call that returned, a nack one that raised. So progress, retries, dead letters,
-rebalance, the consume timeout, orderly locks and hooks are those of listeners.
+The services do not know the difference: an ack is a call that returned, a nack one that raised.
 
-Laws
+Rules
 1. A call begins only when an iteration waits for a message. So the consume timeout counts from the moment at which it is handed out, and
    messages that were not handed out move with their queue to its next owner.
 2. At most ``consume_thread_count`` messages are unsettled, in an orderly group one of each queue.
@@ -17,7 +16,7 @@ Laws
 5. What is unsettled when the consumer stops causes no progress and is not sent back. It is delivered again, and a verdict that comes later
    says so.
 6. The descriptor is readable while a ``receive`` would return at once: a message waits and may be handed out, or it is over. It does not
-   ask for a message itself (law 1).
+   ask for a message itself (rule 1).
 """
 
 from __future__ import annotations
@@ -44,11 +43,8 @@ _END: Final = "end"
 
 
 class HandedOut(Delivery):
-    """One message that was handed out, until its call ends. ``settle`` may be called in any thread, and in a signal handler.
-
-    Its end, a verdict or None if it was given up, is the only item of a dict, set by one atomic call. With a lock a signal handler that
-    settles would wait for ever for the code that it interrupted.
-    """
+    """A message that was handed out, until its call ends. ``settle`` may be called in any thread, and in a signal handler: so its end, a
+    verdict or None if it was given up, is the only item of a dict, set by one atomic call. A lock might be held by the interrupted code."""
 
     __slots__ = ("_end", "_loop", "_outcome", "item")
 
@@ -64,7 +60,7 @@ class HandedOut(Delivery):
 
     @property
     def over(self) -> bool:
-        """Whether the consumer stopped first (law 5)."""
+        """Whether the consumer stopped first (rule 5)."""
         return _END in self._end and not self.is_settled
 
     def settle(self, verdict: Verdict, failure: BaseException | None) -> None:
@@ -178,7 +174,7 @@ class MessageStream:
             self.update_descriptor()
 
     def update_descriptor(self) -> None:
-        """Something that the descriptor depends on may have changed (law 6)."""
+        """Something that the descriptor depends on may have changed (rule 6)."""
         if self.descriptor is not None:
             self.descriptor.set(self._is_ready())
 
@@ -257,7 +253,7 @@ class MessageStream:
         return messages
 
     def put_back(self, messages: Iterable[ReceivedMessage[Any]]) -> None:
-        """The caller of ``receive`` did not get them (law 4)."""
+        """The caller of ``receive`` did not get them (rule 4)."""
         for message in messages:
             self._offer(message)
         self._demand_changed()
@@ -282,7 +278,7 @@ class MessageStream:
         self._demand_changed()
 
     def give_up(self) -> None:
-        """Do not wait for verdicts any more, because none can come (law 5)."""
+        """Do not wait for verdicts any more, because none can come (rule 5)."""
         self.stop()
         for delivery in self._unsettled:
             delivery.give_up()

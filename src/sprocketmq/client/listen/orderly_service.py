@@ -9,7 +9,7 @@
 fast listener does not need a step of the loop for each message. Between two batches the worker checks the queue, its lock and the time.
 After a batch that did not succeed it stops, and the batches behind it are put back.
 
-Laws
+Rules
 1. Each queue has at most one portion with a worker, so at most one listener call runs (``ProcessQueue.consuming``). Rebalance unlocks a
    queue only when none runs.
 2. No listener call begins after a drop, or without a valid lock (clustering).
@@ -113,7 +113,7 @@ class OrderlyService(ListenerService[_Turn]):
         return min(deadlines_ms, default=None)
 
     def record_ended(self) -> None:
-        """Settle the calls of running portions that have ended (law 6)."""
+        """Settle the calls of running portions that have ended (rule 6)."""
         for turn in self._turns.values():
             ended, batches = turn.ended, turn.batches
             if batches and ended > turn.settled and not turn.process_queue.dropped:
@@ -246,12 +246,12 @@ class OrderlyService(ListenerService[_Turn]):
             turn.batches = []
             turn.calling = None
             if not process_queue.dropped and not (batches and process_queue.is_in_flight(batches[0].messages[0])):
-                self._next(turn)  # law 4: the process queue was restarted meanwhile; or all was settled before
+                self._next(turn)  # rule 4: the process queue was restarted meanwhile; or all was settled before
                 continue
             called = [batch for batch in batches if batch.status is not None]
             last = called[-1] if called and self._stops(called[-1]) else None
             plain = called[:-1] if last is not None else called
-            # Law 3: commit() settles all that is in flight, so what must not be settled goes back to its place first.
+            # Rule 3: commit() settles all that is in flight, so what must not be settled goes back to its place first.
             process_queue.put_back([message for batch in batches if batch not in plain for message in batch.messages])
             if plain and not process_queue.dropped:
                 self._commit(turn, turn.machine.settle(plain[-1].messages, ConsumeOrderlyStatus.SUCCESS))
@@ -280,7 +280,7 @@ class OrderlyService(ListenerService[_Turn]):
         pause = next((effect for effect in effects if isinstance(effect, orderly_turn.Suspended)), None)
         for effect in effects:
             if isinstance(effect, orderly_turn.DeadLetterNeeded):
-                turn.process_queue.consuming = True  # law 5
+                turn.process_queue.consuming = True  # rule 5
                 self.spawn(partial(self._dead_letter, turn, effect, reason))
                 return
         if pause is not None:
@@ -298,7 +298,7 @@ class OrderlyService(ListenerService[_Turn]):
                 self._consumer.messages_left(process_queue)
 
     def _may_write_progress(self, process_queue: ProcessQueue) -> bool:
-        """Whether no other member can have the lock, or has had it since these messages came (law 4)."""
+        """Whether no other member can have the lock, or has had it since these messages came (rule 4)."""
         lock = process_queue.lock
         return lock.is_ours(self._clock.now_ms()) and not process_queue.awaits_offset
 

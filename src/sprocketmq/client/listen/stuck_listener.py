@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A listener call over its consume timeout: the report with its stack, and the callbacks (no Java counterpart).
 
-    deadline passed --> StuckListener (messages, how long, worker, stack) --> one log line with the stack
-                                                                          --> the callbacks of ``on_consume_timeout``
-                                                                          --> statistics
-
-Laws
-    1. Each call is reported once, however many messages it has and however often they are sent back.
-    2. The stack is the listener's, taken while it runs. Frames of this package at its head are left out.
-    3. A report changes nothing: an exception of a callback is logged, and a callback does not block the loop.
+Each call is reported once, however many messages it has. The stack is taken while the listener runs, without frames of this package at its
+head. A report changes nothing: an exception of a callback is logged, and a callback does not block the loop.
 """
 
 from __future__ import annotations
@@ -83,7 +77,6 @@ def log_line(stuck: StuckListener, consequence: str) -> None:
 
 
 async def run_timeout_callback(callback: StuckListenerCallback, stuck: StuckListener) -> None:
-    """Run a callback (law 3)."""
     await run_callback(callback, stuck, "group %s: a callback of on_consume_timeout failed", stuck.group)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocking listeners run in threads (Java: the consumeExecutor of the consume services). ``listener_pool`` has the laws."""
+"""Blocking listeners run in threads (Java: the consumeExecutor of the consume services). ``listener_pool`` has the rules."""
 
 from __future__ import annotations
 
@@ -36,13 +36,8 @@ _MAX_TICK_S: Final = 0.2
 class ThreadListenerPool(Generic[T]):
     """Blocking listeners: up to ``workers`` daemon threads, started as they are needed.
 
-    Args:
-        run: called in a worker thread with an item and its origin; returns what is reported, mostly the item itself. It must not raise
-            (a consume service turns a listener's exception into a status).
-        on_done: called on the loop with what finished.
-        workers: consume_thread_count.
-        name: prefix of the thread names.
-        now_ms: the clock for the start times of calls.
+    ``run``: called in a worker thread with an item and its origin; returns what is reported, mostly the item itself, and must not raise.
+    ``on_done``: called on the loop with what finished. ``name``: prefix of the thread names. ``now_ms``: for the start times of calls.
     """
 
     def __init__(
@@ -178,7 +173,7 @@ class ThreadListenerPool(Generic[T]):
             while True:
                 if self._to_leave and self._is_surplus(me):
                     if chunk:
-                        self._offers.put(chunk)  # law 4
+                        self._offers.put(chunk)  # rule 4
                     return True
                 try:
                     item = chunk.popleft()
@@ -189,7 +184,7 @@ class ThreadListenerPool(Generic[T]):
                 started_s = clock()
                 try:
                     result = run(item, origin)
-                except BaseException:  # law 5
+                except BaseException:  # rule 5
                     log.exception("a listener's worker failed")
                     result = item
                 now_s = clock()

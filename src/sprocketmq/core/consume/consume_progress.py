@@ -9,7 +9,7 @@
                                  none (code 22) --> ConsumeFromWhere --> 0 | max offset | offset by time
                                  unknown (any other error) -----> skip this round, ask again at the next rebalance
 
-Laws
+Rules
     1. A concurrent result never moves an offset back; only a reset, an orderly commit or a correction may.
     2. A frozen offset (after OFFSET_ILLEGAL) takes no updates until the queue is removed: a late listener must not undo the correction.
     3. An unknown stored offset is not "no stored offset": guessing would skip or repeat a whole queue.
@@ -54,7 +54,7 @@ class ConsumeProgress:
         return True
 
     def update_and_freeze(self, queue: MessageQueue, offset: int) -> None:
-        """Sets a corrected offset that nothing may overwrite until :meth:`remove` (law 2)."""
+        """Sets a corrected offset that nothing may overwrite until :meth:`remove` (rule 2)."""
         self._offsets[queue] = offset
         self._frozen.add(queue)
 
@@ -72,7 +72,7 @@ class ConsumeProgress:
         self._offsets.update(offsets)
 
     def to_persist(self, owned: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """The offsets to write now: those of ``owned`` queues. All others are forgotten (law 4)."""
+        """The offsets to write now: those of ``owned`` queues. All others are forgotten (rule 4)."""
         keep = set(owned)
         for queue in [queue for queue in self._offsets if queue not in keep]:
             self.remove(queue)
@@ -104,7 +104,7 @@ class AskOffsetByTime(msgspec.Struct, frozen=True):
 
 
 class SkipThisRound(msgspec.Struct, frozen=True):
-    """Leave the queue until the next rebalance (law 3)."""
+    """Leave the queue until the next rebalance (rule 3)."""
 
 
 def decide_start(

@@ -6,7 +6,7 @@
     CONSUME_SUCCESS, ack_index = i            0..i                  i+1..                       i+1..
     RECONSUME_LATER, None, exception, other   none                  all                         all
 
-Laws
+Rules
     1. Every message of the batch is in exactly one of the parts, in order.
     2. ack_index counts only with CONSUME_SUCCESS; -1 means that none succeeded; above the last index means all.
     3. Anything that is not CONSUME_SUCCESS is a failure: when the answer is unclear, the messages are delivered again. A CONSUME_SUCCESS
@@ -31,8 +31,7 @@ class ConsumeConcurrentlyStatus(Enum):
 
 
 def read_status(returned: object) -> tuple[ConsumeConcurrentlyStatus, bool]:
-    """The status of whatever a listener returned, and whether it was one of the allowed values. None is allowed and means
-    RECONSUME_LATER; anything else that is no status is a mistake to be reported once, and means the same."""
+    """The status of whatever a listener returned, and whether that was allowed: None is, and means RECONSUME_LATER."""
     if isinstance(returned, ConsumeConcurrentlyStatus):
         return returned, True
     return ConsumeConcurrentlyStatus.RECONSUME_LATER, returned is None
@@ -40,8 +39,7 @@ def read_status(returned: object) -> tuple[ConsumeConcurrentlyStatus, bool]:
 
 def read_answer(returned: object, context: Any) -> tuple[ConsumeConcurrentlyStatus, str | None]:
     """The status of a listener call, and what was wrong with its answer as the rest of a sentence ("returned 3, ... is allowed").
-    ``returned``: what the listener returned. ``context``: a ConsumeConcurrentlyContext as the listener left it; nonsense in it
-    is replaced (law 4)."""
+    ``context``: a ConsumeConcurrentlyContext as the listener left it; nonsense in it is replaced (rule 4)."""
     if returned is _SUCCESS and context.ack_index is ALL_ACKED:
         return _SUCCESS, None
     status, complaint = read_status(returned)[0], None

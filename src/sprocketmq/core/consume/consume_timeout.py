@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stuck messages: a consume timeout per message, precise and changeable while running.
 
-While a listener does not return, the group's progress in its queue (the lowest unfinished offset) cannot move. So its message is sent back
-for a later retry, and then progress passes it. Java (ConsumeMessageConcurrentlyService.cleanExpireMsg) scans each
-consumeTimeout minutes, so a message waits up to twice the limit, and a change of the limit has no effect on the scanner. Here every
-message has its own deadline, and the limit may change at any time.
+While a listener does not return, the group's progress in its queue cannot move. So its message is sent back for a later retry, and then
+progress passes it. Java (ConsumeMessageConcurrentlyService.cleanExpireMsg) scans each consumeTimeout minutes, so a message waits up to
+twice the limit. Here every message has its own deadline.
 
     started --> RUNNING --deadline--> EXPIRED: send-back under way --sent_back--> gone      a late listener result: IGNORE
                    |                        |
                    |                        `--send_back_failed--> RUNNING, next try later  (or SETTLE with the result that came)
                    `--finished--> gone: SETTLE (the result counts)
 
-Laws
+Rules
     1. Each start ends in exactly one of: SETTLE (once), or sent_back. So one delivery makes at most one retry copy.
     2. A message is not expired before start + limit, and the first ``expired(now)`` at or after it yields it: no scan interval.
     3. ``limit_ms`` may change at any time and holds at once for messages that already run.
     4. A result that comes while a send-back is under way waits for the send-back: sent -> ignored, failed -> settled.
 
-All messages share one limit, so deadlines are in the order of starts, and an ordered dict of starts takes the place of a heap: O(1) per
-message, and no finished message is kept (a deque with lazy deletion would keep the body of every message behind one that is stuck).
+All messages share one limit, so deadlines are in the order of starts, and an ordered dict takes the place of a heap: O(1) per message, and
+no finished message stays in memory.
 """
 
 from __future__ import annotations
@@ -41,20 +40,14 @@ class Settlement(Enum):
     SETTLE = "settle"
     """It counts: acknowledge or send back."""
     WAIT = "wait"
-    """A send-back by timeout is under way; its outcome decides (law 4)."""
+    """A send-back by timeout is under way; its outcome decides (rule 4)."""
     IGNORE = "ignore"
     """The message was sent back already."""
 
 
 class ConsumeTimeout(Generic[K]):
-    """Deadlines of the messages that listeners are working on.
-
-    Args:
-        limit_ms: how long one delivery may take; 0 or below switches the timeout off. May be set at any time (law 3); ask
-            ``next_deadline_ms`` again after that.
-
-    ``K`` names one delivery: the MessageExt object itself will do (it compares by identity).
-    """
+    """Deadlines of the messages that listeners are working on. ``limit_ms``: 0 or below switches the timeout off; after a change ask
+    ``next_deadline_ms`` again. ``K`` names one delivery: the MessageExt object itself (it compares by identity)."""
 
     __slots__ = ("_expired", "_last_ms", "_retrying", "_running", "limit_ms")
 
@@ -66,7 +59,6 @@ class ConsumeTimeout(Generic[K]):
         self._last_ms = 0
 
     def started(self, key: K, now_ms: int) -> None:
-        """A listener begins with this message."""
         if key in self:
             raise ValueError("this delivery is running already")
         self._running[key] = self._advance(now_ms)
@@ -111,7 +103,7 @@ class ConsumeTimeout(Generic[K]):
         self._expired.pop(key, None)
 
     def next_deadline_ms(self) -> int | None:
-        """When ``expired`` will next yield something; None when nothing runs."""
+        """None when nothing runs."""
         due = [next(iter(self._retrying.values()))] if self._retrying else []
         if self._running and self.limit_ms > 0:
             due.append(next(iter(self._running.values())) + self.limit_ms)

@@ -2,10 +2,10 @@
 """When a queue has enough cached to stop pulling for a moment. Java: the three checks in DefaultMQPushConsumerImpl.pullMessage.
 
     before each pull        count > 1000 messages   -+
-                            size  > 100 MiB          +-> do not pull, look again in 50 ms, and say why
+                            size  > 100 MiB          +-> do not pull, check again in 50 ms, and say why
                             span  > 2000 offsets    -+    (span: concurrent consumption only)
 
-Laws
+Rules
     1. A limit is a "more than": the pull that reaches it is allowed, the next one is not.
     2. A limit per topic is shared out evenly over all process queues of the consumer, at least 1 each, at each rebalance.
     3. The span is that of what is cached. So if one message is stuck and all later ones are consumed, the queue is pulled only each 50 ms
@@ -64,7 +64,7 @@ def _check_range(name: str, value: int, low: int, high: int) -> None:
 
 
 def per_queue_limits(limits: FlowLimits, process_queue_count: int) -> FlowLimits:
-    """The limits in force while the consumer has ``process_queue_count`` queues (law 2). Java: RebalancePushImpl.messageQueueChanged."""
+    """The limits in force while the consumer has ``process_queue_count`` queues (rule 2). Java: RebalancePushImpl.messageQueueChanged."""
     if process_queue_count <= 0:
         return limits
     count, size = limits.max_count, limits.max_size_bytes
@@ -76,7 +76,7 @@ def per_queue_limits(limits: FlowLimits, process_queue_count: int) -> FlowLimits
 
 
 class Paused(msgspec.Struct, frozen=True):
-    """Do not pull now; look again after ``delay_ms``. ``reason`` is a sentence for the log."""
+    """Do not pull now; check again after ``delay_ms``. ``reason`` is a sentence for the log."""
 
     cause: FlowControlCause
     reason: str
@@ -105,6 +105,6 @@ def check(process_queue: ProcessQueue, limits: FlowLimits, *, orderly: bool = Fa
 
 
 def resume_count(limits: FlowLimits) -> int:
-    """A queue that is paused for its count is checked again when it has no more messages than this (law 4)."""
+    """A queue that is paused for its count is checked again when it has no more messages than this (rule 4)."""
     most = limits.max_count
     return most - most // 4 if most >= _MANY else most

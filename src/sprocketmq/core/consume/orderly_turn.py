@@ -16,7 +16,7 @@
     ROLLBACK                          commit (warning)                           put back ALL uncommitted, pause
     SUSPEND, None, exception, other   put the batch back, reconsume_times + 1, pause
 
-Laws
+Rules
     1. At most one batch of a queue is with a listener at a time, and batches come in offset order.
     2. No batch is handed out without a valid lock (clustering), after a drop, or from an earlier tenure of the lock before the pull loop
        found out whether another member has consumed it.
@@ -64,9 +64,8 @@ def read_orderly_status(returned: object) -> tuple[ConsumeOrderlyStatus, bool]:
 
 
 def read_orderly_answer(returned: object, context: Any) -> tuple[ConsumeOrderlyStatus, str | None]:
-    """The status of a listener call, and what was wrong with its answer as the rest of a sentence. ``returned``: what the listener
-    returned. ``context``: a ConsumeOrderlyContext as the listener left it; a pause that is no number is replaced by the
-    consumer's setting."""
+    """The status of a listener call, and what was wrong with its answer as the rest of a sentence. ``context``: a ConsumeOrderlyContext
+    as the listener left it; a pause that is no number is replaced by the consumer's setting."""
     status, complaint = read_orderly_status(returned)[0], None
     if status is not returned:
         complaint = f"returned {returned!r}, a ConsumeOrderlyStatus is allowed"
@@ -81,32 +80,24 @@ def read_orderly_answer(returned: object, context: Any) -> tuple[ConsumeOrderlyS
 
 
 class ConsumeBatch(msgspec.Struct, frozen=True):
-    """Call the listener with these messages, then ``settle``."""
-
     messages: list[MessageExt]
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """Record ``offset`` as progress, not increase-only."""
+    """Record ``offset`` as progress."""
 
     offset: int
 
 
 class Suspended(msgspec.Struct, frozen=True):
-    """The turn is over; start a new one after ``delay_ms``."""
-
     delay_ms: int
 
 
 class LockLater(msgspec.Struct, frozen=True):
-    """The turn is over: ask the broker for the lock after ``delay_ms``; granted: new turn after 10 ms, refused: after 3 s."""
-
     delay_ms: int
 
 
 class TurnOver(msgspec.Struct, frozen=True):
-    """60 s are over; start a new turn after ``delay_ms`` so that other queues get the thread."""
-
     delay_ms: int = RESUBMIT_DELAY_MS
 
 
@@ -125,15 +116,8 @@ OrderlyEffect = ConsumeBatch | Commit | Suspended | LockLater | TurnOver | TurnE
 
 
 class OrderlyTurn:
-    """One turn. The driver makes one per submitted request and never two at a time per queue.
-
-    Args:
-        process_queue: its pending messages are consumed.
-        clustering: a lock is needed; broadcasting consumes in order without one.
-        batch_size: consumeMessageBatchMaxSize.
-        max_reconsume_times: as ``retry_schedule.max_reconsume_times(configured, orderly=True)``.
-        suspend_ms: suspendCurrentQueueTimeMillis, used when the context gives -1.
-    """
+    """One turn; never two at a time per queue. ``clustering``: a lock is needed. ``max_reconsume_times``: the effective limit.
+    ``suspend_ms``: used when the context gives -1."""
 
     __slots__ = (
         "_begin_ms",
@@ -195,8 +179,8 @@ class OrderlyTurn:
         suspend_ms: int = -1,
         dead_letter: bool = False,
     ) -> list[OrderlyEffect]:
-        """The listener's answer. Without Suspended or DeadLetterNeeded among the effects the turn goes on with ``next``.
-        ``dead_letter``: a batch that is to be suspended counts as over its limit."""
+        """The listener's answer. Without Suspended or DeadLetterNeeded the turn goes on with ``next``. ``dead_letter``: a batch that is
+        to be suspended counts as over its limit."""
         queue = self.process_queue
         if status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT:
             limit = -1 if dead_letter else self.max_reconsume_times
@@ -214,7 +198,7 @@ class OrderlyTurn:
         return self._committed(self.process_queue.commit(offset))
 
     def dead_lettered(self, sent: Sequence[MessageExt], failed: Sequence[MessageExt]) -> list[OrderlyEffect]:
-        """Outcome of DeadLetterNeeded: ``sent`` are stored and settled, ``failed`` are not and block the queue (law 4). Messages
+        """Outcome of DeadLetterNeeded: ``sent`` are stored and settled, ``failed`` are not and block the queue (rule 4). Messages
         that are in flight without auto_commit stay uncommitted: progress stays below them."""
         queue = self.process_queue
         effects = self._committed(queue.done(sent)) if sent else []

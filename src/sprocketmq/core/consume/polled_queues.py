@@ -9,7 +9,7 @@ and commit.
 Messages leave their process queue when they are handed out, so a caller that never commits is not stopped by flow control. What is not done
 yet is kept as one number for each queue, the position.
 
-Laws
+Rules
     1. The position of a queue is the offset at which reading began or to which it was moved by a seek, and later one behind the last
        message handed out. Behind that, messages that the filter left out are passed over when nothing waits. Messages that were put back
        do not count as handed out.
@@ -53,7 +53,7 @@ class PolledQueues:
         self.max_waiting = max_waiting
         self.waiting_count = 0
         self._readings: dict[MessageQueue, _Reading] = {}
-        self._ready: dict[MessageQueue, None] = {}  # in turn (law 5)
+        self._ready: dict[MessageQueue, None] = {}  # in turn (rule 5)
         self._withheld: set[MessageQueue] = set()
 
     # --- queues come and go -----------------------------------------------------------------------------------------------------------
@@ -68,11 +68,9 @@ class PolledQueues:
             self._withheld.add(queue)
 
     def release(self, queues: Iterable[MessageQueue]) -> None:
-        """Messages of these queues may be handed out from now on."""
         self._withheld.difference_update(queues)
 
     def remove_dropped(self) -> list[MessageQueue]:
-        """Forgets the queues whose process queue was dropped; returns them."""
         gone = [queue for queue, reading in self._readings.items() if reading.process_queue.dropped]
         for queue in gone:
             self._forget(queue)
@@ -88,7 +86,7 @@ class PolledQueues:
     # --- messages -----------------------------------------------------------------------------------------------------------------------
 
     def arrived(self, process_queue: ProcessQueue) -> bool:
-        """Messages wait in ``process_queue``; False when it is not the one that reads its queue now (law 3)."""
+        """Messages wait in ``process_queue``; False when it is not the one that reads its queue now (rule 3)."""
         reading = self._reading(process_queue)
         if reading is None:
             return False
@@ -123,7 +121,7 @@ class PolledQueues:
 
     def put_back(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
         """Put back what ``take`` returned for one queue, because the caller did not get it: it comes again, unless the process queue is not
-        the current one (law 3)."""
+        the current one (rule 3)."""
         reading = self._reading(process_queue)
         if reading is None or not messages:
             return
@@ -132,7 +130,7 @@ class PolledQueues:
         self.arrived(process_queue)
 
     def skipped(self, process_queue: ProcessQueue, offset: int) -> bool:
-        """Nothing waits, and the filter left out everything before ``offset``. True: progress has to follow at once (law 4)."""
+        """Nothing waits, and the filter left out everything before ``offset``. True: progress has to follow at once (rule 4)."""
         reading = self._reading(process_queue)
         if reading is None or offset <= reading.position or process_queue.count:
             return False
@@ -149,13 +147,12 @@ class PolledQueues:
         return None if reading is None or reading.process_queue.dropped else reading.position
 
     def positions(self) -> dict[MessageQueue, int]:
-        """The positions of all queues read now."""
         return {
             queue: reading.position for queue, reading in self._readings.items() if not reading.process_queue.dropped
         }
 
     def to_commit(self) -> dict[MessageQueue, int]:
-        """Positions that progress does not hold yet."""
+        """What progress does not hold yet."""
         return {
             queue: reading.position
             for queue, reading in self._readings.items()
@@ -163,11 +160,10 @@ class PolledQueues:
         }
 
     def position_changed(self, queue: MessageQueue) -> None:
-        """Reading was restarted after a seek, so progress does not have the position."""
+        """After a seek progress does not have the position."""
         self._readings[queue].committed = False
 
     def committed(self, queue: MessageQueue, offset: int) -> None:
-        """Progress holds ``offset`` now."""
         reading = self._readings.get(queue)
         if reading is not None:
             reading.committed = offset == reading.position
@@ -175,12 +171,10 @@ class PolledQueues:
                 reading.persisted = -1
 
     def is_persisted(self, queue: MessageQueue, offset: int) -> bool:
-        """Whether a broker acknowledged ``offset`` last."""
         reading = self._readings.get(queue)
         return reading is not None and reading.persisted == offset
 
     def persisted(self, queue: MessageQueue, offset: int) -> None:
-        """A broker acknowledged ``offset``."""
         reading = self._readings.get(queue)
         if reading is not None:
             reading.persisted = offset
@@ -189,7 +183,7 @@ class PolledQueues:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many messages wait that pulling has to stop (law 6)."""
+        """Whether so many messages wait that pulling has to stop (rule 6)."""
         return self.waiting_count > self.max_waiting
 
     def _reading(self, process_queue: ProcessQueue) -> _Reading | None:

@@ -7,7 +7,7 @@
 
     life:  ACTIVE --drop--> DROPPED      (for good: a queue that comes back gets a new object)
 
-Laws
+Rules
     1. cached = pending + in flight, disjoint; ``count`` and ``size_bytes`` are those of the cached messages. The size of a message is
        stored when it is put, because a listener may replace its body.
     2. The commit offset is the lowest cached queue offset, or the highest seen + 1 when nothing is cached. It never goes back
@@ -19,8 +19,8 @@ Laws
     6. After drop nothing is taken and no commit offset is given: the next owner starts from what was committed before, so a message
        may come twice and never be lost.
 
-Java keeps a TreeMap. Offsets arrive in rising order, so here a dict (insertion order = offset order) and a deque of offsets, whose head
-is cleaned lazily, do all of it in O(1) per message, amortised. Not thread-safe: one owner (the consumer's loop) calls it.
+Offsets arrive in rising order, so a dict and a deque of offsets, whose head is cleaned lazily, take the place of Java's TreeMap: O(1) per
+message, amortised. Not thread-safe: it belongs to the consumer's loop.
 """
 
 from __future__ import annotations
@@ -66,15 +66,10 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
 
 
 class ProcessQueue:
-    """The messages of one assigned queue that are cached or being consumed.
+    """The messages of one assigned queue that are cached or being consumed. ``now_ms``: time of assignment.
 
-    Args:
-        queue: which queue; None is fine where only the mechanism matters.
-        now_ms: time of assignment, the start of the pull and consume clocks.
-
-    Attributes: ``dropped``; ``lock`` (a LocalQueueLock, used in orderly consumption); ``tenure`` (that of the lock under which the messages
-    here came); ``last_pull_ms``, ``last_consume_ms``; ``try_unlock_times`` (removals that found the queue busy); ``broker_backlog``
-    (messages behind the last one pulled).
+    Attributes: ``tenure`` that of the lock under which the messages here came; ``try_unlock_times`` removals that found the queue busy;
+    ``broker_backlog`` messages behind the last one pulled.
     """
 
     __slots__ = (
@@ -117,7 +112,7 @@ class ProcessQueue:
     # --- in ------------------------------------------------------------------------------------------------------------------------
 
     def put(self, messages: Iterable[MessageExt]) -> int:
-        """Caches pulled messages, which come in rising offset order, and returns how many were new (law 3)."""
+        """Caches pulled messages, which come in rising offset order, and returns how many were new (rule 3)."""
         cached, pending, offsets = self._cached, self._pending, self._offsets
         highest, size, before = self.max_offset_seen, 0, len(cached)
         late: list[MessageExt] = []
@@ -166,7 +161,7 @@ class ProcessQueue:
 
     def done(self, messages: Iterable[MessageExt]) -> int | None:
         """Messages are settled (consumed, or sent back): forgets them. Returns the commit offset, or None when the queue was
-        dropped (law 6) or none of the messages was in flight (they were settled before, by the consume timeout)."""
+        dropped (rule 6) or none of the messages was in flight (they were settled before, by the consume timeout)."""
         cached, in_flight, size, known = self._cached, self._in_flight, 0, False
         for message in messages:
             offset = message.queue_offset
@@ -188,7 +183,7 @@ class ProcessQueue:
         return self.done([one for one in in_flight if before is None or one.queue_offset < before])
 
     def put_back(self, messages: Iterable[MessageExt]) -> None:
-        """Messages in flight go back to their places and are taken again. Java: makeMessageToConsumeAgain."""
+        """Those in flight go back to their places and are taken again. Java: makeMessageToConsumeAgain."""
         back = [message for message in messages if self._in_flight.pop(message.queue_offset, None) is not None]
         if not back:
             return
@@ -202,15 +197,14 @@ class ProcessQueue:
             self._pending = deque(sorted([*pending, *back], key=_offset))
 
     def rollback(self) -> None:
-        """Puts everything in flight back: the orderly ROLLBACK."""
+        """The orderly ROLLBACK."""
         self.put_back(list(self._in_flight.values()))
 
     def drop(self) -> None:
-        """The queue belongs to another member now, or its offset was illegal. Law 6 applies from now on."""
+        """The queue belongs to another member now, or its offset was illegal. Rule 6 applies from now on."""
         self.dropped = True
 
     def clear(self) -> None:
-        """Forgets all messages, for an offset reset of a dropped queue."""
         self._cached.clear()
         self._in_flight.clear()
         self._pending.clear()
@@ -218,8 +212,7 @@ class ProcessQueue:
         self.size_bytes = 0
 
     def restart(self, tenure: int) -> None:
-        """Forgets everything: another member consumed this queue meanwhile, and reading starts again where it ended (orderly
-        consumption)."""
+        """Orderly consumption: another member consumed this queue meanwhile, and reading starts again where it ended."""
         self.clear()
         self.max_offset_seen = -1
         self.tenure = tenure
@@ -228,7 +221,6 @@ class ProcessQueue:
 
     @property
     def min_offset(self) -> int | None:
-        """The lowest cached offset."""
         offsets, cached = self._offsets, self._cached
         while offsets and offsets[0] not in cached:
             offsets.popleft()
@@ -236,7 +228,6 @@ class ProcessQueue:
 
     @property
     def max_offset(self) -> int | None:
-        """The highest cached offset."""
         offsets, cached = self._offsets, self._cached
         while offsets and offsets[-1] not in cached:
             offsets.pop()
@@ -244,7 +235,7 @@ class ProcessQueue:
 
     @property
     def commit_offset(self) -> int | None:
-        """The lowest offset that is not finished (law 2); None before the first message."""
+        """The lowest offset that is not finished (rule 2); None before the first message."""
         lowest = self.min_offset
         if lowest is not None:
             return lowest
@@ -252,12 +243,11 @@ class ProcessQueue:
 
     @property
     def count(self) -> int:
-        """Messages cached, those in flight included."""
+        """Those in flight included."""
         return len(self._cached)
 
     @property
     def pending_count(self) -> int:
-        """Messages waiting to be taken."""
         return len(self._pending)
 
     @property
@@ -265,7 +255,6 @@ class ProcessQueue:
         return len(self._in_flight)
 
     def in_flight(self) -> list[MessageExt]:
-        """Messages taken and not settled."""
         return list(self._in_flight.values())
 
     def is_in_flight(self, message: MessageExt) -> bool:
@@ -283,7 +272,7 @@ class ProcessQueue:
         return 0 if lowest is None or highest is None else highest - lowest
 
     def snapshot(self) -> QueueSnapshot:
-        """A copy of the current numbers. Only the owner may call it, because the properties above clean up lazily."""
+        """Only the owner may call it, because the properties above clean up lazily."""
         return QueueSnapshot(
             count=self.count,
             pending_count=self.pending_count,
@@ -314,7 +303,7 @@ class ProcessQueue:
         )
 
     def check_invariants(self) -> None:
-        """Check laws 1 to 4 by recomputing; for tests."""
+        """Rules 1 to 4; for tests."""
         pending = [message.queue_offset for message in self._pending]
         assert pending == sorted(set(pending)), "pending is not in order"
         assert not set(pending) & self._in_flight.keys(), "pending and in flight overlap"

@@ -17,7 +17,7 @@
     NO_MATCHED_MSG    next_begin_offset      the same; without CorrectOffset a filtered queue would look stuck for ever
     OFFSET_ILLEGAL    next_begin_offset      drop, freeze and persist the corrected offset, rebalance re-adds the queue
 
-Laws
+Rules
     1. At most one pull is in flight per queue.
     2. next_offset is always the broker's next_begin_offset from the answer; it is never computed here.
     3. A dropped queue yields no effect but the end. The messages of a late answer are discarded; the new owner pulls them again.
@@ -78,7 +78,7 @@ def pull_status(code: int) -> PullStatus | None:
 
 
 class PullDue(msgspec.Struct, frozen=True):
-    """It is this queue's turn to be pulled. The fields are the consumer's state at this moment."""
+    """The consumer's state at this moment."""
 
     running: bool = True
     paused: bool = False
@@ -93,8 +93,8 @@ class OffsetRead(msgspec.Struct, frozen=True):
 
 
 class PullReturned(msgspec.Struct, frozen=True):
-    """A pull response. ``messages`` are those left after the client's own tag check, ``next_begin_offset`` is the broker's, or
-    the place of a message that cannot be read, before which this ends."""
+    """``messages`` are those left after the client's own tag check, ``next_begin_offset`` is the broker's, or the place of a message
+    that cannot be read, before which this ends."""
 
     status: PullStatus
     next_begin_offset: int
@@ -118,13 +118,13 @@ PullEvent = PullDue | OffsetRead | PullReturned | PullFailed | PullOutdated
 
 
 class SendPull(msgspec.Struct, frozen=True):
-    """Send PULL_MESSAGE from ``offset``; answer with PullReturned or PullFailed."""
+    """Answer with PullReturned or PullFailed."""
 
     offset: int
 
 
 class PullNow(msgspec.Struct, frozen=True):
-    """Hand in PullDue again at once; the next pull starts at ``offset``."""
+    """Hand in PullDue again at once."""
 
     offset: int
 
@@ -138,7 +138,7 @@ class PullLater(msgspec.Struct, frozen=True):
 
 
 class Dispatch(msgspec.Struct, frozen=True):
-    """New messages are in the process queue: wake the consume service. ``count`` were new."""
+    """``count`` new messages are in the process queue."""
 
     count: int
 
@@ -160,23 +160,15 @@ class ReadOffset(msgspec.Struct, frozen=True):
 
 
 class LoopEnded(msgspec.Struct, frozen=True):
-    """The queue was dropped; there is no next pull."""
+    """There is no next pull."""
 
 
 PullEffect = SendPull | PullNow | PullLater | Dispatch | CorrectOffset | DropQueue | ReadOffset | LoopEnded
 
 
 class PullCursor:
-    """The pull loop's state for one process queue.
-
-    Args:
-        process_queue: where messages go; its drop ends the loop.
-        next_offset: where the first pull starts.
-        orderly: consumption in order, in clustering mode (a lock is needed).
-        limits: flow control; replace ``limits`` when rebalance changes the share of a per-topic limit.
-        pull_interval_ms: pause between pulls that found something, 0 by default.
-        exception_delay_ms: pullTimeDelayMillsWhenException.
-    """
+    """The pull loop's state for one process queue, whose drop ends the loop. ``orderly``: a lock is needed. ``limits``: replaced when
+    rebalance changes the share of a per-topic limit. ``pull_interval_ms``: pause between pulls that found something."""
 
     __slots__ = (
         "_reading_tenure",
@@ -233,19 +225,19 @@ class PullCursor:
         if isinstance(event, OffsetRead):
             return self._offset_read(event)
         if isinstance(event, PullOutdated):
-            return [PullNow(self.next_offset)]  # law 6
+            return [PullNow(self.next_offset)]  # rule 6
         delay_ms = BROKER_FLOW_CONTROL_DELAY_MS if event.broker_flow_control else self.exception_delay_ms
         return [PullLater(delay_ms, event.reason)]
 
     def _due(self, event: PullDue, now_ms: int) -> list[PullEffect]:
         if self.in_flight:
-            return []  # law 1: a second PullDue (resume, rebalance) while the broker holds our pull
+            return []  # rule 1: a second PullDue (resume, rebalance) while the broker holds our pull
         queue = self.process_queue
         queue.last_pull_ms = now_ms  # also without a pull: rebalance reads it to see whether the loop is alive
         if not event.running:
             return [PullLater(self.exception_delay_ms, "the consumer is not running")]
         if self.orderly and self.previously_locked and queue.awaits_offset and queue.lock.is_valid(now_ms):
-            return self._read_offset()  # law 5
+            return self._read_offset()  # rule 5
         if event.paused:
             return [PullLater(PAUSED_DELAY_MS, "the consumer is paused")]
         if event.full:

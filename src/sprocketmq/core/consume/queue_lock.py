@@ -9,11 +9,11 @@
 The client uses a grant for half as long as the broker keeps it. So two clients never consume at the same time, even if the clocks differ
 or one renewal fails. Each group has its own locks.
 
-Laws of the table
+Rules of the table
     1. One (group, queue) has at most one owner whose lock has not expired.
     2. Only an expired lock changes its owner without an unlock; asking again by the owner renews it.
     3. Only the owner unlocks.
-Laws of the pair
+Rules of the pair
     4. A client whose local lock is valid is the owner at the broker (30 s < 60 s, counted from before the request was sent), also
        when its clock is set back meanwhile.
     5. Between two grants of one tenure nobody else can have owned the lock: a grant after a refusal, or after more than 60 s, begins a
@@ -44,8 +44,8 @@ class _Lock(Struct):
 
 
 class QueueLockTable:
-    """The broker's locks, held by client ids, per group and queue. ``max_live_ms``: a lock is free again when it was not renewed
-    for longer than this. ``max_locks``: how many there may be; a request may name queues that do not exist."""
+    """The broker's locks. ``max_live_ms``: a lock is free again when it was not renewed for longer. ``max_locks``: a request may name
+    queues that do not exist."""
 
     def __init__(self, max_live_ms: int = BROKER_LOCK_MAX_LIVE_MS, max_locks: int = 100_000) -> None:
         self.max_live_ms, self.max_locks = max_live_ms, max_locks
@@ -76,11 +76,11 @@ class QueueLockTable:
     def try_lock_batch(
         self, group: str, queues: Iterable[MessageQueue], client_id: str, now_ms: int
     ) -> list[MessageQueue]:
-        """Takes or renews what it can. LOCK_BATCH_MQ answers with the returned queues, which are those now owned."""
+        """Takes or renews what it can; returns the queues that are owned now."""
         return [queue for queue in queues if self.try_lock(group, queue, client_id, now_ms)]
 
     def unlock(self, group: str, queue: MessageQueue, client_id: str) -> bool:
-        """Releases one lock; False when it was not the caller's (law 3)."""
+        """Releases one lock; False when it was not the caller's (rule 3)."""
         locks = self._groups.get(group, {})
         lock = locks.get(queue)
         if lock is None or lock.client_id != client_id:
@@ -92,21 +92,19 @@ class QueueLockTable:
         return True
 
     def unlock_batch(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
-        """Releases those of ``queues`` that the caller owns, and returns them."""
         return [queue for queue in queues if self.unlock(group, queue, client_id)]
 
     def owner(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
-        """Client id of the unexpired owner."""
         lock = self._groups.get(group, {}).get(queue)
         return None if lock is None or self._is_expired(lock, now_ms) else lock.client_id
 
     def holds_any(self, group: str, now_ms: int) -> bool:
-        """Whether any queue of the group is locked now, that is, whether the group consumes in order. A send to ``%RETRY%group``
-        goes to the dead letter topic then (Java: isLockAllExpired in handleRetryAndDLQ)."""
+        """Whether the group consumes in order. A send to ``%RETRY%group`` goes to the dead letter topic then (Java: isLockAllExpired
+        in handleRetryAndDLQ)."""
         return any(not self._is_expired(lock, now_ms) for lock in self._groups.get(group, {}).values())
 
     def sweep(self, now_ms: int) -> int:
-        """Removes expired locks, so that groups that left take no memory; returns how many."""
+        """Removes expired locks; returns how many."""
         removed = 0
         for group in list(self._groups):
             locks = self._groups[group]
@@ -133,7 +131,7 @@ class LocalQueueLock:
     """What a client knows about its lock on one queue. Java: ProcessQueue.locked and lastLockTimestamp.
 
     Attributes: ``locked`` the last answer was a grant; ``last_lock_ms`` when that was asked for; ``tenure`` counts the times that the lock
-    became ours (law 5), 0 before the first.
+    became ours (rule 5), 0 before the first.
     """
 
     __slots__ = ("last_lock_ms", "locked", "tenure")
@@ -144,15 +142,13 @@ class LocalQueueLock:
         self.tenure = 0
 
     def granted(self, asked_ms: int) -> None:
-        """The broker granted or renewed the lock. ``asked_ms`` is when the request was sent: counted from the answer, law 4 would not
-        hold."""
+        """``asked_ms`` is when the request was sent: counted from the answer, rule 4 would not hold."""
         if not self.is_ours(asked_ms):
             self.tenure += 1
         self.locked = True
         self.last_lock_ms = asked_ms
 
     def lost(self) -> None:
-        """The broker refused, or the lock was released."""
         self.locked = False
 
     def is_expired(self, now_ms: int) -> bool:
@@ -161,12 +157,11 @@ class LocalQueueLock:
         return not 0 <= now_ms - self.last_lock_ms <= LOCAL_LOCK_MAX_LIVE_MS
 
     def is_valid(self, now_ms: int) -> bool:
-        """Whether messages may be consumed now."""
         return self.locked and not self.is_expired(now_ms)
 
     def is_ours(self, now_ms: int) -> bool:
-        """Whether the broker cannot have granted the lock to another client yet. This lasts longer than :meth:`is_valid`: no new message
-        may be consumed, but the progress of consumed ones may still be committed."""
+        """Whether the broker cannot have granted it to another client yet. This lasts longer than ``is_valid``: no new message may be
+        consumed, but the progress of consumed ones may still be committed."""
         return self.locked and 0 <= now_ms - self.last_lock_ms <= BROKER_LOCK_MAX_LIVE_MS
 
     def __repr__(self) -> str:

@@ -9,14 +9,14 @@ for its own id. The parts fit together only if all members compute the same:
     client ids sorted by UTF-16 code units            +-> strategy -> my queues
     my own client id                                 -+
 
-Laws (for every strategy, over all members of one group)
+Rules (for every strategy, over all members of one group)
     1. The parts are disjoint.
     2. Together they hold every queue the strategy serves (all queues; for MACHINE_ROOM those in the named rooms).
     3. The result is a function of the arguments alone; the order of the arguments decides, so callers go through :func:`allocate`.
     4. A client that is not in the list gets nothing.
 
 With any difference from Java, queues in a group of Java and Python members would be assigned twice. So the strategies are not improved
-here. CONFIG is not subject to laws 1 and 2, because the user names the queues.
+here. CONFIG is not subject to rules 1 and 2, because the user names the queues.
 """
 
 from __future__ import annotations
@@ -70,18 +70,8 @@ def queue_order(queue: MessageQueue) -> tuple[bytes, bytes, int]:
 def allocate(
     strategy: AllocationStrategy, group: str, client_id: str, queues: Iterable[MessageQueue], client_ids: Iterable[str]
 ) -> list[MessageQueue]:
-    """The queues of ``client_id``: sorts both lists as Java does, then asks the strategy.
-
-    Args:
-        strategy: one of the classes of this module, or the user's own.
-        group: consumer group, for strategies that use it.
-        client_id: our own id, as sent in heartbeats.
-        queues: all subscribe queues of one topic, in any order.
-        client_ids: all members of the group as the broker lists them, in any order.
-
-    Returns our queues; empty when there is nothing to share, or the broker does not list us yet. Raises ConfigurationError: the
-    strategy returned something else than queues. Exceptions that the strategy raises are not caught.
-    """
+    """Our queues: sorts both lists as Java does, then asks the strategy. Empty when there is nothing to share, or the broker does not
+    list us yet. Raises ConfigurationError (the strategy returned something else than queues), and what the strategy raises."""
     all_queues = sorted(set(queues), key=queue_order)
     all_ids = sorted(set(client_ids), key=java_order)
     if not all_queues or client_id not in all_ids:

@@ -14,7 +14,7 @@ meanwhile. So each queue of the table has a life:
                  `--> (none), until the next round    |                        `-- removal_refused (a listener still runs in order):
                                                       `-- never                    stays dropped, Drop again next round
 
-Laws
+Rules
     1. A queue is in the table at most once, so it has at most one pull loop.
     2. Add only for a queue that is not in the table; Drop only for one that is ADDING or ACTIVE, or DROPPING and refused before.
     3. A dropped queue never becomes active again: it leaves, and comes back as a new process queue.
@@ -110,7 +110,7 @@ class RebalanceTable:
         return [*drops, *adds]
 
     def subscribed(self, topics: Collection[str]) -> list[Drop | Add]:
-        """The topics subscribed now; all others are dropped (law 5), again if that was refused. Java: truncateMessageQueueNotMyTopic."""
+        """The topics subscribed now; all others are dropped (rule 5), again if that was refused. Java: truncateMessageQueueNotMyTopic."""
         for topic in self._wanted.keys() - topics:
             del self._wanted[topic]
         gone = [queue for topic in self._by_topic.keys() - topics for queue in self._by_topic[topic]]
@@ -155,15 +155,13 @@ class RebalanceTable:
             entry.removal_under_way = False
             entry.process_queue.try_unlock_times += 1
 
-    # --- looks ---------------------------------------------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------------------------------------
 
     def get(self, queue: MessageQueue) -> ProcessQueue | None:
-        """The active process queue of a queue."""
         entry = self._entries.get(queue)
         return entry.process_queue if entry is not None and entry.life is QueueLife.ACTIVE else None
 
     def active(self) -> dict[MessageQueue, ProcessQueue]:
-        """All queues being read."""
         return {queue: entry.process_queue for queue, entry in self._entries.items() if entry.life is QueueLife.ACTIVE}
 
     def life(self, queue: MessageQueue) -> QueueLife | None:
@@ -172,7 +170,7 @@ class RebalanceTable:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether the table has exactly the allocated queues (law 4). False: run another round after REBALANCE_MIN_INTERVAL_MS."""
+        """Whether the table has exactly the allocated queues (rule 4). False: run another round after REBALANCE_MIN_INTERVAL_MS."""
         wanted = set().union(*self._wanted.values())
         return self.active().keys() == wanted and len(self._entries) == len(wanted)
 

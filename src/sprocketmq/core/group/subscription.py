@@ -6,10 +6,10 @@ Filtering by tag happens twice, because the consume queue holds a hash and not t
     broker    code of the tag (int32 Java hash) in code_set      cheap, may let a stranger with the same hash pass
     client    tag itself in tags_set                             exact, on what came through
 
-Laws
+Rules
     1. A null, empty or "*" expression matches everything, messages without a tag included.
     2. Whatever ``matches_tags`` accepts, ``tags_code_matcher`` accepts (the broker never withholds a wanted message).
-    3. A message without a tag has code 0 and matches only law 1.
+    3. A message without a tag has code 0 and matches only rule 1.
     4. ``sub_version`` is the time; the broker goes by the newest subscription of any member, and refuses pulls that are newer than the one
        it knows (code 25). So a member sends its subscription again, with a newer version, whenever another member may have sent a
        different one.

@@ -9,7 +9,7 @@
 Remoting clients of Java know only the last line; the first two reach only clients of its proxy. Send-back carries a delay level and no
 time, so a wait is rounded up to the next level.
 
-Laws
+Rules
     1. If a policy is missing, unknown or invalid, the schedule decides, so that a wrong setting does not stop retries.
     2. A wait is never shorter than the policy says, unless the policy says more than the longest level.
     3. The index starts at the third entry, as the levels do (3 + n): Java's default policy and the default levels give the same waits.
@@ -28,26 +28,20 @@ _HIGHEST_POWER: Final = 32
 
 
 class ExponentialRetryPolicy(Struct, frozen=True):
-    """Each wait ``multiplier`` times the one before."""
-
     initial_ms: int = 5_000
     max_ms: int = 7_200_000
     multiplier: int = 2
 
     def next_delay_ms(self, reconsume_times: int) -> int:
-        """The wait before the next delivery of a message that failed ``reconsume_times`` times before."""
         power = min(max(reconsume_times, 0), _HIGHEST_POWER)
         longer: int = self.multiplier**power
         return min(self.max_ms, self.initial_ms * longer)
 
 
 class CustomizedRetryPolicy(Struct, frozen=True):
-    """A list of waits."""
-
     next_ms: tuple[int, ...]
 
     def next_delay_ms(self, reconsume_times: int) -> int:
-        """The wait before the next delivery of a message that failed ``reconsume_times`` times before."""
         return self.next_ms[min(max(reconsume_times, 0) + _FIRST_ENTRY, len(self.next_ms) - 1)]
 
 
@@ -55,7 +49,7 @@ RetryPolicy = ExponentialRetryPolicy | CustomizedRetryPolicy
 
 
 def read_retry_policy(stored: object) -> RetryPolicy | None:
-    """The policy in a group's configuration (``groupRetryPolicy``, decoded JSON); None where the schedule decides (law 1)."""
+    """The policy in a group's configuration (``groupRetryPolicy``, decoded JSON); None where the schedule decides (rule 1)."""
     if not isinstance(stored, Mapping):
         return None
     if stored.get("type") == "EXPONENTIAL":

@@ -14,7 +14,7 @@
     default levels   1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h        (level 1 is the first)
     so retries after       10s 30s 1m 2m ...                                            (3 + 0 is the third)
 
-Laws
+Rules
     1. A level above the highest is the highest; level 0 never delays.
     2. reconsume_times grows by one with each copy, so a message is delivered at most max + 1 times and dead-lettered once.
     3. The message id (UNIQ_KEY) is a property and moves along; only the stored copy's own id is new.
@@ -69,11 +69,10 @@ class DelayLevels(Struct, frozen=True):
         return len(self.delays_ms)
 
     def clamp(self, level: int) -> int:
-        """The highest level instead of one above it (law 1). A level of 0 or below means no delay."""
+        """The highest level instead of one above it (rule 1). A level of 0 or below means no delay."""
         return min(max(level, 0), len(self.delays_ms))
 
     def delay_ms(self, level: int) -> int:
-        """How long a level waits; 0 for level 0."""
         level = self.clamp(level)
         return self.delays_ms[level - 1] if level else 0
 
@@ -89,28 +88,24 @@ class DelayLevels(Struct, frozen=True):
         return store_timestamp_ms + self.delay_ms(level)
 
     def latest_due_ms(self, level: int, now_ms: int) -> int:
-        """The latest time at which a message of this level may be due; one that is due later is due now (law 4). Java:
+        """The latest time at which a message of this level may be due; one that is due later is due now (rule 4). Java:
         ScheduleMessageService.correctDeliverTimestamp."""
         return now_ms + self.delay_ms(level)
 
 
 def queue_of_delay_level(level: int) -> int:
-    """Queue id of SCHEDULE_TOPIC_XXXX that holds a level."""
     return level - 1
 
 
 def delay_level_of_queue(queue_id: int) -> int:
-    """The level that a queue of SCHEDULE_TOPIC_XXXX holds."""
     return queue_id + 1
 
 
 def retry_topic(group: str) -> str:
-    """``%RETRY%group``."""
     return RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """``%DLQ%group``."""
     return DLQ_PREFIX + group
 
 
@@ -139,15 +134,11 @@ def max_reconsume_times(configured: int, *, orderly: bool = False) -> int:
 
 
 class ToRetryTopic(Struct, frozen=True):
-    """Store a copy for ``%RETRY%group`` with this delay level and this count."""
-
     delay_level: int
     reconsume_times: int
 
 
 class ToDeadLetterQueue(Struct, frozen=True):
-    """Store a copy in ``%DLQ%group``, without delay."""
-
     reconsume_times: int
 
 
