@@ -8,7 +8,7 @@ The brokers of this module keep their log in files of 64 KB, so that Apache itse
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ import sprocketmq as rmq
 from interop.apache_cluster import ApacheCluster
 from interop.child import poll_until
 from interop.java_peers import APACHE_4, VERSIONS
-from interop.mqadmin_session import MqadminSession
 from interop.spark_flow import PATIENCE_S, Flow, Kept, offsets
 from sprocketmq.spark import LagReport, LossReport, RocketMQProgressListener
 from sprocketmq.spark.losses import Loss
@@ -39,7 +38,6 @@ FORGETFUL = {
     "enablePropertyFilter": False,
 }
 LARGE = 10_000
-Tools = Callable[[str], MqadminSession]
 
 
 @pytest.fixture(scope="module")
@@ -87,32 +85,6 @@ def expire(flow: Flow, topic: str, upto: int) -> None:
     flow.admin.update_broker_config({"fileReservedTime": 72}, cluster="DefaultCluster")
 
 
-def test_a_topic_deleted_by_mqadmin_is_a_loss_and_made_anew_is_new(
-    flow: Flow, tools: Tools, reports: list[LagReport]
-) -> None:
-    topic = flow.topic()
-    flow.send(topic, range(5))
-    with flow.stream(topic, checkpoint="lenient", startingOffsets="earliest", failOnDataLoss="false") as lenient:
-        lenient.until_read(range(5))
-        flow.bounded(topic, checkpoint="strict", startingOffsets="earliest").until_over()
-        tools(flow.apache.version).run("deleteTopic", "-n", flow.namesrv_addr, "-c", "DefaultCluster", "-t", topic)
-        lenient.until(lambda: losses(reports, topic), "the loss is told")
-        assert losses(reports, topic) == [Loss(MessageQueue(topic, "broker-a", 0), 5, 5, "topic gone")]
-        said = flow.bounded(topic, checkpoint="strict").failure()
-        assert f"{topic}/broker-a/0" in said
-        assert "the topic is gone from the broker" in said
-        flow.topic(1, topic)
-        flow.send(topic, range(50, 53))
-        lenient.until_read([*range(5), 50, 51, 52])
-
-
-def test_sql_filters_that_a_broker_refuses_are_reported(flow: Flow) -> None:
-    topic = flow.topic()
-    flow.send(topic, range(3))
-    with pytest.raises(PySparkException, match=r"(?i)filter"):
-        flow.numbers(topic, sql92="n > 1")
-
-
 @pytest.mark.nightly
 def test_what_expired_before_a_batch_is_named_or_counted(flow: Flow) -> None:
     topic = flow.topic()
@@ -133,26 +105,6 @@ def test_what_expired_before_a_batch_is_named_or_counted(flow: Flow) -> None:
     left = flow.numbers(topic, **from_2, format=report.format, failOnDataLoss="false", **report.options)
     assert left == list(range(10, 15))
     assert report.losses == [Loss(queue, 2, 10, "deleted")]
-
-
-@pytest.mark.nightly
-def test_what_expired_while_a_stream_was_away_is_named_or_counted(flow: Flow, reports: list[LagReport]) -> None:
-    topic = flow.topic()
-    flow.send(topic, range(3), size=LARGE)
-    flow.bounded(topic, startingOffsets="earliest").until_over()
-    flow.send(topic, range(3, 10), size=LARGE)
-    expire(flow, topic, 10)
-    said = flow.bounded(topic).failure()
-    assert f"{topic}/broker-a/0: offsets 3 to 10 (7 messages) are missing" in said
-    assert "(deleted by retention)" in said
-    flow.send(topic, range(10, 15))
-    again = flow.bounded(topic, failOnDataLoss="false")
-    again.until_over()
-    assert again.kept.numbers == list(range(10, 15))
-    queue = MessageQueue(topic, "broker-a", 0)
-    poll_until(lambda: losses(reports, topic), "the listener's report", PATIENCE_S)
-    assert losses(reports, topic) == [Loss(queue, 3, 10, "deleted")]
-    assert [report.lost_by_queue for report in reports if report.losses and queue in report.by_queue] == [{queue: 7}]
 
 
 @pytest.mark.nightly

@@ -10,21 +10,6 @@ from interop.spark_flow import Flow
 pytestmark = pytest.mark.spark
 
 
-def test_a_batch_reads_a_topic_a_list_and_a_pattern(flow: Flow) -> None:
-    stem = flow.name()
-    one, two = flow.topic(2, f"{stem}-one"), flow.topic(1, f"{stem}-two")
-    flow.send(one, range(6), 0)
-    flow.send(one, range(6, 10), 1)
-    flow.send(two, range(10, 15))
-    assert flow.several(
-        {
-            "topic": {"topic": one},
-            "list": {"topics": f"{one}, {two}"},
-            "pattern": {"topicsPattern": f"{stem}-t.*"},
-        }
-    ) == {"topic": list(range(10)), "list": list(range(15)), "pattern": list(range(10, 15))}
-
-
 def test_a_running_stream_takes_in_new_queues_and_new_topics_from_their_first_message(flow: Flow) -> None:
     """At `latest`: what comes later is new, whenever the stream first hears of it."""
     stem = flow.name()

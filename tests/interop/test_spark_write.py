@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sprocketmq as rmq
-from interop.child import poll_until
 from interop.java_program import JavaProgram
 from interop.mqadmin_session import MqadminSession
 from interop.peers import APACHE_5
 from interop.spark_flow import PATIENCE_S, Flow
-from sprocketmq.spark import each_write_once
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    pass
 
 pytestmark = pytest.mark.spark
 
@@ -95,42 +93,3 @@ def test_what_spark_writes_is_what_java_reads(flow: Flow, tools: Callable[[str],
     for number in (3, 620, 665):
         printed = mqadmin.run("queryMsgByKey", "-n", flow.namesrv_addr, "-t", topic, "-k", f"k-{number}")
         assert printed.split().count(found[number]["msgId"]) == 1, printed
-
-
-def marked(rows: DataFrame) -> DataFrame:
-    return rows.selectExpr("body", "map_filter(properties, (name, value) -> name like 'SPARK%') AS marks")
-
-
-def test_what_a_replayed_batch_wrote_again_is_left_out_by_its_marks(flow: Flow) -> None:
-    raw, topic = flow.topic(2), flow.topic(2)
-    flow.send(raw, range(20), 0)
-    flow.send(raw, range(20, 40), 1)
-    checkpoint = flow.scratch / "marks"
-
-    def run() -> None:
-        source = flow.spark.readStream.format("rocketmq").options(
-            namesrvAddr=flow.namesrv_addr, topic=raw, startingOffsets="earliest"
-        )
-        query = (
-            source.load()
-            .select("body", "properties")
-            .writeStream.format("rocketmq")
-            .options(namesrvAddr=flow.namesrv_addr, topic=topic, delivery="idempotent")
-            .option("checkpointLocation", str(checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(int(PATIENCE_S))
-
-    run()
-    for entry in (checkpoint / "commits").iterdir():
-        entry.unlink()  # as if it was killed before it could note that the batch is done
-    run()
-    stored = flow.read(topic=topic)
-    poll_until(lambda: sum(flow.stored(topic, queue) for queue in (0, 1)) == 80, "both runs are stored")
-    once = each_write_once(stored).collect()
-    assert sorted(int(found.body) for found in once) == list(range(40))
-    assert all(found.properties["n"] == str(int(found.body)) for found in once)
-    assert not [name for found in once for name in found.properties if name.startswith("SPARK")], "the marks are gone"
-    marks = {tuple(sorted(found.marks.items())) for found in marked(stored).collect()}
-    assert len(marks) == 40, "a replay has the marks of the first run"

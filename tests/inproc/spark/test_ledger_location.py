@@ -132,11 +132,6 @@ def appeared(pair: Pair) -> Counter[int]:
     return Counter(int(message.body) for message in pair.mq.messages("flights"))
 
 
-def test_every_broker_knows_where_the_ledger_is(pair: Pair) -> None:
-    run(pair, 1)
-    pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_READ_WRITE, OTHER: PERM_NONE})
-
-
 @pytest.mark.parametrize("begin", ["batch 0", "a batch write"])
 def test_no_second_ledger_is_made_while_the_broker_of_the_first_is_away(pair: Pair, begin: str) -> None:
     run(pair, 1)
@@ -153,18 +148,6 @@ def test_no_second_ledger_is_made_while_the_broker_of_the_first_is_away(pair: Pa
     Task.query = "q-1"
     run(pair, 1)  # decided, so nothing is sent
     assert appeared(pair) == Counter([1, 2])
-
-
-def test_a_batch_0_whose_decision_is_on_a_broker_that_is_away_is_not_written_twice(pair: Pair) -> None:
-    run(pair, 1, 2, 3)
-    pair.stop()
-    leave_group()  # the driver is killed, too
-    with pytest.raises(NetworkError):
-        write(writer(pair), 1, 2, 3)
-    pair.start()
-    pair.mq.wait_until(lambda: HOME in pair.permissions())
-    run(pair, 1, 2, 3)
-    assert appeared(pair) == Counter([1, 2, 3])
 
 
 def test_a_task_waits_for_the_broker_of_the_ledger(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,16 +249,6 @@ def test_two_other_ledgers_that_decided_a_batch_differently_are_an_error() -> No
     with pytest.raises(ConfigurationError, match="batch 1 of q-1 was decided at broker-d and otherwise at broker-b"):
         known.add_missing(of_one_query("q-1", (0, "b"), (1, "d")), "broker-d", ())
     assert known.add_missing(of_one_query("q-1", (0, "d")), "broker-d", ["q-1"]) == []
-
-
-def test_the_decisions_of_the_one_ledger_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, other = of_one_query("q-0", (0, "a")), DecisionLedger(50)
-    other.read_older([(at, Decision(f"q-{at}", 0, frozenset({"a"}), at)) for at in range(50)], 0, 0)
-    asked: list[DecisionLedger] = []
-    decided = DecisionLedger.decided
-    monkeypatch.setattr(DecisionLedger, "decided", lambda self: asked.append(self) or decided(self))
-    assert len(MergedDecisions(kept, "broker-a").add_missing(other, "broker-b", ())) == 49
-    assert asked == [kept, other]
 
 
 def test_a_batch_that_both_ledgers_decided_is_an_error(pair: Pair) -> None:

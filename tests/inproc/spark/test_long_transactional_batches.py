@@ -82,12 +82,6 @@ def test_a_batch_whose_halves_are_given_up_is_not_decided() -> None:
         assert appeared(mq) == once()
 
 
-def test_a_batch_that_is_younger_than_transaction_time_out_is_decided_however_seldom_the_broker_asks() -> None:
-    with rocketmq(transactionTimeOut=60_000, transactionCheckMax=1) as mq:
-        stream_writer(mq).commit(write(stream_writer(mq), range(10)), 0)
-        assert appeared(mq) == once(*range(10))
-
-
 def test_a_broker_that_stops_after_the_decision_fails_no_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -102,16 +102,6 @@ def test_a_process_that_reads_with_ever_new_expressions_does_not_grow(
     assert len(cluster.accepted_sql92) <= 3
 
 
-def test_brokers_without_property_filters_are_named(readers: Readers) -> None:
-    with EmbeddedRocketMQ(clock="system", enablePropertyFilter="false") as mq:
-        mq.create_topic("flights", queues=1)
-        source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": "flights", "sql92": "a > 1"})
-        with pytest.raises(
-            ConfigurationError, match=r"which broker broker-a refuses: .*SQL92.* has enablePropertyFilter=true"
-        ):
-            source.reader(source.schema()).partitions()
-
-
 def test_a_right_expression_is_asked_about_when_planned_and_by_each_reader(
     mq: EmbeddedRocketMQ, readers: Readers
 ) -> None:

@@ -57,10 +57,10 @@ def among_good_ones(*bad: dict[str, Any]) -> list[dict[str, Any]]:
     return [*good[:10], *bad, *good[10:]]
 
 
-@pytest.mark.parametrize("row", BAD, ids=lambda row: row["keys"])
-def test_a_row_that_cannot_be_a_message_fails_the_write_by_default(mq: EmbeddedRocketMQ, row: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        send(mq, among_good_ones(row))
+def test_a_row_that_cannot_be_a_message_fails_the_write_by_default(mq: EmbeddedRocketMQ) -> None:
+    for row in BAD:
+        with pytest.raises(ConfigurationError):
+            send(mq, among_good_ones(row))
     assert mq.messages("flights") == []
 
 
@@ -93,11 +93,8 @@ def test_with_dlq_they_are_dead_letters_with_topic_and_reason(mq: EmbeddedRocket
     assert {topics[name] for name in ("none", "empty", "long", "odd", "wide", "blank")} == {"flights"}
 
 
-@pytest.mark.parametrize("column", [{"topic": "no such!"}, {"topic": "t" * 200}])
-def test_many_rows_of_a_topic_that_cannot_be_are_refused_one_by_one(
-    mq: EmbeddedRocketMQ, column: dict[str, str]
-) -> None:
-    sender = send(mq, [{"body": f"{number}", **column} for number in range(40)], onError="drop")
+def test_many_rows_of_a_topic_that_cannot_be_are_refused_one_by_one(mq: EmbeddedRocketMQ) -> None:
+    sender = send(mq, [{"body": f"{number}", "topic": "no such!"} for number in range(40)], onError="drop")
     assert (sender.sent, sender.refused.count) == (0, 40)
 
 
@@ -179,12 +176,6 @@ def test_long_bodies_are_compressed_and_come_as_they_were(mq: EmbeddedRocketMQ, 
         assert [message.body for message in stored] == [row["body"].encode() for row in rows]
 
 
-def test_without_compression_a_long_row_is_stored_as_it_is(mq: EmbeddedRocketMQ) -> None:
-    send(mq, [{"body": "x" * 2_000, "topic": "flights"}])
-    (message,) = mq.messages("flights")
-    assert message.store_size_bytes > 2_000
-
-
 def test_more_delay_levels_are_allowed_where_brokers_have_them(mq: EmbeddedRocketMQ) -> None:
     send(mq, [{"body": "x", "topic": "flights", "delayLevel": 19}], maxDelayLevel="19")
     assert [message.delay_level for message in mq.messages("SCHEDULE_TOPIC_XXXX")] == [18], "this one has 18"
@@ -194,20 +185,7 @@ def test_more_delay_levels_are_allowed_where_brokers_have_them(mq: EmbeddedRocke
     ("options", "sentence"),
     [
         ({"onError": "dlq"}, "onError is 'dlq' without group; name the group"),
-        (
-            {"onError": "drop", "delivery": "transactional", "group": "g"},
-            "onError is 'drop' with delivery transactional",
-        ),
-        ({"onError": "skip"}, "onError is 'skip'; allowed is fail or drop or dlq"),
-        ({"onError": "drop", "mode": "ack", "group": "g"}, "onError is given with mode ack"),
-        ({"maxMessageBytes": "9", "mode": "replay"}, "maxMessageBytes is given with mode replay"),
-        ({"maxDelayLevel": "20", "mode": "replay"}, "maxDelayLevel is given with mode replay"),
-        (
-            {"maxDelayLevel": "20", "delivery": "transactional", "group": "g"},
-            "maxDelayLevel is given with delivery transactional",
-        ),
         ({"compressOverBytes": "9"}, "compressOverBytes is given without compressType"),
-        ({"compressType": "gzip"}, "compressType is 'gzip'; allowed is none or zlib or lz4 or zstd"),
     ],
 )
 def test_options_without_effect_are_refused(options: dict[str, str], sentence: str) -> None:

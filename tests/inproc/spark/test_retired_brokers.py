@@ -62,18 +62,6 @@ def test_a_bounded_run_ends_without_a_broker_that_is_retired(
     assert ask(following, last) == last, "it is not in the checkpoint any more"
 
 
-def test_a_running_stream_leaves_a_retired_broker_and_reads_on(
-    mq: EmbeddedRocketMQ, readers: Readers, other: SecondBroker
-) -> None:
-    end, _ = first_batch(readers(startingoffsets="earliest"))
-    other.stop()
-    reader = readers(retiredbrokers="broker-b")
-    after = ask(reader, end)
-    assert "broker-b" not in after["q"]["flights"]
-    send(mq, 1)
-    assert next_batch(reader, after)[1] == [1]
-
-
 def test_naming_a_registered_broker_as_retired_is_an_error(
     mq: EmbeddedRocketMQ, readers: Readers, other: SecondBroker
 ) -> None:

@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import sprocketmq as rmq
 from sprocketmq.core.backoff import Backoff
-from sprocketmq.errors import ConfigurationError, RequestTimeout
+from sprocketmq.errors import ConfigurationError, RemoteError, RequestTimeout
 from sprocketmq.spark.retry import retry_copies
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
-from sprocketmq.spark.retry.retry_copies import with_content
+from sprocketmq.spark.retry.retry_copies import send_with_content, with_content
 from sprocketmq.spark.retry.send_back import RetryGroup, SendBackRequest
 from sprocketmq.spark.send.row_messages import replayed_rows
 from sprocketmq.spark.source import RocketMQDataSource
@@ -76,29 +77,6 @@ def only(messages: list[MessageExt]) -> MessageExt:
     return message
 
 
-def test_a_copy_comes_after_ten_seconds_with_the_name_and_the_id_of_its_origin(mq: EmbeddedRocketMQ) -> None:
-    row = lost_row(mq)
-    hand_back(mq, row)
-    assert mq.messages("%RETRY%delays") == []
-    mq.advance(9_999)
-    assert mq.messages("%RETRY%delays") == []
-    mq.advance(1)
-    copy = only(mq.messages("%RETRY%delays"))
-    assert (copy.body, copy.tags, copy.reconsume_times, copy.message_id) == (b"late", "UA", 1, row["messageId"])
-    assert copy.properties["RETRY_TOPIC"] == "flights"
-    assert (copy.properties["KEYS"], copy.properties["year"]) == ("N14228", "2013")
-
-
-def test_the_origin_message_id_names_the_copy_that_was_lost(mq: EmbeddedRocketMQ) -> None:
-    with mq.producer() as producer:
-        sent = producer.send(rmq.Message("flights", b"late"))
-    (row,) = rows_of(mq)
-    mq.restart_broker()
-    hand_back(mq, row, delay_level=1)
-    mq.advance(1_000)
-    assert only(mq.messages("%RETRY%delays")).properties["ORIGIN_MESSAGE_ID"] == sent.offset_message_id
-
-
 def test_without_its_store_host_a_copy_is_named_by_its_senders_id(mq: EmbeddedRocketMQ) -> None:
     row = lost_row(mq)
     del row["storeHost"]
@@ -132,14 +110,6 @@ def test_a_copy_is_tried_until_the_timeout_of_its_user(mq: EmbeddedRocketMQ, mon
     assert never.hits == 1
 
 
-def test_a_copy_takes_the_delay_level_that_the_row_asked_for(mq: EmbeddedRocketMQ) -> None:
-    hand_back(mq, lost_row(mq), delay_level=5)
-    mq.advance(59_999)
-    assert mq.messages("%RETRY%delays") == []
-    mq.advance(1)
-    assert only(mq.messages("%RETRY%delays")).reconsume_times == 1
-
-
 def test_every_further_copy_counts_up_waits_longer_and_keeps_its_origin(mq: EmbeddedRocketMQ) -> None:
     row = first = lost_row(mq)
     origin = None
@@ -162,23 +132,6 @@ def test_a_row_at_its_last_try_becomes_a_dead_letter_at_once(mq: EmbeddedRocketM
     hand_back(mq, row, max_reconsume=3)
     dead = only(mq.messages("%DLQ%delays"))
     assert (dead.body, dead.message_id, dead.reconsume_times) == (b"late", row["messageId"], 4)
-    assert mq.messages("SCHEDULE_TOPIC_XXXX") == []
-
-
-def test_a_row_below_its_last_try_is_retried_once_more(mq: EmbeddedRocketMQ) -> None:
-    row = lost_row(mq)
-    row["reconsumeTimes"] = 2
-    hand_back(mq, row, max_reconsume=3)
-    assert mq.messages("%DLQ%delays") == []
-    mq.advance(60_000)
-    assert only(mq.messages("%RETRY%delays")).reconsume_times == 3
-
-
-def test_a_row_that_asks_for_the_dead_letters_goes_there_on_its_first_try(mq: EmbeddedRocketMQ) -> None:
-    row = lost_row(mq)
-    hand_back(mq, row, action="dlq")
-    dead = only(mq.messages("%DLQ%delays"))
-    assert (dead.body, dead.tags, dead.message_id) == (b"late", "UA", row["messageId"])
     assert mq.messages("SCHEDULE_TOPIC_XXXX") == []
 
 
@@ -206,6 +159,11 @@ def test_a_refused_row_that_is_not_there_again_stops_the_batch() -> None:
     lost = BadRow(SendBackRequest("broker-a", 4711, topic="flights", message_id="ID7"))
     with pytest.raises(ConfigurationError, match=r"1 bad rows .* not found when fetched again.*4711"):
         list(with_content([], {lost.place: lost}))
+    without_properties: Any = SimpleNamespace(
+        columns=["brokerName", "commitLogOffset", "topic", "body", "reconsumeTimes"]
+    )
+    with pytest.raises(ConfigurationError, match="1 bad rows cannot be sent back.*the rows lack properties"):
+        send_with_content(without_properties, [(lost, RemoteError(1, "gone", ""))], list)
 
 
 # -- reasons -----------------------------------------------------------------------------------------------------------------------
@@ -216,18 +174,6 @@ def sent_row(mq: EmbeddedRocketMQ, **properties: str) -> Row:
         producer.send(rmq.Message("flights", b"late", tags="UA", keys="N14228", properties=properties))
     (row,) = rows_of(mq)
     return row
-
-
-def letters_of(mq: EmbeddedRocketMQ) -> list[Row]:
-    """The dead letters, once the name server knows their topic, which the first of them makes."""
-    found: list[Row] = []
-
-    def are_there() -> bool:
-        found[:] = rows_of(mq, "", deadlettersof="delays")
-        return bool(found)
-
-    mq.wait_until(are_there)
-    return found
 
 
 def test_a_reason_is_kept_on_the_copy_which_else_is_what_the_broker_would_have_made(mq: EmbeddedRocketMQ) -> None:
@@ -267,23 +213,7 @@ def test_a_reason_that_is_too_long_is_cut_and_never_fails_its_row(mq: EmbeddedRo
     assert only(mq.messages("%DLQ%delays")).properties["RETRY_REASON"] == "ä" * 512
 
 
-def test_a_reason_without_a_body_to_go_with_is_refused() -> None:
-    row = {"brokerName": "broker-a", "commitLogOffset": 5, "topic": "flights", "reason": "bad"}
-    with pytest.raises(ConfigurationError, match="has a reason and lacks body, properties, reconsumeTimes: a reason"):
-        bad_row(row, "retry", delay_level=0, max_reconsume=16)
-
-
 # -- as often as was said ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_message_goes_back_once_however_many_of_its_rows_are_bad(mq: EmbeddedRocketMQ) -> None:
-    row = sent_row(mq)
-    bad = [bad_row({**row, "reason": reason}, "retry", delay_level=1, max_reconsume=16) for reason in ("", "late", "x")]
-    hand = BadRowSender(RetryGroup("delays", mq.namesrv_addr))
-    assert hand.send_back(hand.first_of_each_message(bad)) == []
-    assert hand.send_back(hand.first_of_each_message(bad)) == []
-    mq.advance(1_000)
-    assert only(mq.messages("%RETRY%delays")).reconsume_times == 1
 
 
 # -- dead letters ------------------------------------------------------------------------------------------------------------------
@@ -293,32 +223,6 @@ def test_a_group_without_dead_letters_is_an_empty_table(mq: EmbeddedRocketMQ) ->
     with mq.admin() as admin:
         admin.create_group("delays")
     assert rows_of(mq, "", deadlettersof="delays") == []
-
-
-def test_dead_letters_are_a_table_under_the_topics_they_came_from(mq: EmbeddedRocketMQ) -> None:
-    row = sent_row(mq)
-    hand_back(mq, row, reason="hopeless", action="dlq")
-    (letter,) = letters_of(mq)
-    assert (letter["topic"], letter["messageId"], letter["body"]) == ("flights", row["messageId"], b"late")
-    assert letter["properties"]["RETRY_REASON"] == "hopeless"
-    assert rows_of(mq, "%DLQ%delays") == [letter]
-    with rmq.DeadLetters("delays", namesrv_addr=mq.namesrv_addr) as letters:
-        assert [letter.reason for letter in letters.read()] == ["hopeless"]
-
-
-def test_a_replayed_dead_letter_is_what_was_first_sent(mq: EmbeddedRocketMQ) -> None:
-    row = sent_row(mq, year="2013")
-    hand_back(mq, row, reason="hopeless", action="dlq")
-    letters = letters_of(mq)
-    columns = {name: [letter[name] for letter in letters] for name in letters[0]}
-    (replayed,) = replayed_rows(columns, None)
-    with mq.producer() as producer:
-        producer.send(replayed.message)
-    # By queues, and either may lie in the first.
-    first, again = sorted(mq.messages("flights"), key=lambda message: "REPLAY_ID" in message.properties)
-    assert (again.body, again.message_id, again.reconsume_times) == (first.body, first.message_id, 0)
-    assert again.properties.pop("REPLAY_ID")
-    assert {**again.properties, "WAIT": ""} == {**first.properties, "WAIT": ""}
 
 
 @pytest.mark.parametrize("topic", ["%DLQ%delays", "%RETRY%delays", None])

@@ -7,6 +7,7 @@ its checkpoint (test_verdict_store).
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ import sprocketmq as rmq
 from inproc.spark.lazy_rows import Flag, LazyRows, Row
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.spark.retry import row_retry
+from sprocketmq.spark.retry.query_sources import QuerySource
 from sprocketmq.spark.retry.row_retry import RowRetry, foreach_batch
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -37,7 +39,7 @@ def mq() -> Iterator[EmbeddedRocketMQ]:
 class KeptRows:
     """Stands in for ``VerdictStore``: rows that are kept are made once."""
 
-    sources = ()
+    sources: tuple[QuerySource, ...] = ()
 
     def __init__(self, rows: LazyRows, batch_id: int, name: str, checkpoint_location: str | None) -> None:
         pass
@@ -105,6 +107,20 @@ def test_good_rows_are_written_and_the_others_are_sent_back(mq: EmbeddedRocketMQ
     assert sent_back(mq) == [3, 7]
     assert (retry.retried, retry.dead_lettered, retry.dropped) == (2, 0, 0)
     assert "failed" not in good[0].columns
+
+
+@pytest.mark.parametrize(
+    ("options", "is_allowed"), [({}, False), ({"on_error": "dlq"}, True), ({"check_source": False}, True)]
+)
+def test_rows_to_be_retried_need_a_source_that_reads_them_again(
+    mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], is_allowed: bool
+) -> None:
+    monkeypatch.setattr(KeptRows, "sources", (QuerySource("delays", False),))
+    judge = judging(lambda row: row["body"] == b"3")
+    retry = foreach_batch(judge, write=lambda *_: None, group="delays", namesrv_addr=mq.namesrv_addr, **options)
+    with contextlib.nullcontext() if is_allowed else pytest.raises(ConfigurationError, match="nobody would read"):
+        retry(batch(mq), 0)  # type: ignore[arg-type]
+    assert retry.retried + retry.dead_lettered == is_allowed
 
 
 def test_nothing_is_sent_back_before_the_good_rows_are_written(mq: EmbeddedRocketMQ) -> None:

@@ -151,17 +151,6 @@ def test_a_stream_reads_and_commits_at_both_brokers_and_knows_its_lag_in_time(
         assert {queue: admin.consumer_offset("delays", queue) for queue in QUEUES} == dict.fromkeys(QUEUES, 3)
 
 
-def test_a_start_by_time(mq: EmbeddedRocketMQ, reader: Callable[..., StreamReader]) -> None:
-    send(mq, [1], QUEUES[0])
-    send(mq, [2], QUEUES[2])
-    since_ms = mq.clock.now_ms() + 5
-    mq.wait_until(lambda: mq.clock.now_ms() > since_ms)
-    send(mq, [3], QUEUES[0])
-    send(mq, [4], QUEUES[2])
-    stream = reader(startingtimestamp=str(since_ms), startingoffsetsbytimestampstrategy="latest")
-    assert first_batch(stream)[1] == [3, 4]
-
-
 def test_a_broker_is_found_by_its_name_though_no_known_route_names_it(
     mq: EmbeddedRocketMQ, cluster: Cluster, proxy_addr: str
 ) -> None:
@@ -266,13 +255,6 @@ def test_a_pattern_of_topics_is_refused_in_one_sentence(proxy_addr: str, streami
     with pytest.raises(ConfigurationError) as raised:
         (ask_once if streaming else source.reader(source.schema()).partitions)()
     assert str(raised.value).startswith(sentence)
-
-
-def test_a_topic_without_route_is_unknown_to_the_proxy(cluster: Cluster, proxy_addr: str) -> None:
-    with pytest.raises(
-        TopicNotExist, match=f"topic 'flihgts' is unknown to the proxy {proxy_addr}; check the spelling"
-    ):
-        cluster.queues(["flihgts"])
 
 
 def test_the_retry_topic_is_made_before_anybody_asks_where_it_is(

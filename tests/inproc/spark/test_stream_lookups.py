@@ -251,14 +251,6 @@ def test_a_batch_holds_about_as_many_bytes_as_it_may(mq: EmbeddedRocketMQ, reade
     assert len(numbers) == 40
 
 
-def test_bytes_and_messages_limit_a_batch_together(mq: EmbeddedRocketMQ, readers: Readers) -> None:
-    send(mq, *range(20))
-    few = readers(startingoffsets="earliest", maxbytespertrigger="1000000", maxoffsetspertrigger="4")
-    assert len(first_batch(few)[1]) == 4
-    small = readers(startingoffsets="earliest", maxbytespertrigger="1", maxoffsetspertrigger="4")
-    assert len(first_batch(small)[1]) == 2  # one of each queue: none is starved
-
-
 def test_the_minimum_of_a_trigger_waits_and_its_maximum_still_applies(
     mq: EmbeddedRocketMQ, readers: Readers, fast_forward: Callable[[float], None]
 ) -> None:

@@ -67,29 +67,6 @@ def wait_for(mq: EmbeddedRocketMQ, reader: StreamReader, start: dict[str, Any]) 
 # -- a stream ------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_that_is_deleted_under_a_running_stream_stops_it_and_says_what_was_not_read(
-    trains: EmbeddedRocketMQ, readers: Readers
-) -> None:
-    send(trains, 1, 2, 3, 4, topic="trains")
-    reader = readers(topics="flights,trains", startingoffsets="earliest", maxoffsetspertrigger="3")
-    end, _ = first_batch(reader)
-    at = end["q"]["trains"]["broker-a"]["0"]
-    assert 0 < at < 4
-    with trains.admin() as admin:
-        admin.delete_topic("trains")
-
-    def told() -> bool:
-        try:
-            ask(reader, end)
-        except DataLoss as error:
-            return f"trains/broker-a/0: offsets {at} to 4 ({4 - at} messages) are missing (the topic is gone" in str(
-                error
-            )
-        return False
-
-    trains.wait_until(told)
-
-
 def test_a_stream_that_may_lose_goes_on_without_a_deleted_topic_and_journals_what_is_missing(
     trains: EmbeddedRocketMQ, readers: Readers, caplog: pytest.LogCaptureFixture
 ) -> None:

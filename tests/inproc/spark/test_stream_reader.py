@@ -148,22 +148,6 @@ def test_lagged_commits_wait_for_sparks_commit(mq: EmbeddedRocketMQ, readers: Re
     assert committed(mq) == 3
 
 
-def test_lagged_progress_stays_one_batch_behind_a_batch_that_is_not_done(
-    mq: EmbeddedRocketMQ, readers: Readers
-) -> None:
-    send(mq, 0, 1, 2)
-    reader = readers(startingoffsets="earliest", group="delays", commitoffsets="lagged")
-    first = ask(reader, reader.initialOffset())
-    send(mq, 3, 4)
-    second = ask(reader, first)
-    reader.commit(first)
-    assert read(reader, first, second) == [3, 4]
-    assert committed(mq) == 3
-    again = readers(startingoffsets="group", group="delays", commitoffsets="lagged")
-    end = ask(again, again.initialOffset())
-    assert read(again, again.initialOffset(), end) == [3, 4]
-
-
 def test_without_commits_nothing_is_committed_and_nobody_joins_the_group(
     mq: EmbeddedRocketMQ, readers: Readers
 ) -> None:

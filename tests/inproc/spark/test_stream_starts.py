@@ -64,12 +64,6 @@ def test_a_group_without_progress_starts_at_the_fallback_and_says_so(
     assert numbers + next_batch(reader, end)[1] == expected
 
 
-def test_a_group_without_progress_is_an_error_when_the_user_says_so(mq: EmbeddedRocketMQ, readers: Readers) -> None:
-    reader = readers(startingoffsets="group", group="delays", groupoffsetsfallback="error")
-    with pytest.raises(ConfigurationError, match="the group has committed nothing for flights/broker-a/0"):
-        first_batch(reader)
-
-
 def test_a_4_9_broker_that_answers_0_for_no_progress_is_asked_for_its_table_of_offsets(
     mq: EmbeddedRocketMQ, readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,19 +124,6 @@ def test_a_stream_starts_with_the_first_message_stored_at_its_time(
     assert numbers == [3, 4, 5, 6]
     send(mq, 7)
     assert next_batch(reader, end)[1] == [7]
-
-
-def test_a_time_before_all_messages_is_the_beginning(mq: EmbeddedRocketMQ, readers: Readers) -> None:
-    send(mq, 0, 1, 2, 3)
-    assert first_batch(readers(startingtimestamp="1000000000000"))[1] == [0, 1, 2, 3]
-
-
-def test_the_very_millisecond_of_a_message_includes_it(mq: EmbeddedRocketMQ, readers: Readers) -> None:
-    send(mq, 0, 1)
-    moment_after_all(mq)
-    send(mq, 2, 3)
-    stored_ms = {int(message.body): message.store_timestamp_ms for message in mq.messages("flights")}
-    assert first_batch(readers(startingtimestamp=str(min(stored_ms[2], stored_ms[3]))))[1] == [2, 3]
 
 
 def test_a_time_that_no_message_has_reached_is_an_error_that_names_the_way_out(

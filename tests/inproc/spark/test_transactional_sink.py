@@ -42,7 +42,6 @@ from sprocketmq.spark.transactions import transactional_write
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.half_messages import HalfMessage, HalfPositions
 from sprocketmq.spark.transactions.responder import Responder
-from sprocketmq.spark.transactions.transactional_write import TransactionalTaskResult
 from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
 from sprocketmq.wire.codes import RequestCode
 
@@ -90,15 +89,6 @@ def test_a_try_of_a_task_that_was_lost_is_rolled_back_by_the_check(caplog: pytes
         stream_writer(mq).commit(sent, 0)
         mq.wait_until(lambda: len(appeared(mq)) == 5 and open_halves(mq) == 0)
         assert appeared(mq) == once(*range(5))
-
-
-def test_a_driver_killed_before_its_decision_leaves_nothing_that_appears() -> None:
-    with rocketmq(**ASKED_AT_ONCE) as mq:
-        write(stream_writer(mq), range(5))
-        sent = write(stream_writer(mq), range(5, 8))  # another source batch under the same number, as after a new plan
-        stream_writer(mq).commit(sent, 0)
-        mq.wait_until(lambda: open_halves(mq) == 0)
-        assert appeared(mq) == once(5, 6, 7)
 
 
 def test_a_driver_killed_after_its_decision_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,12 +139,6 @@ def test_a_half_is_committed_when_asked_about_unless_its_row_is_shown(
             answers.append(responder.engine.run(responder._check(half)).value)
         assert answers == ["ROLLBACK_MESSAGE" if is_visible else "COMMIT_MESSAGE"] * 3
         assert responder.engine.run(responder.direct_end_window_ms(half.store_host, "flights")) == 600_000
-
-
-def test_a_commit_waits_for_the_checks_of_halves_that_are_too_old_to_be_ended() -> None:
-    with rocketmq(**ASKED_AT_ONCE) as mq:
-        stream_writer(mq).commit(write(stream_writer(mq), range(30)), 0)
-        assert appeared(mq) == once(*range(30))
 
 
 def test_a_broker_that_was_told_to_ask_earlier_is_left_to_ask_from_the_next_batch_on() -> None:
@@ -270,34 +254,6 @@ def test_a_write_with_a_version_is_made_once_and_one_without_each_time() -> None
             passed.write(rows(2))
 
 
-def test_two_writes_of_one_name_and_version_to_two_topics_are_refused() -> None:
-    """As several tables are written with one txnAppId elsewhere."""
-    columns = StructType([*SCHEMA.fields, StructField("topic", StringType())])
-
-    def named(topic: str, *, column: bool) -> None:
-        given = {"namesrvaddr": mq.namesrv_addr, "group": GROUP, "delivery": "transactional", "settletimeoutms": "1ms"}
-        options = {**given, "txnappid": "loads", "txnversion": "1" if column else "0"}
-        if not column:
-            options["topic"] = topic
-        writer = RocketMQDataSource(options).writer(columns if column else SCHEMA, overwrite=False)
-        (batch,) = rows(0, 1)
-        given_rows = batch.append_column("topic", pa.array([topic, topic])) if column else batch
-        writer.commit([writer.write(iter([given_rows]))])
-
-    with rocketmq(**NEVER_ASKED) as mq:
-        mq.create_topic("delays", queues=1)
-        for column in (False, True):
-            named("flights", column=column)
-            named("flights", column=column)
-            with pytest.raises(
-                ConfigurationError,
-                match=f"'loads' with txnVersion {int(column)}, by which rows were written to flights, and this",
-            ):
-                named("delays", column=column)
-        assert appeared(mq) == Counter({0: 2, 1: 2})
-        assert mq.messages("delays") == []
-
-
 def test_a_named_batch_to_several_topics_that_comes_again_with_other_rows_can_pass(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -381,10 +337,3 @@ def test_positions_are_small_and_come_back_as_they_were() -> None:
     positions = HalfPositions.of("flights", "broker-a", False, halves)
     assert list(positions) == halves
     assert len(positions.packed) < 20_000
-
-
-def test_a_task_says_what_it_did_in_its_message() -> None:
-    with rocketmq(**NEVER_ASKED) as mq:
-        (message,) = write(stream_writer(mq), range(3))
-        assert isinstance(message, TransactionalTaskResult)
-        assert (message.query, message.batch, message.sent, message.topics) == ("q-1", 0, 3, ["flights"])

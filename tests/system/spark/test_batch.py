@@ -81,6 +81,8 @@ def test_a_batch_read_gives_what_was_sent_in_all_columns(spark: SparkSession, mq
 def test_options_choose_columns_tags_offsets_and_tasks(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     publish(mq, 300)
     assert reading(spark, mq, columns="body,tags").load().columns == ["body", "tags"]
+    of_user = reading(spark, mq).schema("queueOffset bigint, body binary").load()
+    assert (of_user.columns, of_user.count()) == (["queueOffset", "body"], 300)
     assert reading(spark, mq, tags="DL").load().count() == 100
     assert reading(spark, mq, tags="DL || UA").load().count() == 300
     assert reading(spark, mq, minPartitions=4).load().rdd.getNumPartitions() == 4
@@ -108,18 +110,6 @@ def test_a_read_begins_where_the_group_is_on_the_broker(spark: SparkSession, mq:
     of_first = [(0, b"3"), (0, b"4")]
     assert read("latest") == of_first
     assert read("earliest") == [*of_first, *((1, b"%d" % number) for number in range(5))]
-
-
-def test_a_user_schema_picks_columns(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
-    publish(mq, 10)
-    rows = reading(spark, mq).schema("queueOffset bigint, body binary").load()
-    assert rows.columns == ["queueOffset", "body"]
-    assert bodies(rows) == sorted(b"flight %d" % at for at in range(10))
-
-
-def test_an_empty_topic_is_an_empty_table(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
-    mq.create_topic("empty")
-    assert reading(spark, mq, "empty").load().collect() == []
 
 
 @pytest.mark.smoke("P14")
@@ -195,26 +185,6 @@ def test_statements_about_a_table_do_what_the_page_says(spark: SparkSession, mq:
     assert len(mq.messages("trains")) == 6
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (
-            {"startingOffset": "earliest"},
-            "option 'startingoffset' is unknown to the rocketmq data source; did you mean startingOffsets?",
-        ),
-        ({"maxPartitions": "none"}, "maxPartitions is 'none'; allowed is a whole number from 1"),
-        ({"topic": "flihgts"}, "topic 'flihgts' is unknown to the name server"),
-    ],
-)
-def test_a_mistake_is_one_sentence(
-    spark: SparkSession, mq: EmbeddedRocketMQ, options: dict[str, str], sentence: str
-) -> None:
-    publish(mq, 1)
-    with pytest.raises(AnalysisException) as error:
-        reading(spark, mq, **{"topic": "flights", **options}).load().collect()
-    assert sentence in str(error.value)
-
-
 def test_a_column_of_another_type_is_refused(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     publish(mq, 1)
     with pytest.raises(AnalysisException, match="column 'body' of the schema is string; binary is allowed"):
@@ -246,17 +216,6 @@ def test_a_write_is_over_when_every_row_is_stored(spark: SparkSession, mq: Embed
         assert message.queue_id == queue_of_key[message.properties["__SHARDINGKEY"]]
 
 
-def test_rows_of_one_sharding_key_stay_in_the_order_of_their_task(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
-    mq.create_topic("out")
-    rows = spark.range(0, 4000, 1, 1).selectExpr("cast(id AS string) AS body", "cast(id % 5 AS string) AS shardingKey")
-    rows.write.format("rocketmq").mode("append").option("namesrvAddr", mq.namesrv_addr).option("topic", "out").save()
-    seen: dict[str, int] = {}
-    for message in mq.messages("out"):
-        key = message.properties["__SHARDINGKEY"]
-        assert seen.get(key, -1) < int(message.body)
-        seen[key] = int(message.body)
-
-
 def test_rows_choose_topic_queue_and_delay(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     for topic in ("one", "two", "later"):
         mq.create_topic(topic)
@@ -271,73 +230,8 @@ def test_rows_choose_topic_queue_and_delay(spark: SparkSession, mq: EmbeddedRock
     assert mq.messages("later")[0].properties["DELAY"] == "1"
 
 
-def test_rows_of_the_source_can_be_written_as_they_are(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
-    publish(mq, 100)
-    mq.create_topic("copy")
-    rows = reading(spark, mq).load().drop("queueId")
-    rows.write.format("rocketmq").mode("append").option("namesrvAddr", mq.namesrv_addr).option("topic", "copy").save()
-    copied, original = mq.messages("copy"), mq.messages("flights")
-    assert sorted(message.body for message in copied) == sorted(message.body for message in original)
-    assert {message.properties["year"] for message in copied} == {"2013"}
-    assert not {message.message_id for message in copied} & {message.message_id for message in original}
-
-
-def test_an_idempotent_write_numbers_its_rows(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
-    rows = spark.range(0, 10, 1, 2).selectExpr("cast(id AS string) AS body")
-    rows.write.format("rocketmq").mode("append").options(
-        namesrvAddr=mq.namesrv_addr, topic="numbered", delivery="idempotent", txnAppId="numbers", txnVersion=7
-    ).save()
-    numbers = {
-        (message.properties["SPARK_PARTITION"], message.properties["SPARK_SEQUENCE"])
-        for message in mq.messages("numbered")
-    }
-    assert numbers == {(str(partition), str(number)) for partition in range(2) for number in range(5)}
-    named = {
-        (found.properties["SPARK_QUERY_ID"], found.properties["SPARK_BATCH_ID"]) for found in mq.messages("numbered")
-    }
-    assert named == {("numbers", "7")}
-
-
-@pytest.mark.parametrize(
-    ("columns", "options", "sentence"),
-    [
-        ("'x' AS value", {"topic": "t"}, "the rows have no column 'body'"),
-        ("1 AS body", {"topic": "t"}, "column 'body' is int; binary or string is allowed; cast it"),
-        ("'x' AS body, 1 AS tags", {"topic": "t"}, "column 'tags' is int; string is allowed"),
-        ("'x' AS body, 1 AS colour", {"topic": "t"}, "column 'colour' is unknown to the sink"),
-        ("'x' AS body", {}, "no topic is given; add"),
-        ("'' AS body", {"topic": "t"}, "a row for topic 't' has an empty body"),
-    ],
-)
-def test_an_invalid_write_is_refused(
-    spark: SparkSession, mq: EmbeddedRocketMQ, columns: str, options: dict[str, str], sentence: str
-) -> None:
-    rows = spark.range(1).selectExpr(*columns.split(", "))
-    with pytest.raises(PySparkException) as error:
-        rows.write.format("rocketmq").mode("append").option("namesrvAddr", mq.namesrv_addr).options(**options).save()
-    assert sentence in str(error.value)
-    assert not mq.messages("t")
-
-
 def test_overwriting_a_topic_is_refused(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     with pytest.raises(PySparkException, match="a topic can only be appended to; use append"):
         spark.range(1).selectExpr("'x' AS body").write.format("rocketmq").mode("overwrite").option(
             "namesrvAddr", mq.namesrv_addr
         ).option("topic", "t").save()
-
-
-def test_rows_that_cannot_be_messages_become_dead_letters_and_the_others_are_sent(
-    spark: SparkSession, mq: EmbeddedRocketMQ
-) -> None:
-    rows = spark.sql(
-        "SELECT IF(id % 10 = 7, '', cast(id AS string)) AS body, cast(id AS string) AS keys FROM range(40)"
-    )
-    rows.repartition(2).write.format("rocketmq").mode("append").options(
-        namesrvAddr=mq.namesrv_addr, topic="orders", onError="dlq", group="loads"
-    ).save()
-    assert sorted(int(message.body) for message in mq.messages("orders")) == [n for n in range(40) if n % 10 != 7]
-    mq.wait_until(lambda: len(mq.messages("%DLQ%loads")) == 4)
-    letters = spark.read.format("rocketmq").options(namesrvAddr=mq.namesrv_addr, deadLettersOf="loads").load()
-    found = letters.selectExpr("topic", "keys", "properties['RETRY_REASON'] AS reason").collect()
-    assert sorted((row.topic, int(row["keys"])) for row in found) == [("orders", n) for n in (7, 17, 27, 37)]
-    assert {row.reason.partition(",")[0] for row in found} == {"a row for topic 'orders' has an empty body"}

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import PySparkException
 
 from sprocketmq.spark import LossReport
-from sprocketmq.spark.losses import Loss
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.records.message import Message, MessageQueue
 
@@ -55,25 +53,6 @@ def retention(mq: EmbeddedRocketMQ) -> int:
 
 def options(mq: EmbeddedRocketMQ, **more: str) -> dict[str, str]:
     return {"namesrvAddr": mq.namesrv_addr, "topic": "trains", "maxPartitions": "1", "columns": "body", **more}
-
-
-def test_what_was_deleted_before_a_task_ran_is_counted_by_the_driver(
-    spark: SparkSession, stored: EmbeddedRocketMQ
-) -> None:
-    report = LossReport(spark)
-    strict = spark.read.format("rocketmq").options(**options(stored)).load().rdd
-    lenient = spark.read.format(report.format).options(**options(stored, failOnDataLoss="false"), **report.options)
-    rows = lenient.load().rdd
-    assert (strict.getNumPartitions(), rows.getNumPartitions()) == (1, 1)  # planned: from here on the ranges hold
-    low = retention(stored)
-    assert sorted(rows.map(lambda row: int(row.body)).collect()) == list(range(low, COUNT))
-    assert rows.count() == COUNT - low
-    assert report.losses == [Loss(ONE, 0, low, "deleted")]
-    assert report.by_queue == {ONE: low}
-    with pytest.raises(
-        PySparkException, match=rf"trains/broker-a/0: offsets 0 to {low} \({low} messages\) are missing"
-    ):
-        strict.count()
 
 
 def test_what_is_deleted_in_the_middle_of_a_task_is_counted_by_the_driver(

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -99,31 +98,12 @@ def test_ctrl_c_ends_an_example_in_order_before_spark_is_up(
     assert (ended.value.code, capsys.readouterr().err) == (130, "stopped\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--namesrv-addr", "127.0.0.1:1"], "error: cannot connect to 127.0.0.1:1"),
-        (["--rows", "0"], "'0' is no number of flights; a whole number from 1 is"),
-        (["--rows", "5", "--namesrv-addr", "127.0.0.1:1"], "--rows is for the broker that comes with the run"),
-    ],
-)
-def test_an_example_says_in_one_sentence_what_is_wrong_with_its_arguments(arguments: list[str], words: str) -> None:
-    command = [sys.executable, EXAMPLES / "spark_enrich.py", *arguments]
+def test_an_example_says_in_one_sentence_what_is_wrong_with_its_arguments() -> None:
+    command = [sys.executable, EXAMPLES / "spark_enrich.py", "--namesrv-addr", "127.0.0.1:1"]
     run = subprocess.run(command, text=True, capture_output=True, timeout=300)
     assert run.returncode != 0
-    assert words in run.stderr.splitlines()[-1]
+    assert "error: cannot connect to 127.0.0.1:1" in run.stderr.splitlines()[-1]
     assert "Traceback" not in run.stderr
-
-
-def test_an_example_says_in_one_sentence_why_its_stream_failed(
-    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
-    enrich, stage = example("spark_enrich"), example("stage")
-    with pytest.raises(StreamingQueryException) as error:
-        stage.wait(enrich.run(spark, mq.namesrv_addr, str(tmp_path)))
-    said = stage.last_words(error.value)
-    assert said.startswith("code 17: topic 'flights' is unknown to the name server")
-    assert "\n" not in said
 
 
 def test_a_change_stream_is_kept_as_a_table(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:

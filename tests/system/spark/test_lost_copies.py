@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from jobs import streaming
-from pyspark.errors import StreamingQueryException
 
 import sprocketmq as rmq
 from sprocketmq.spark import foreach_batch
@@ -76,18 +75,3 @@ def test_lost_bad_rows_come_back_and_the_hopeless_one_is_a_dead_letter(
     }
     assert [(dead.body, dead.message_id) for dead in mq.messages("%DLQ%delays")] == [(b"2", ids[b"2"])]
     assert (retry.retried, retry.dead_lettered) == (2, 1)
-
-
-def test_lost_bad_rows_without_their_properties_stop_the_batch(
-    rows: DataFrame, mq: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
-    columns = ("brokerName", "commitLogOffset", "topic", "body", "reconsumeTimes")
-    retry = foreach_batch(
-        loses_its_messages(mq, *columns),
-        write=lambda rows, batch_id: None,
-        group="delays",
-        namesrv_addr=mq.namesrv_addr,
-        check_source=False,
-    )
-    with pytest.raises(StreamingQueryException, match="3 bad rows cannot be sent back.*the rows lack properties"):
-        run_once(rows, retry, tmp_path)

@@ -64,28 +64,5 @@ def test_rows_that_nobody_would_read_again_are_not_sent_back(
     assert len(mq.messages("%RETRY%delays")) == 1
 
 
-def test_a_source_that_cannot_be_traced_and_dead_letters_need_no_retries(
-    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
-    mq.create_topic("flights", queues=1)
-    publish(mq, 0, 5)
-    table = spark.read.format("rocketmq").options(**options_of(mq), topic="flights").load()
-    table.write.parquet(str(tmp_path / "files"))
-    files = spark.readStream.schema(table.schema).parquet(str(tmp_path / "files"))
-    good = Numbers()
-    run_available_now(
-        files, foreach_batch(three_fails, write=good, group="delays", options=options_of(mq)), tmp_path / "of files"
-    )
-    assert (sorted(good.seen), on_the_way_back(mq)) == ([0, 1, 2, 4], 1)
-    dead = foreach_batch(three_fails, write=good, group="given-up", options=options_of(mq), on_error="dlq")
-    run_available_now(streaming(spark, mq).load(), dead, tmp_path / "given up")
-    assert len(mq.messages("%DLQ%given-up")) == 1
-    elsewhere = foreach_batch(
-        three_fails, write=good, group="slow-path", options=options_of(mq), check_source=False
-    )  # another query reads %RETRY%slow-path
-    run_available_now(streaming(spark, mq).load(), elsewhere, tmp_path / "elsewhere")
-    assert elsewhere.retried == 1
-
-
 def options_of(mq: EmbeddedRocketMQ) -> dict[str, str]:
     return {"namesrvAddr": mq.namesrv_addr}

@@ -118,31 +118,3 @@ def test_secrets_are_in_no_plan(spark: SparkSession, mq: EmbeddedRocketMQ) -> No
     assert "rocketmq" in shown.getvalue()
     assert secret not in shown.getvalue()
     assert rows.count() == 1  # a broker without access control does not mind a signature
-
-
-def test_a_second_query_of_a_group_that_retries_is_refused(
-    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
-    publish(mq, 1)
-
-    def start(name: str) -> StreamingQuery:
-        rows = streaming(spark, mq, includeRetry=True, retryTimeoutMs="2s").load()
-        retrying = foreach_batch(
-            lambda rows, _: rows.selectExpr("*", "true AS failed"),
-            write=lambda good, _: None,
-            group="delays",
-            namesrv_addr=mq.namesrv_addr,
-            max_reconsume=3,
-        )
-        return rows.writeStream.foreachBatch(retrying).option("checkpointLocation", str(tmp_path / name)).start()
-
-    first = start("first")
-    try:
-        mq.wait_until(lambda: first.lastProgress, 300_000)
-        second = start("second")
-        with pytest.raises(StreamingQueryException, match="group 'delays' has another member"):
-            second.awaitTermination(300)
-        mq.wait_until(lambda: mq.messages("%DLQ%delays"), 300_000)
-    finally:
-        first.stop()
-    assert len(mq.messages("%DLQ%delays")) == 1

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from jobs import Numbers, publish, reading, run_available_now, streaming
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 from sprocketmq.spark import each_try_once, each_write_once
@@ -152,19 +150,6 @@ def test_a_row_that_comes_again_later_than_within_comes_twice(
     assert (late.seen, known.seen) == ([1, 2, 1], [1, 2])
 
 
-def test_of_rows_of_two_queries_whose_checkpoints_are_copies_one_is_dropped(
-    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
-    publish(mq, 0, 20)
-    copy(spark, mq, tmp_path / "first")
-    shutil.copytree(tmp_path / "first", tmp_path / "second")
-    publish(mq, 20, 40)
-    for checkpoint in ("first", "second"):
-        copy(spark, mq, tmp_path / checkpoint)
-    assert len(mq.messages("copy")) == 60
-    assert once(spark, mq) == sorted(b"%d" % number for number in range(40))
-
-
 def test_two_writes_of_one_name_are_told_apart_by_their_topics(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     rows = spark.range(0, 10, 1, 1).selectExpr("cast(id AS string) AS body")
     for name in ("loads", "0c7a6cb2-2f0b-4f0e-9a55-6c1b5f0f2a11"):  # a UUID, as a stream has
@@ -173,30 +158,6 @@ def test_two_writes_of_one_name_are_told_apart_by_their_topics(spark: SparkSessi
                 write(rows, mq, topic=topic, delivery="idempotent", txnAppId=name, txnVersion=7)
     both = each_write_once(reading(spark, mq, topic="copy,archive"))
     assert {row.topic: row["count"] for row in both.groupBy("topic").count().collect()} == {"copy": 20, "archive": 20}
-
-
-def test_two_writes_of_one_batch_are_told_apart_by_their_names(
-    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
-    publish(mq, 0, 5)
-
-    def both(rows: DataFrame, batch_id: int) -> None:
-        for name in ("early", "late"):
-            write(rows.select("body"), mq, delivery="idempotent", txnAppId=name, txnVersion=batch_id)
-
-    run_available_now(streaming(spark, mq).load(), both, tmp_path)
-    assert len(once(spark, mq)) == 10
-    for commit in (tmp_path / "commits").glob("*0*"):
-        commit.unlink()
-    run_available_now(streaming(spark, mq).load(), both, tmp_path)
-    assert (len(mq.messages("copy")), len(once(spark, mq))) == (20, 10)
-
-
-def test_a_batch_write_without_a_name_is_refused_before_it_begins(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
-    rows = spark.sql("SELECT 'x' AS body")
-    with pytest.raises(AnalysisException, match="in a batch write without txnAppId and txnVersion"):
-        write(rows, mq, delivery="idempotent")
-    assert mq.messages("copy") == []
 
 
 def test_rows_made_of_marked_messages_have_no_marks_of_them(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:

@@ -80,37 +80,12 @@ def test_each_row_is_stored_and_a_batch_that_runs_again_is_stored_again(mq: Embe
     assert stored(mq) == Counter([*range(BATCHES * ROWS), *range((BATCHES - 1) * ROWS, BATCHES * ROWS)])
 
 
-def test_with_idempotent_delivery_a_batch_that_runs_again_has_the_marks_it_had(
-    mq: EmbeddedRocketMQ, numbers: Files
-) -> None:
-    mq.create_topic("flights", queues=2)
-    names = ("SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_PARTITION", "SPARK_SEQUENCE")
-    for _ in range(2):
-        numbers.run(numbers.stream(), sink(mq, delivery="idempotent"))
-        numbers.forget_last_commit()
-    marks = Counter(tuple(message.properties[name] for name in names) for message in mq.messages("flights"))
-    assert Counter(marks.values()) == {1: (BATCHES - 1) * ROWS, 2: ROWS}
-
-
 def test_with_transactional_delivery_a_batch_that_runs_again_appears_once(mq: EmbeddedRocketMQ, numbers: Files) -> None:
     mq.create_topic("flights", queues=2)
     for _ in range(2):
         numbers.run(numbers.stream(), sink(mq, delivery="transactional", group="exact"))
         assert stored(mq) == Counter(range(BATCHES * ROWS))
         numbers.forget_last_commit()
-
-
-def test_a_batch_of_which_a_task_fails_appears_as_a_whole_when_it_runs_again(
-    mq: EmbeddedRocketMQ, numbers: Files
-) -> None:
-    """The query is started twice: with a row that is no message, and without it."""
-    mq.create_topic("flights", queues=2)
-    given = sink(mq, delivery="transactional", group="exact")
-    with pytest.raises(Exception, match="no body"):
-        numbers.run(numbers.stream().selectExpr("IF(body = CAST('60' AS BINARY), NULL, body) AS body"), given)
-    assert stored(mq) == Counter(range(ROWS))
-    numbers.run(numbers.stream(), given)
-    assert stored(mq) == Counter(range(BATCHES * ROWS))
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from jobs import run_available_now
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 
 from sprocketmq.spark import RocketMQProgressListener, foreach_batch
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -143,45 +142,6 @@ def test_a_stream_killed_in_its_first_batch_loses_nothing_after_its_restart(
     assert collected.numbers == list(range(10, 40))
 
 
-def test_a_small_trigger_waits_for_its_minimum(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
-    mq.create_topic("flights", queues=1)
-    collected = Collected()
-    query = (
-        streaming(spark, mq, minOffsetsPerTrigger=20)
-        .load()
-        .writeStream.foreachBatch(collected)
-        .option("checkpointLocation", str(tmp_path))
-        .start()
-    )
-    try:
-        mq.wait_until(lambda: collected.batches, 180_000)
-        publish(mq, 0, 10)
-        publish(mq, 10, 25)
-        mq.wait_until(lambda: collected.numbers, 180_000)
-    finally:
-        query.stop()
-    assert collected.batches[1] == list(range(25)) or len(collected.batches[1]) >= 20
-
-
-def test_a_stream_is_written_to_a_topic(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
-    publish(mq, 0, 300)
-    query = (
-        streaming(spark, mq, startingOffsets="earliest", maxOffsetsPerTrigger=100)
-        .load()
-        .selectExpr("body", "tags", "concat('key', cast(body AS string)) AS keys")
-        .writeStream.format("rocketmq")
-        .options(namesrvAddr=mq.namesrv_addr, topic="copy", checkpointLocation=str(tmp_path), delivery="idempotent")
-        .outputMode("append")
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(300)
-    copied = mq.messages("copy")
-    assert sorted(int(message.body) for message in copied) == list(range(300))
-    assert {message.properties["SPARK_BATCH_ID"] for message in copied} == {"0", "1", "2"}
-    assert {message.properties["SPARK_QUERY_ID"] for message in copied} == {str(query.id)}
-
-
 @pytest.mark.smoke("P12")
 def test_a_bad_row_is_retried_alone_and_ends_in_the_dead_letters(
     spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
@@ -220,28 +180,6 @@ def test_a_bad_row_is_retried_alone_and_ends_in_the_dead_letters(
     assert (retry.retried, retry.dead_lettered, retry.dropped) == (4, 2, 0)
 
 
-def test_the_ack_sink_sends_back_and_dead_letters_by_row(
-    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
-    publish(mq, 0, 9)
-    query = (
-        streaming(spark, mq, startingOffsets="earliest", group="delays")
-        .load()
-        .selectExpr(
-            "*",
-            "CASE cast(cast(body AS string) AS int) % 3 WHEN 0 THEN 'ack' WHEN 1 THEN 'retry' ELSE 'dlq' END AS action",
-        )
-        .writeStream.format("rocketmq")
-        .options(namesrvAddr=mq.namesrv_addr, group="delays", mode="ack", checkpointLocation=str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(300)
-    mq.wait_until(lambda: len(mq.messages("%RETRY%delays")) == 3)
-    assert sorted(int(message.body) for message in mq.messages("%RETRY%delays")) == [1, 4, 7]
-    assert sorted(int(message.body) for message in mq.messages("%DLQ%delays")) == [2, 5, 8]
-
-
 @pytest.mark.smoke("P9")
 def test_lost_messages_stop_the_stream_and_say_which(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
     mq.create_topic("flights", queues=1)
@@ -256,36 +194,3 @@ def test_lost_messages_stop_the_stream_and_say_which(spark: SparkSession, mq: Em
     collected = Collected()
     run_available_now(streaming(spark, mq, failOnDataLoss="false").load(), collected, tmp_path / "checkpoint")
     assert collected.numbers == list(range(100, 105))
-
-
-def test_a_missing_topic_stops_the_stream_with_its_name(
-    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
-    with pytest.raises((StreamingQueryException, PySparkException)) as error:
-        run_available_now(streaming(spark, mq).load(), Collected(), tmp_path)
-    assert "topic 'flights' is unknown to the name server" in str(error.value)
-
-
-def test_the_group_is_seen_on_the_broker_while_the_stream_runs(
-    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
-) -> None:
-    mq.create_topic("flights")
-    query = (
-        streaming(spark, mq, group="delays")
-        .load()
-        .writeStream.foreachBatch(lambda rows, batch_id: None)
-        .option("checkpointLocation", str(tmp_path))
-        .start()
-    )
-
-    def member() -> bool:
-        with mq.admin() as admin:
-            return "delays" in admin.groups() and admin.consumer_connection("delays") is not None
-
-    try:
-        mq.wait_until(member, 180_000)
-        mq.wait_until((tmp_path / "offsets/0").exists, 180_000)
-    finally:
-        query.stop()
-    journal = (tmp_path / "offsets/0").read_text().splitlines()[-1]
-    assert json.loads(journal)["v"] == 1

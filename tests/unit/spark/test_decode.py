@@ -121,12 +121,6 @@ def assert_as_one_by_one(pulls: list[PullBody], tags: frozenset[str] = frozenset
     return batch
 
 
-@settings(deadline=None)
-@given(st.lists(st.lists(records(V4, PROPERTIES), max_size=8), max_size=4))
-def test_ordinary_records_decode_as_one_by_one(groups: list[list[bytes]]) -> None:
-    assert_as_one_by_one([pull(*group, queue=QUEUE if at % 2 else RETRY_QUEUE) for at, group in enumerate(groups)])
-
-
 @given(st.lists(st.one_of(records(V4, ANY_TEXT), records(st.one_of(V4, V6), ANY_TEXT)), max_size=8))
 @settings(max_examples=examples(200), deadline=None)
 def test_odd_records_decode_as_one_by_one(group: list[bytes]) -> None:

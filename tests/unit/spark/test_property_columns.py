@@ -78,14 +78,8 @@ def assert_both_ways_read(texts: list[bytes]) -> None:
         assert_they_are(PropertiesBySeparator(whole), texts)
 
 
-@settings(deadline=None)
-@given(TEXTS)
-def test_both_ways_give_what_one_by_one_gives(texts: list[bytes]) -> None:
-    assert_both_ways_read(texts)
-
-
 @settings(max_examples=examples(300), deadline=None)
-@given(ANY_TEXTS)
+@given(st.one_of(TEXTS, ANY_TEXTS))
 def test_both_ways_read_whatever_bytes_there_are(texts: list[bytes]) -> None:
     assert_both_ways_read(texts)
 

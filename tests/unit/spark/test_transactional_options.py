@@ -7,6 +7,7 @@ import pytest
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.sink_options import sink_options
+from sprocketmq.spark.send.row_ids import check_write_name
 
 GIVEN = {"namesrvaddr": "127.0.0.1:9876", "topic": "flights", "group": "exact", "delivery": "transactional"}
 
@@ -21,6 +22,16 @@ def test_a_write_has_a_name_and_a_number_or_neither() -> None:
     named = sink_options({**GIVEN, "txnappid": "loads", "txnversion": "0"})
     assert (named.txn_app_id, named.txn_version) == ("loads", 0)
     assert (sink_options(GIVEN).txn_app_id, sink_options(GIVEN).txn_version) == (None, None)
+
+
+def test_an_idempotent_batch_write_has_a_name_and_a_stream_has_its_own() -> None:
+    unnamed = sink_options({**GIVEN, "delivery": "idempotent"})
+    named = sink_options({**GIVEN, "txnappid": "loads", "txnversion": "0"})
+    check_write_name(unnamed, streaming=True)
+    check_write_name(named, streaming=False)
+    for options, streaming in ((unnamed, False), (named, True)):
+        with pytest.raises(ConfigurationError, match="txnAppId and txnVersion"):
+            check_write_name(options, streaming)
 
 
 @pytest.mark.parametrize(
