@@ -195,12 +195,17 @@ class Outcome(NamedTuple):
     checked: list[str]
 
 
+def checked_of(store: Path) -> list[str]:
+    """What ``store check`` says."""
+    try:
+        return [str(problem) for problem in check_directory(store, StoreConfig()) if not problem.note]
+    except RocketMQError as error:
+        return [str(error)]
+
+
 def outcome_of(engine: Engine, store: Path, sent: Messages, lines: list[str], **settings: Any) -> Outcome:
     """Check a store, start a broker on it, and read everything."""
-    try:
-        checked = [str(problem) for problem in check_directory(store, StoreConfig()) if not problem.note]
-    except RocketMQError as error:
-        checked = [str(error)]
+    checked = checked_of(store)
     lines.clear()
     broker = Broker(
         "", port=0, store_dir=str(store), clock=ManualClock(), config=BrokerConfig(**SIZES, **settings), engine=engine
@@ -210,15 +215,15 @@ def outcome_of(engine: Engine, store: Path, sent: Messages, lines: list[str], **
     except RocketMQError as error:
         return Outcome(str(error), {}, [], list(lines), checked)
     try:
-        return engine.run(_look(broker, sent, lines, checked))
+        return engine.run(_read_all(broker, sent, lines, checked))
     finally:
         broker.stop()
 
 
-async def _look(broker: Broker, sent: Messages, lines: list[str], checked: list[str]) -> Outcome:
+async def _read_all(broker: Broker, sent: Messages, lines: list[str], checked: list[str]) -> Outcome:
     lost, tables = {}, []
     for (topic, queue_id), bodies in sent.items():
-        found = dict(_messages(broker, topic, queue_id))
+        found = dict(messages_of(broker, topic, queue_id))
         missing = sum(found.get(offset) != body for offset, body in enumerate(bodies))
         if missing:
             lost[topic, queue_id] = missing
@@ -232,7 +237,7 @@ async def _look(broker: Broker, sent: Messages, lines: list[str], checked: list[
     return Outcome("", lost, tables, list(lines), checked)
 
 
-def _messages(broker: Broker, topic: str, queue_id: int) -> Iterator[tuple[int, bytes]]:
+def messages_of(broker: Broker, topic: str, queue_id: int) -> Iterator[tuple[int, bytes]]:
     store = broker.store
     offset = store.min_offset(topic, queue_id)
     while offset < store.max_offset(topic, queue_id):
@@ -254,6 +259,51 @@ class Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(record.getMessage())
         assert record.exc_info is None, record.getMessage()
+
+
+class DamageCases:
+    """Damages copies of stores, one file at a time, and notes what came of it.
+
+    Attributes:
+        table: the results by (row, damage).
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._copy, self._monkeypatch = folder / "copy", monkeypatch
+        self.table: dict[tuple[str, str], set[str]] = {}
+        self._failures: list[str] = []
+
+    def run(
+        self,
+        make: Callable[[Path], object],
+        other: Path,
+        name: str,
+        damage: str,
+        row: str,
+        result_of: Callable[[Path], str],
+    ) -> None:
+        """``make`` makes a copy. ``other``: another store. ``result_of``: a few words; raises if something was lost in silence."""
+        copy, spoil = self._copy, DAMAGES[damage]
+        make(copy)
+        try:
+            if (copy / name).exists():
+                spoil(copy / name, copy, other)
+                with self._monkeypatch.context() as patch:
+                    if spoil is unreadable:
+                        refusing(patch, copy / name)
+                    self.table.setdefault((row, damage), set()).add(result_of(copy))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a failure of this case
+            self._failures.append(f"{other.name} {name} {damage}: {type(error).__name__} {error}"[:600])
+        finally:
+            shutil.rmtree(copy)
+
+    def compare_with_page(self, *, may_write: bool) -> None:
+        """Each result has to stand in the table of docs/internals/robustness.md, which WRITE_DOCS=1 writes anew if all cases were run."""
+        assert not self._failures, f"{len(self._failures)} failures\n" + "\n".join(self._failures)
+        if may_write and os.environ.get("WRITE_DOCS"):
+            write_page(self.table)
+        for (kind, damage), results in self.table.items():
+            assert results <= written_results(kind, damage), f"{kind}, {damage}: {sorted(results)}"
 
 
 # -- the table for users --------------------------------------------------------------------------------------------------------
@@ -279,11 +329,3 @@ def written_results(kind: str, damage: str) -> set[str]:
         if cells[0] == kind:
             return set(cells[1 + list(DAMAGES).index(damage)].split(", "))
     return set()
-
-
-def compare_with_page(table: dict[tuple[str, str], set[str]], *, may_write: bool) -> None:
-    """Each result has to stand in the table of docs/internals/robustness.md, which WRITE_DOCS=1 writes anew if all cases were run."""
-    if may_write and os.environ.get("WRITE_DOCS"):
-        write_page(table)
-    for (kind, damage), results in table.items():
-        assert results <= written_results(kind, damage), f"{kind}, {damage}: {sorted(results)}"

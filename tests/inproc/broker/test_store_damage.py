@@ -7,42 +7,37 @@ The files are those that are there. ``docs/internals/robustness.md`` has the res
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+from functools import partial
 
 import pytest
 
 from inproc.broker.store_damage import (
     DAMAGES,
     SIZES,
-    Messages,
-    Outcome,
-    compare_with_page,
+    DamageCases,
     exchanged,
     files_of,
     foreign,
     kind_of,
     make_store,
     outcome_of,
-    refusing,
-    unreadable,
 )
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.net.process.clock import ManualClock
-from sprocketmq.net.process.engine import Engine
 from sprocketmq.store import StoredMessage
 
 STOPS = ("stopped", "killed")
 
 
 @pytest.fixture(scope="module")
-def stores(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Messages]:
+def stores(engine, tmp_path_factory):
     root, other = tmp_path_factory.mktemp("store"), tmp_path_factory.mktemp("other")
     sent = make_store(engine, root)
     make_store(engine, other, salt=1, count=190)
     return root, other, sent
 
 
-def judged(outcome: Outcome, is_table: bool) -> str:
+def result_of(outcome, is_table):
     """A few words for the table; raises if something was lost in silence. ``is_table``: what is there is sound."""
     said = "\n".join([outcome.refusal, *outcome.said, *outcome.checked])
     if outcome.refusal:
@@ -62,9 +57,7 @@ def judged(outcome: Outcome, is_table: bool) -> str:
     return "rebuilt" if any("built anew" in line or "rebuilding" in line for line in outcome.said) else "nothing lost"
 
 
-def test_what_is_whole_is_not_refused(
-    engine: Engine, stores: tuple[Path, Path, Messages], tmp_path: Path, lines: list[str]
-) -> None:
+def test_what_is_whole_is_not_refused(engine, stores, tmp_path, lines):
     root, _, sent = stores
     for stop in STOPS:
         copy = tmp_path / stop
@@ -75,8 +68,8 @@ def test_what_is_whole_is_not_refused(
 
 
 def test_progress_behind_a_loss_that_was_accepted_is_moved_back_and_what_comes_next_is_consumed(
-    engine: Engine, stores: tuple[Path, Path, Messages], tmp_path: Path, lines: list[str]
-) -> None:
+    engine, stores, tmp_path, lines
+):
     root, _, sent = stores
     store = tmp_path / "store"
     shutil.copytree(root / "stopped", store)
@@ -106,9 +99,7 @@ def test_progress_behind_a_loss_that_was_accepted_is_moved_back_and_what_comes_n
         broker.stop()
 
 
-def test_a_table_exchanged_with_its_spare_copy_is_said(
-    engine: Engine, stores: tuple[Path, Path, Messages], tmp_path: Path, lines: list[str]
-) -> None:
+def test_a_table_exchanged_with_its_spare_copy_is_said(engine, stores, tmp_path, lines):
     root, _, sent = stores
     store = tmp_path / "store"
     shutil.copytree(root / "stopped", store)
@@ -134,7 +125,7 @@ async def commit_more(broker: Broker, turn: int) -> None:
     broker.offsets.commit("g1", "orders", 0, turn)
 
 
-def some_of(names: list[str]) -> list[str]:
+def some_of(names):
     """All files but those of queues and index, of which only the ends of the first series are taken."""
     series = [name for name in names if name.startswith(("consumequeue", "index"))]
     ends = [[name for name in series if name.startswith(folder)] for folder in ("consumequeue/flights/0/", "index/")]
@@ -142,37 +133,20 @@ def some_of(names: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=[pytest.mark.nightly, pytest.mark.timeout(1_800)])])
-def test_nothing_is_lost_in_silence(
-    engine: Engine,
-    stores: tuple[Path, Path, Messages],
-    tmp_path: Path,
-    lines: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    every: bool,
-) -> None:
+def test_nothing_is_lost_in_silence(engine, stores, tmp_path, lines, monkeypatch, every):
     root, other, sent = stores
-    table: dict[tuple[str, str], set[str]] = {}
-    failures = []
+    cases = DamageCases(tmp_path, monkeypatch)
     for stop in STOPS:
         names = files_of(root / stop)
         for number, name in enumerate(names if every else some_of(names)):
+            has_spare = (root / stop / f"{name}.bak").exists()
             for kind, (damage, spoil) in enumerate(DAMAGES.items()):
                 if not every and stop != STOPS[(number + kind) % 2]:
                     continue  # each damage of a file once, in turns stopped and killed
-                copy = tmp_path / "copy"
-                shutil.copytree(root / stop, copy)
-                spoil(copy / name, copy, other / stop)
-                with monkeypatch.context() as patch:
-                    if spoil is unreadable:
-                        refusing(patch, copy / name)
-                    try:
-                        # A table of another store, and the spare copy in place of its table, are tables like any other.
-                        has_spare = (root / stop / f"{name}.bak").exists()
-                        is_table = "config" in name and (spoil is foreign or (spoil is exchanged and has_spare))
-                        result = judged(outcome_of(engine, copy, sent, lines), is_table)
-                        table.setdefault((kind_of(name), damage), set()).add(result)
-                    except Exception as error:  # noqa: BLE001 - whatever it is, it is a failure of this case
-                        failures.append(f"{stop} {name} {damage}: {type(error).__name__} {error}"[:600])
-                shutil.rmtree(copy)
-    assert not failures, f"{len(failures)} failures\n" + "\n".join(failures)
-    compare_with_page(table, may_write=every)
+                # A table of another store, and the spare copy in place of its table, are tables like any other.
+                is_table = "config" in name and (spoil is foreign or (spoil is exchanged and has_spare))
+                cases.run(
+                    partial(shutil.copytree, root / stop), other / stop, name, damage, kind_of(name),
+                    lambda copy, is_table=is_table: result_of(outcome_of(engine, copy, sent, lines), is_table),
+                )  # fmt: skip
+    cases.compare_with_page(may_write=every)

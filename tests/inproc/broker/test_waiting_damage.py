@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from inproc.broker.store_damage import DAMAGES, compare_with_page, files_of, kind_of, refusing, unreadable
-from inproc.broker.waiting_damage import ROWS, TOPIC, Found, make_waiting_store, start_on
-from sprocketmq.net.process.engine import Engine
+from inproc.broker.store_damage import DAMAGES, DamageCases, files_of, kind_of
+from inproc.broker.waiting_damage import ROWS, TOPIC, make_waiting_store, start_on
 
 # Where messages wait. The short form takes the first one.
 WAITING = (
@@ -26,14 +26,14 @@ Stores = tuple[Path, Path, set[str], Counter[bytes]]
 
 
 @pytest.fixture(scope="module")
-def stores(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Stores:
+def stores(engine, tmp_path_factory):
     root, other = tmp_path_factory.mktemp("store"), tmp_path_factory.mktemp("other")
     facts, bodies = make_waiting_store(engine, root)
     make_waiting_store(engine, other, salt=1)
     return root, other, facts, bodies
 
 
-def judged(found: Found, facts: set[str], bodies: Counter[bytes], name: str, *, is_other_table: bool) -> str:
+def result_of(found, facts, bodies, name, *, is_other_table):
     """A few words for the table; raises if something was lost in silence."""
     said = "\n".join([*found.said, *found.checked])
     if found.refusal:
@@ -51,7 +51,7 @@ def judged(found: Found, facts: set[str], bodies: Counter[bytes], name: str, *, 
     return "delivered again" if found.bodies - bodies else "nothing lost"
 
 
-def test_what_is_whole_is_not_refused(engine: Engine, stores: Stores, tmp_path: Path, lines: list[str]) -> None:
+def test_what_is_whole_is_not_refused(engine, stores, tmp_path, lines):
     root, _, facts, bodies = stores
     for stop in ("stopped", "killed"):
         shutil.copytree(root / stop, tmp_path / stop)
@@ -60,12 +60,9 @@ def test_what_is_whole_is_not_refused(engine: Engine, stores: Stores, tmp_path: 
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=[pytest.mark.nightly, pytest.mark.timeout(1_800)])])
-def test_nothing_is_lost_in_silence(
-    engine: Engine, stores: Stores, tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch, every: bool
-) -> None:
+def test_nothing_is_lost_in_silence(engine, stores, tmp_path, lines, monkeypatch, every):
     root, other, facts, bodies = stores
-    table: dict[tuple[str, str], set[str]] = {}
-    failures = []
+    cases = DamageCases(tmp_path, monkeypatch)
     queues = WAITING if every else WAITING[:1]
     names = [
         name
@@ -75,27 +72,15 @@ def test_nothing_is_lost_in_silence(
     for number, name in enumerate(names):
         if name.endswith(".bak"):
             continue
-        for turn, (damage, spoil) in enumerate(DAMAGES.items()):
+        row = f"{kind_of(name)} of what waits" if name.startswith(WAITING) else kind_of(name)
+        for turn, damage in enumerate(DAMAGES):
+            is_other = damage in ("exchanged", "of another store")
             for stop in ("stopped", "killed"):
-                if not every and (2 * number + turn + (stop == "killed")) % 4:
-                    continue
-                copy = tmp_path / "copy"
-                shutil.copytree(root / stop, copy)
-                if not (copy / name).exists():
-                    shutil.rmtree(copy)
-                    continue
-                spoil(copy / name, copy, other / stop)
-                with monkeypatch.context() as patch:
-                    if spoil is unreadable:
-                        refusing(patch, copy / name)
-                    try:
-                        found = start_on(engine, copy, lines)
-                        is_other = damage in ("exchanged", "of another store")
-                        result = judged(found, facts, bodies, name, is_other_table=is_other)
-                        kind = f"{kind_of(name)} of what waits" if name.startswith(WAITING) else kind_of(name)
-                        table.setdefault((kind, damage), set()).add(result)
-                    except Exception as error:  # noqa: BLE001 - whatever it is, it is a failure of this case
-                        failures.append(f"{stop} {name} {damage}: {type(error).__name__} {error}"[:600])
-                shutil.rmtree(copy)
-    assert not failures, f"{len(failures)} failures\n" + "\n".join(failures)
-    compare_with_page(table, may_write=every)
+                if every or (2 * number + turn + (stop == "killed")) % 4 == 0:
+                    cases.run(
+                        partial(shutil.copytree, root / stop), other / stop, name, damage, row,
+                        lambda copy, name=name, is_other=is_other: result_of(
+                            start_on(engine, copy, lines), facts, bodies, name, is_other_table=is_other
+                        ),
+                    )  # fmt: skip
+    cases.compare_with_page(may_write=every)

@@ -9,17 +9,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from inproc.broker.store_damage import SIZES
+from inproc.broker.store_damage import SIZES, checked_of, messages_of
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.core.transactions.transaction_check import Outcome
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.net.process.engine import Engine
-from sprocketmq.store import StoreConfig, StoredMessage
-from sprocketmq.store.tools.check import check_directory
+from sprocketmq.store import StoredMessage
 from sprocketmq.wire.bodies import SetMessageRequestModeRequestBody, SubscriptionData, UserInfo
 from sprocketmq.wire.records import properties as props
-from sprocketmq.wire.records.record import decode_records
 
 SETTINGS: dict[str, Any] = {
     **SIZES,
@@ -132,10 +130,7 @@ async def _facts(broker: Broker) -> set[str]:
 
 def start_on(engine: Engine, store: Path, lines: list[str]) -> Found:
     """Check a store, start a broker on it, and let it deliver everything."""
-    try:
-        checked = [str(problem) for problem in check_directory(store, StoreConfig()) if not problem.note]
-    except RocketMQError as error:
-        checked = [str(error)]
+    checked = checked_of(store)
     lines.clear()
     clock = ManualClock(BEGIN_MS + 41_000)
     broker = _broker(engine, store, clock)
@@ -153,10 +148,4 @@ def start_on(engine: Engine, store: Path, lines: list[str]) -> Found:
 
 
 async def _bodies(broker: Broker) -> Counter[bytes]:
-    found: Counter[bytes] = Counter()
-    store, offset = broker.store, broker.store.min_offset(TOPIC, 0)
-    while offset < store.max_offset(TOPIC, 0):
-        result = store.read(TOPIC, 0, offset)
-        found.update(message.body for chunk in result.chunks for message in decode_records(bytes(chunk)))
-        offset = result.next_offset
-    return found
+    return Counter(body for _, body in messages_of(broker, TOPIC, 0))

@@ -10,7 +10,7 @@ import pytest
 
 from sprocketmq.store import MessageStore
 
-from .stores import open_disk, open_memory, problems
+from .stores import open_disk, open_memory, opened, problems
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -19,3 +19,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MessageSto
     yield opened
     assert problems(opened) == []
     opened.close()
+
+
+@pytest.fixture(autouse=True)
+def closed(tmp_path: Path) -> Iterator[None]:
+    """What a test has opened is closed before its folder is removed."""
+    yield
+    while opened:
+        opened.pop().close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from golden.pipeline.scenes import element
@@ -49,6 +49,17 @@ def batch_of(messages: Sequence[StoredMessage]) -> StoredBatch:
     )
 
 
+def records_of(chunks: Iterable[memoryview]) -> list[RecordView]:
+    """The records that a read returned."""
+    found: list[RecordView] = []
+    for chunk in chunks:
+        at = 0
+        while at < len(chunk):
+            found.append(RecordView(chunk, at))
+            at += found[-1].size
+    return found
+
+
 def records(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[RecordView]:
     """Every record of a queue, read as a consumer would."""
     found: list[RecordView] = []
@@ -56,11 +67,7 @@ def records(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[Re
     while offset < store.max_offset(topic, queue_id):
         result = store.read(topic, queue_id, offset)
         assert result.next_offset > offset
-        for chunk in result.chunks:
-            at = 0
-            while at < len(chunk):
-                found.append(RecordView(chunk, at))
-                at += found[-1].size
+        found += records_of(result.chunks)
         offset = result.next_offset
     return found
 
@@ -75,11 +82,23 @@ def crash(store: DiskMessageStore, to: Path) -> Path:
     return to
 
 
+def crashed(store: DiskMessageStore) -> Path:
+    """``crash``, beside the store, which is closed then."""
+    path = crash(store, Path(f"{store.path}-crashed"))
+    store.close()
+    return path
+
+
+def patch(path: Path, at: int, data: bytes) -> None:
+    """Damage a file."""
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
 def kill(store: DiskMessageStore) -> None:
     """What ``kill -9`` leaves: the files as the page cache has them, ``abort`` among them; nothing is synced."""
     flusher = store._flusher
-    assert flusher is not None
-    assert flusher._thread is not None
     with flusher._condition:
         flusher._closed = True
         flusher._condition.notify()
@@ -90,7 +109,6 @@ def kill(store: DiskMessageStore) -> None:
 
 def problems(store: MessageStore) -> list[str]:
     """What the checker has to say about an open store, its index brought up to date first; notes left out."""
-    assert isinstance(store, MessageStore)
     with contextlib.suppress(StoreNotWritable):
         while store.dispatch(1_000):
             pass
@@ -98,9 +116,14 @@ def problems(store: MessageStore) -> list[str]:
     return [str(problem) for problem in found if not problem.note]
 
 
+opened: list[DiskMessageStore] = []
+
+
 def open_disk(path: Path, config: StoreConfig = SMALL) -> DiskMessageStore:
+    """It is closed after the test, if it is open then."""
     store = DiskMessageStore(path, config)
     store.load()
+    opened.append(store)
     return store
 
 

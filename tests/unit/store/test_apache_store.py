@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 CONFIG = StoreConfig()
 
 
-def assemble(version: str, target: Path) -> Path:
+def assemble(version, target):
     """The heads put back into files of Apache's full lengths (sparse)."""
     heads = GOLDEN / version
     size = CONFIG.mapped_file_size_commit_log
@@ -36,7 +35,7 @@ def assemble(version: str, target: Path) -> Path:
     return target
 
 
-def _sparse(path: Path, head: bytes, size: int) -> None:
+def _sparse(path, head, size):
     path.parent.mkdir(parents=True)
     with path.open("wb") as file:
         file.write(head)
@@ -44,13 +43,13 @@ def _sparse(path: Path, head: bytes, size: int) -> None:
 
 
 @pytest.fixture(params=sorted(path.name for path in GOLDEN.iterdir() if path.is_dir()) if GOLDEN.is_dir() else [])
-def apache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+def apache(request, tmp_path):
     path = assemble(request.param, tmp_path / "store")
     yield path
     shutil.rmtree(path)
 
 
-def queue_heads(path: Path) -> dict[str, bytes]:
+def queue_heads(path):
     heads = {}
     for file in sorted(path.glob("consumequeue/*/*/*")):
         with file.open("rb") as opened:
@@ -59,21 +58,20 @@ def queue_heads(path: Path) -> dict[str, bytes]:
     return heads
 
 
-def test_its_laws_hold_in_a_store_that_apache_has_written(apache: Path) -> None:
+def test_its_laws_hold_in_a_store_that_apache_has_written(apache):
     summary = StoreSummary()
     assert [str(problem) for problem in check_directory(apache, summary=summary) if not problem.note] == []
     assert summary.record_count > 20
     assert summary.entry_count > 10
 
 
-def test_a_clean_apache_store_opens_without_a_change(apache: Path) -> None:
+def test_a_clean_apache_store_opens_without_a_change(apache):
     before = queue_heads(apache)
     with (apache / "commitlog" / ("0" * 20)).open("rb") as log:
         end = len(log.read(1 << 16).rstrip(b"\0"))
     checkpoint = (apache / "checkpoint").read_bytes()
     store = DiskMessageStore(apache)
     store.load()
-    assert store.recovery is not None
     assert end <= store.max_physical_offset <= end + 2
     assert problems(store) == []
     store.close()
@@ -81,7 +79,7 @@ def test_a_clean_apache_store_opens_without_a_change(apache: Path) -> None:
     assert (apache / "checkpoint").read_bytes()[24:2048] == checkpoint[24:2048]
 
 
-def test_queues_rebuilt_from_apaches_log_equal_apaches_queues(apache: Path) -> None:
+def test_queues_rebuilt_from_apaches_log_equal_apaches_queues(apache):
     before = queue_heads(apache)
     shutil.rmtree(apache / "consumequeue")
     store = DiskMessageStore(apache)
@@ -94,11 +92,11 @@ def test_queues_rebuilt_from_apaches_log_equal_apaches_queues(apache: Path) -> N
         assert rebuilt == [unit for unit in units if unit[1] != FILLER_SIZE], name
 
 
-def _whole(head: bytes) -> bytes:
+def _whole(head):
     return head + bytes(-len(head) % UNIT.size)
 
 
-def test_a_killed_apache_store_is_recovered(apache: Path) -> None:
+def test_a_killed_apache_store_is_recovered(apache):
     (apache / "abort").write_text("1")
     before = queue_heads(apache)
     store = DiskMessageStore(apache)
@@ -109,7 +107,7 @@ def test_a_killed_apache_store_is_recovered(apache: Path) -> None:
     store.close()
 
 
-def test_messages_are_appended_behind_apaches(apache: Path) -> None:
+def test_messages_are_appended_behind_apaches(apache):
     store = DiskMessageStore(apache)
     store.load()
     first = store.max_offset("golden", 0)
@@ -125,7 +123,7 @@ def test_messages_are_appended_behind_apaches(apache: Path) -> None:
     assert checkpoint.durable_offset == end
 
 
-def test_our_encoder_makes_apaches_records_byte_for_byte(apache: Path) -> None:
+def test_our_encoder_makes_apaches_records_byte_for_byte(apache):
     """Each record of the log, taken apart and appended to a store of ours, gives the same bytes at the same place."""
     theirs = DiskMessageStore(apache)
     theirs.load()
@@ -134,18 +132,16 @@ def test_our_encoder_makes_apaches_records_byte_for_byte(apache: Path) -> None:
     at = 0
     while at < theirs.max_physical_offset:
         record = theirs.record_at(at)
-        assert record is not None
         view = RecordView(record)
         ours.append(_taken_apart(view), view.store_timestamp_ms)
         copy = ours.record_at(at)
-        assert copy is not None
         assert bytes(copy) == bytes(record)
         at += view.size
     theirs.close()
     ours.close()
 
 
-def _taken_apart(view: RecordView) -> StoredMessage:
+def _taken_apart(view):
     return StoredMessage(
         view.topic,
         view.queue_id,

@@ -31,7 +31,7 @@ MESSAGES = st.builds(
 
 
 @given(st.lists(MESSAGES, min_size=1, max_size=5))
-def test_a_message_is_stored_the_same_by_both_ways_to_append(messages: list[StoredMessage]) -> None:
+def test_a_message_is_stored_the_same_by_both_ways_to_append(messages):
     common, general = open_memory(ROOMY), open_memory(ROOMY)
     for number, message in enumerate(messages):
         found = common.append(message, NOW_MS + number)
@@ -61,10 +61,9 @@ def test_a_message_is_stored_the_same_by_both_ways_to_append(messages: list[Stor
     assert units[0] == units[1]
 
 
-def test_a_message_with_an_ipv6_host_is_stored() -> None:
+def test_a_message_with_an_ipv6_host_is_stored():
     store = open_memory(ROOMY)
     host = (bytes(range(16)), 10_911)
     found = store.append(StoredMessage("T", 0, b"body", b"", sys_flag=0x30, born_host=host, store_host=host), NOW_MS)
     record = store.record_at(found.physical_offset)
-    assert record is not None
     assert (RecordView(record).born_host, RecordView(record).store_host) == (host, host)

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batches import SoundBatch, produced_batch, sound_batches
+from batches import produced_batch, sound_batches
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.store import MessageStore, StoreConfig, StoredMessage
+from sprocketmq.store import StoreConfig, StoredMessage
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.properties import TAGS, get_property
-from sprocketmq.wire.records.record import Host
 
 from .stores import NOW_MS, batch_of, message, open_memory, problems
 
@@ -30,7 +29,7 @@ EXTENDED = dataclasses.replace(ROOMY, enable_consume_queue_ext=True)
 V4, V6 = (b"\x7f\0\0\x01", 50_000), (bytes(range(16)), 10_911)
 
 
-def messages_of(batch: SoundBatch, topic: str, hosts: tuple[Host, Host], **fields: int) -> list[StoredMessage]:
+def messages_of(batch, topic, hosts, **fields):
     return [
         StoredMessage(
             topic,
@@ -42,13 +41,13 @@ def messages_of(batch: SoundBatch, topic: str, hosts: tuple[Host, Host], **field
             born_host=hosts[0],
             store_host=hosts[1],
             tags_code=tags_code(get_property(raw, TAGS)),
-            **fields,  # type: ignore[arg-type]
+            **fields,
         )
         for flag, body, raw in batch
     ]
 
 
-def held(store: MessageStore) -> tuple[object, ...]:
+def held(store):
     """All bytes of a store."""
     log = store.commit_log
     [file] = log.files.files
@@ -63,7 +62,7 @@ def held(store: MessageStore) -> tuple[object, ...]:
     return bytes(file.view[: log.at + 8]), log.indexed_offset, log.last_store_timestamp_ms, queues, extension
 
 
-def assert_batches_are_as_one_by_one(batches: list[list[StoredMessage]], config: StoreConfig) -> None:
+def assert_batches_are_as_one_by_one(batches, config):
     together, apart = open_memory(config), open_memory(config)
     for store in (together, apart):
         store.append(message("T", 1), NOW_MS)
@@ -86,14 +85,12 @@ def assert_batches_are_as_one_by_one(batches: list[list[StoredMessage]], config:
     st.sampled_from((0, 0x1, 0x30)),
     st.sampled_from((ROOMY, EXTENDED)),
 )
-def test_any_batch_is_stored_as_its_messages_one_by_one(
-    batches: list[SoundBatch], topic: str, hosts: tuple[Host, Host], sys_flag: int, config: StoreConfig
-) -> None:
+def test_any_batch_is_stored_as_its_messages_one_by_one(batches, topic, hosts, sys_flag, config):
     made = [messages_of(batch, topic, hosts, sys_flag=sys_flag, reconsume_times=len(batch)) for batch in batches]
     assert_batches_are_as_one_by_one(made, config)
 
 
-def test_batches_of_real_producers_are_stored_as_their_messages_one_by_one() -> None:
+def test_batches_of_real_producers_are_stored_as_their_messages_one_by_one():
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     dice = random.Random(seed)
@@ -107,7 +104,7 @@ def test_batches_of_real_producers_are_stored_as_their_messages_one_by_one() -> 
     [message(body=b"x" * 101), StoredMessage("T", 0, b"x", b"x" * 32_768), message("../T"), message(queue_id=-1)],
     ids=["body", "properties", "topic", "queue"],
 )
-def test_a_batch_with_a_message_that_cannot_be_stored_changes_nothing(bad: StoredMessage) -> None:
+def test_a_batch_with_a_message_that_cannot_be_stored_changes_nothing(bad):
     store = open_memory(dataclasses.replace(ROOMY, max_message_size=100))
     batch = [message(bad.topic, bad.queue_id), bad, message(bad.topic, bad.queue_id)]
     with pytest.raises(ConfigurationError):

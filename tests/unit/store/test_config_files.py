@@ -7,7 +7,6 @@ import contextlib
 import errno
 import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from sprocketmq.store import config_files
 from sprocketmq.store.config_files import ConfigFile, load_config, save_config
 
 
-def test_a_saved_text_comes_back_and_the_one_before_is_kept(tmp_path: Path) -> None:
+def test_a_saved_text_comes_back_and_the_one_before_is_kept(tmp_path):
     path = tmp_path / "config/topics.json"
     assert load_config(path, bytes) is None
     save_config(path, b"one")
@@ -29,7 +28,7 @@ def test_a_saved_text_comes_back_and_the_one_before_is_kept(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "unreadable"])
-def test_the_spare_copy_serves_when_the_file_is_no_good(tmp_path: Path, damage: str) -> None:
+def test_the_spare_copy_serves_when_the_file_is_no_good(tmp_path, damage):
     path = tmp_path / "topics.json"
     save_config(path, b"1")
     save_config(path, b"2")
@@ -40,7 +39,7 @@ def test_the_spare_copy_serves_when_the_file_is_no_good(tmp_path: Path, damage: 
     assert load_config(path, int) == 1
 
 
-def test_two_unreadable_copies_stop_the_start(tmp_path: Path) -> None:
+def test_two_unreadable_copies_stop_the_start(tmp_path):
     path = tmp_path / "topics.json"
     path.write_bytes(b"{")
     with pytest.raises(StoreCorrupt, match=r"neither .*topics.json nor its .bak"):
@@ -50,11 +49,11 @@ def test_two_unreadable_copies_stop_the_start(tmp_path: Path) -> None:
 _STEPS = ("fsync", "unlink", "link", "replace")
 
 
-def watch_steps(patch: pytest.MonkeyPatch, look: Callable[[], None]) -> None:
+def watch_steps(patch, look):
     """Call ``look`` before each step of a save, and after it."""
 
-    def watched(step: Callable[..., None]) -> Callable[..., None]:
-        def run(*arguments: object, **options: object) -> None:
+    def watched(step):
+        def run(*arguments, **options):
             look()
             step(*arguments, **options)
             look()
@@ -65,13 +64,11 @@ def watch_steps(patch: pytest.MonkeyPatch, look: Callable[[], None]) -> None:
         patch.setattr(os, name, watched(getattr(os, name)))
 
 
-def test_a_copy_made_file_by_file_during_a_save_holds_what_was_saved_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_made_file_by_file_during_a_save_holds_what_was_saved_before(tmp_path, monkeypatch):
     """The spare copy is read at one moment, the file at a later one: an older text would bring back what was deleted since."""
     path, moments = tmp_path / "topics.json", list[tuple[bytes | None, bytes | None]]()
 
-    def look() -> None:
+    def look():
         moments.append((_text(path), _text(tmp_path / "topics.json.bak")))
 
     for number in (1, 2):
@@ -90,7 +87,7 @@ def test_a_copy_made_file_by_file_during_a_save_holds_what_was_saved_before(
             assert load_config(copy / "topics.json", int) in (2, 3), f"{text!r} with {spare!r} beside it"
 
 
-def test_a_power_cut_at_any_step_of_a_save_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_power_cut_at_any_step_of_a_save_takes_nothing_back(tmp_path, monkeypatch):
     """No order of names is assumed: any of those that changed may be on the disk, and any may be not."""
     root, images = tmp_path / "config", list[Path]()
     root.mkdir()
@@ -99,7 +96,7 @@ def test_a_power_cut_at_any_step_of_a_save_takes_nothing_back(tmp_path: Path, mo
         save_config(path, b"%d" % number)
     disk = PowerDisk(root, monkeypatch)
 
-    def look() -> None:
+    def look():
         for _ in range(20):
             images.append(tmp_path / f"cut{len(images)}")
             disk.cut(images[-1], random.Random(len(images)))
@@ -110,14 +107,12 @@ def test_a_power_cut_at_any_step_of_a_save_takes_nothing_back(tmp_path: Path, mo
     assert {load_config(image / "topics.json", int) for image in images} == {2, 3}
 
 
-def _text(path: Path) -> bytes | None:
+def _text(path):
     return path.read_bytes() if path.exists() else None
 
 
 @pytest.mark.parametrize("unreadable", [False, True])
-def test_a_save_that_is_killed_at_any_step_leaves_a_complete_text(
-    tmp_path: Path, unreadable: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_save_that_is_killed_at_any_step_leaves_a_complete_text(tmp_path, unreadable, monkeypatch):
     """Also where the file had been damaged, and the spare copy had to serve. What the killed save left hinders no later one."""
     step = 0
     while True:
@@ -128,7 +123,7 @@ def test_a_save_that_is_killed_at_any_step_leaves_a_complete_text(
             path.write_bytes(b"{broken")
         left = step
 
-        def die() -> None:
+        def die():
             nonlocal left
             if left == 0:
                 raise KeyboardInterrupt
@@ -150,13 +145,11 @@ def test_a_save_that_is_killed_at_any_step_leaves_a_complete_text(
 @pytest.mark.parametrize(
     "number", [errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EMLINK, errno.EXDEV]
 )
-def test_where_files_have_one_name_only_the_file_is_replaced_and_the_spare_copy_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_where_files_have_one_name_only_the_file_is_replaced_and_the_spare_copy_stays(tmp_path, monkeypatch, number):
     """EINVAL is what Windows' "incorrect function" becomes, on exFAT and some network shares."""
     refused = OSError(number, os.strerror(number))
 
-    def no_links(*_: object) -> None:
+    def no_links(*_):
         raise refused
 
     path = tmp_path / "topics.json"
@@ -167,14 +160,12 @@ def test_where_files_have_one_name_only_the_file_is_replaced_and_the_spare_copy_
     assert (load_config(path, int), path.with_name("topics.json.bak").read_bytes()) == (3, b"1")
 
 
-def test_a_text_whose_successor_failed_on_the_way_is_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_whose_successor_failed_on_the_way_is_written_again(tmp_path, monkeypatch):
     """The failed one may have got as far as the name: deleted, not acknowledged, made again, and gone after a restart."""
     file = ConfigFile(tmp_path / "x.json")
     file.save(b"1")
 
-    def broken(_: str) -> None:
+    def broken(_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
@@ -185,7 +176,7 @@ def test_a_text_whose_successor_failed_on_the_way_is_written_again(
     assert file.load(int) == 1
 
 
-def test_an_unchanged_text_is_not_written_again(tmp_path: Path) -> None:
+def test_an_unchanged_text_is_not_written_again(tmp_path):
     file = ConfigFile(tmp_path / "x.json")
     assert file.save(b"1")
     assert not file.save(b"1")

@@ -28,7 +28,7 @@ CONFIG = StoreConfig(
 
 
 @cache
-def sample(clean: bool) -> Path:
+def sample(clean):
     """A store of several files of each kind, stopped cleanly or as a crash leaves it; kept for the whole run."""
     folder = Path(tempfile.mkdtemp(prefix="fuzz-store-"))
     store = open_disk(folder / "store", CONFIG)
@@ -56,7 +56,7 @@ def damages(draw):
     )
 
 
-def spoil(root: Path, number: int, kind: str, where: float, noise: bytes) -> None:
+def spoil(root, number, kind, where, noise):
     files = sorted(path for path in root.rglob("*") if path.is_file() and path.name != "lock")
     if not files:
         return

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from sprocketmq.store import MessageStore, ReadResult, StoreConfig, message_store
+from sprocketmq.store import StoreConfig, message_store
 from sprocketmq.store.queue.unit import UNIT
 
 from .stores import NOW_MS, batch_of, bodies, message, open_disk, open_memory, records
@@ -20,7 +19,7 @@ LOG_BYTES, QUEUE_BYTES = 4096, 400
 CONFIG = StoreConfig(mapped_file_size_commit_log=LOG_BYTES, mapped_file_size_consume_queue=QUEUE_BYTES)
 
 
-def filled(appends: list[tuple[int, int, int]], config: StoreConfig = CONFIG) -> MessageStore:
+def filled(appends, config=CONFIG):
     """``appends``: queue id, bytes of the body, how many in one batch."""
     store = open_memory(config)
     for queue_id, body_bytes, count in appends:
@@ -29,7 +28,7 @@ def filled(appends: list[tuple[int, int, int]], config: StoreConfig = CONFIG) ->
     return store
 
 
-def seen(result: ReadResult) -> tuple[object, ...]:
+def seen(result):
     return (
         result.status,
         result.next_offset,
@@ -55,9 +54,7 @@ READS = st.lists(
 
 @settings(max_examples=examples(60), deadline=None)
 @given(APPENDS, READS)
-def test_all_entries_at_once_are_the_entries_one_by_one(
-    appends: list[tuple[int, int, int]], reads: list[tuple[int, int, int, int]]
-) -> None:
+def test_all_entries_at_once_are_the_entries_one_by_one(appends, reads):
     store = filled(appends)
     for queue_id, offset, max_messages, max_bytes in reads:
         together = store.read("T", queue_id, offset, max_messages, max_bytes)
@@ -66,14 +63,14 @@ def test_all_entries_at_once_are_the_entries_one_by_one(
             assert seen(store.read("T", queue_id, offset, max_messages, max_bytes)) == seen(together)
 
 
-def test_entries_are_judged_together_where_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_are_judged_together_where_they_may_be(monkeypatch):
     store = filled([(0, 5, 10), (1, 5, 1), (0, 5, 1), (0, 300, 1)])
     monkeypatch.setattr(message_store, "read_one_by_one", lambda *_: pytest.fail("one by one"))
     assert [len(store.read("T", 0, offset).chunks) for offset in (0, 2, 9)] == [12, 10, 3]
     assert len(store.read("T", 0, 0, 10).chunks) == 1  # neighbours in the log
 
 
-def test_what_a_large_read_may_not_bring_is_left_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_large_read_may_not_bring_is_left_for_the_next_one(monkeypatch):
     roomy = StoreConfig(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
     store = filled([(0, 5, 100), (1, 5, 1), (0, 5, 100), (1, 5, 1), *[(0, 5, 1), (1, 5, 1)] * 3], roomy)
     monkeypatch.setattr(message_store, "read_one_by_one", lambda *_: pytest.fail("one by one"))
@@ -87,7 +84,7 @@ def test_what_a_large_read_may_not_bring_is_left_for_the_next_one(monkeypatch: p
 
 
 @pytest.mark.parametrize("queue_offset", [0, 1, 2])
-def test_an_entry_that_points_nowhere_is_made_again_before_it_is_read(queue_offset: int) -> None:
+def test_an_entry_that_points_nowhere_is_made_again_before_it_is_read(queue_offset):
     store = filled([(0, 5, 1), (1, 5, 1), (0, 5, 1), (1, 5, 1), (0, 5, 1)])
     queue = store.consume_queues.queues["T", 0]
     UNIT.pack_into(queue.view, queue_offset * UNIT.size, 3_000, 110, 0)
@@ -98,7 +95,7 @@ def test_an_entry_that_points_nowhere_is_made_again_before_it_is_read(queue_offs
     assert all(queue.unit(unit)[0] < 3_000 for unit in (*expected, queue_offset))
 
 
-def test_full_files_of_queues_are_mapped_for_readers_within_a_limit(tmp_path: Path) -> None:
+def test_full_files_of_queues_are_mapped_for_readers_within_a_limit(tmp_path):
     config = StoreConfig(
         mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=100, max_mapped_queue_files=32
     )
@@ -117,4 +114,3 @@ def test_full_files_of_queues_are_mapped_for_readers_within_a_limit(tmp_path: Pa
         assert len(os.listdir("/proc/self/fd")) - before <= 6  # and what the flush thread has open just now
     store.consume_queues.queues["T", 0].put_at(2, 0, 99, 7)  # recovery writes where readers look
     assert store.consume_queues.queues["T", 0].unit(2)[1] == 99
-    store.close()

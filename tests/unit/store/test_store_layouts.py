@@ -17,7 +17,7 @@ from sprocketmq.store.timer import timer_check, timer_log, timer_wheel
 from sprocketmq.wire.records.record import RecordView
 
 
-def test_the_sizes_are_javas() -> None:
+def test_the_sizes_are_javas():
     """IndexHeader.INDEX_HEADER_SIZE, IndexFile.hashSlotSize and indexSize, TimerLog.UNIT_SIZE, Slot.SIZE, CqExtUnit.MIN_EXT_UNIT_SIZE."""
     assert (index_file.HEADER_SIZE_BYTES, index_file.SLOT_SIZE_BYTES, index_file.ENTRY_SIZE_BYTES) == (40, 4, 20)
     assert (timer_log.UNIT_BYTES, timer_wheel.WHEEL_BYTES // timer_wheel.WHEEL_SLOTS) == (52, 32)
@@ -27,12 +27,12 @@ def test_the_sizes_are_javas() -> None:
     assert checkpoint._INDEX_TIME_AT == 16
 
 
-def test_the_fields_of_a_header_have_their_names_in_the_table() -> None:
+def test_the_fields_of_a_header_have_their_names_in_the_table():
     assert tuple(index_file._HEADER_LAYOUT.types) == index_file.IndexHeader._fields
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_index_that_java_wrote_is_what_the_tables_say(version: str) -> None:
+def test_an_index_that_java_wrote_is_what_the_tables_say(version):
     header = index_file.IndexHeader(*index_file._HEADER.unpack(store_file(version, "index-header.bin")))
     entries = np.frombuffer(store_file(version, "index-entries.bin"), index_file._entry_type())
     slots = {int(slot): number for slot, number in json.loads(store_file(version, "index-slots.json")).items()}
@@ -51,7 +51,7 @@ def test_an_index_that_java_wrote_is_what_the_tables_say(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_checkpoint_that_java_wrote_is_what_the_table_says(version: str) -> None:
+def test_a_checkpoint_that_java_wrote_is_what_the_table_says(version):
     raw = store_file(version, "checkpoint.bin")
     said = dict(zip(checkpoint._LAYOUT.types, checkpoint._TIMES.unpack_from(raw), strict=True))
     java = struct.unpack_from(">qqq", raw)

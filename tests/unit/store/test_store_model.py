@@ -28,7 +28,7 @@ CONFIG = dataclasses.replace(SMALL, max_mapped_queue_files=2)  # every third app
 class StoreAgainstLists(RuleBasedStateMachine):
     on_disk = False
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="store-model-"))
         self.number = 0
@@ -36,19 +36,19 @@ class StoreAgainstLists(RuleBasedStateMachine):
         self.model: dict[tuple[str, int], list[tuple[bytes, int]]] = {key: [] for key in QUEUES}
 
     @initialize()
-    def open(self) -> None:
+    def open(self):
         self.path = self.root / "s0"
         self.store: DiskMessageStore | MessageStore = (
             DiskMessageStore(self.path, CONFIG) if self.on_disk else MessageStore(CONFIG)
         )
         self.store.load()
 
-    def body(self, size: int) -> bytes:
+    def body(self, size):
         self.number += 1
         return (b"%d." % self.number * size)[:size]
 
     @rule(key=queues, size=sizes, passed_ms=st.integers(0, 3))
-    def append(self, key: tuple[str, int], size: int, passed_ms: int) -> None:
+    def append(self, key, size, passed_ms):
         self.now_ms += passed_ms
         body = self.body(size)
         result = self.store.append(message(*key, body), self.now_ms)
@@ -56,14 +56,14 @@ class StoreAgainstLists(RuleBasedStateMachine):
         self.model[key].append((body, self.now_ms))
 
     @rule(key=queues, batch=st.lists(st.integers(1, 150), min_size=1, max_size=6))
-    def append_batch(self, key: tuple[str, int], batch: list[int]) -> None:
+    def append_batch(self, key, batch):
         bodies = [self.body(size) for size in batch]
         result = self.store.append_batch(batch_of([message(*key, body) for body in bodies]), self.now_ms)
         assert (result.queue_offset, len(result.physical_offsets)) == (len(self.model[key]), len(bodies))
         self.model[key] += [(body, self.now_ms) for body in bodies]
 
     @rule(key=queues, offset=st.integers(-1, 60), count=st.integers(1, 40), limit=st.integers(1, 3000))
-    def read(self, key: tuple[str, int], offset: int, count: int, limit: int) -> None:
+    def read(self, key, offset, count, limit):
         expected = self.model[key]
         result = self.store.read(*key, offset, count, limit)
         if not expected:
@@ -80,27 +80,27 @@ class StoreAgainstLists(RuleBasedStateMachine):
             assert result.next_offset == offset + len(read)
 
     @rule(key=queues, ago_ms=st.integers(-2, 30))
-    def search(self, key: tuple[str, int], ago_ms: int) -> None:
+    def search(self, key, ago_ms):
         at = self.now_ms - ago_ms
         times = [stored for _, stored in self.model[key]]
         first = next((index for index, stored in enumerate(times) if stored >= at), len(times))
         assert self.store.offset_by_time(*key, at) == first
 
     @rule()
-    def flush(self) -> None:
+    def flush(self):
         self.store.flush()
         assert self.store.flushed_offset == self.store.max_physical_offset
 
     @precondition(lambda self: self.on_disk)
     @rule()
-    def stop_and_start(self) -> None:
+    def stop_and_start(self):
         self.store.close()
         self.store = DiskMessageStore(self.path, CONFIG)
         self.store.load()
 
     @precondition(lambda self: self.on_disk)
     @rule(lose_queues=st.booleans())
-    def kill_and_start(self, lose_queues: bool) -> None:
+    def kill_and_start(self, lose_queues):
         assert isinstance(self.store, DiskMessageStore)
         self.path = crash(self.store, self.root / f"s{self.number}-{len(list(self.root.iterdir()))}")
         self.store.close()
@@ -110,12 +110,12 @@ class StoreAgainstLists(RuleBasedStateMachine):
         self.store.load()
 
     @invariant()
-    def ends_agree(self) -> None:
+    def ends_agree(self):
         if hasattr(self, "store"):
             for key, expected in self.model.items():
                 assert self.store.max_offset(*key) == len(expected)
 
-    def teardown(self) -> None:
+    def teardown(self):
         if hasattr(self, "store"):
             for key, expected in self.model.items():
                 found: list[bytes] = []
@@ -134,7 +134,7 @@ class DiskAgainstLists(StoreAgainstLists):
 
 
 @pytest.mark.parametrize("machine", [StoreAgainstLists, DiskAgainstLists])
-def test_any_history_reads_back_as_a_list(machine: type[StoreAgainstLists]) -> None:
+def test_any_history_reads_back_as_a_list(machine):
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -62,23 +61,23 @@ def in_child(run):
 
 
 @pytest.fixture
-def paths(tmp_path: Path) -> list[Path]:
+def paths(tmp_path):
     found = [tmp_path / name for name in ("store", "folder", "other")]
     for path in found:
         path.mkdir()
     return found
 
 
-def program(paths: list[Path], text: str) -> list[str]:
+def program(paths, text):
     return [sys.executable, "-W", "ignore::DeprecationWarning", "-c", BEGIN + text, *map(str, paths)]
 
 
-def said(paths: list[Path], text: str) -> list[str]:
+def said(paths, text):
     ended = subprocess.run(program(paths, text), stdout=subprocess.PIPE, text=True, timeout=60, check=True)
     return ended.stdout.splitlines()
 
 
-def test_a_released_folder_is_free_although_another_descriptor_shares_its_lock(paths: list[Path]) -> None:
+def test_a_released_folder_is_free_although_another_descriptor_shares_its_lock(paths):
     store, folder, other = paths
     lock = LockFile(str(store), [str(folder)])
     lock.acquire()
@@ -94,7 +93,7 @@ def test_a_released_folder_is_free_although_another_descriptor_shares_its_lock(p
         os.close(copy)
 
 
-def test_a_killed_owner_leaves_no_lock_although_its_child_lives(paths: list[Path]) -> None:
+def test_a_killed_owner_leaves_no_lock_although_its_child_lives(paths):
     text = """
 lock.acquire()
 def child():
@@ -107,8 +106,6 @@ signal.pause()
     store, folder, _ = paths
     pipe = subprocess.PIPE
     with subprocess.Popen(program(paths, text), stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
         assert process.stdout.readline() == "child\n"
         process.kill()
         process.wait(60)
@@ -119,7 +116,7 @@ signal.pause()
         assert process.stdout.read() == "lived until now\n"
 
 
-def test_a_child_may_not_use_its_parents_store_before_the_parent_released_it(paths: list[Path]) -> None:
+def test_a_child_may_not_use_its_parents_store_before_the_parent_released_it(paths):
     text = """
 lock.acquire()
 released, release = os.pipe()
@@ -144,7 +141,7 @@ os.waitpid(pid, 0)
     ]
 
 
-def test_a_fork_waits_until_another_thread_has_acquired_its_lock(paths: list[Path]) -> None:
+def test_a_fork_waits_until_another_thread_has_acquired_its_lock(paths):
     text = """
 flock, entered, forked = fcntl.flock, threading.Event(), threading.Event()
 def slow(fd, how):

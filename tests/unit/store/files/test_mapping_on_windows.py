@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -34,7 +33,7 @@ for read_only in (True, False):
 
 
 @pytest.mark.parametrize("version", ["11", "13"])
-def test_a_file_is_mapped(tmp_path: Path, version: str) -> None:
+def test_a_file_is_mapped(tmp_path, version):
     path = tmp_path / "file"
     path.write_bytes(b"data")
     done = subprocess.run(

@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> MappedFile:
+def file(tmp_path):
     file = MappedFile(str(tmp_path / "f"), 0, 8 * MIB)
     file.create()
     return file
@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> MappedFile:
 class Writes:
     """Which thread wrote to which file from where to where, and in pieces of how many bytes the other thread wrote."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         self.here: list[tuple[str, int, int]] = []
         self.beside: list[tuple[str, int, int]] = []
         self.pieces: list[int] = []
@@ -44,7 +44,7 @@ class Writes:
         for module in (mapped_file, preallocation):
             monkeypatch.setattr(module, "write_zeros", self)
 
-    def __call__(self, path: str, begin: int, end: int, piece_bytes: int) -> int:
+    def __call__(self, path, begin, end, piece_bytes):
         if threading.current_thread() is threading.main_thread():
             self.here.append((path, begin, end))
         else:
@@ -54,7 +54,7 @@ class Writes:
         return self._write(path, begin, end, piece_bytes)
 
 
-def first_hole(path: str) -> int:
+def first_hole(path):
     """Where the first place without space on the disk is."""
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -63,9 +63,7 @@ def first_hole(path: str) -> int:
         os.close(fd)
 
 
-def test_a_log_that_grows_finds_its_space_written_by_the_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_grows_finds_its_space_written_by_the_thread(tmp_path, monkeypatch):
     writes = Writes(monkeypatch)
     store = open_disk(tmp_path / "s", StoreConfig(mapped_file_size_commit_log=4 * MIB))
     while len(store.commit_log.files.files) < 2:
@@ -77,22 +75,6 @@ def test_a_log_that_grows_finds_its_space_written_by_the_thread(
     spans = sorted(here + beside)
     assert [begin for begin, _ in spans[1:]] == [end for _, end in spans[:-1]]  # each byte once, nothing left out
     assert spans[-1][1] == 4 * MIB
-
-
-def test_zeros_are_written_only_behind_what_the_writer_may_use(
-    file: MappedFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writes, space = Writes(monkeypatch), Preallocator()
-    while file.room < 1 << 16:
-        space.ensure(file, file.room, file.room + 1)
-    writes.may_go_on.clear()
-    space.ensure(file, file.room, file.room + 1)  # takes what was asked for before, asks for the next step
-    room = file.room
-    file.view[room - 5 : room] = b"value"
-    writes.may_go_on.set()
-    space.close()
-    assert file.room > room
-    assert bytes(file.view[room - 5 : room]) == b"value"
 
 
 @pytest.mark.parametrize(
@@ -109,9 +91,7 @@ def test_zeros_are_written_only_behind_what_the_writer_may_use(
         ([40 * MIB, *[1_000] * 20], 1 << 14),
     ],
 )
-def test_a_piece_is_as_large_as_what_a_flush_finds(
-    file: MappedFile, monkeypatch: pytest.MonkeyPatch, flushes: list[int], piece_bytes: int
-) -> None:
+def test_a_piece_is_as_large_as_what_a_flush_finds(file, monkeypatch, flushes, piece_bytes):
     writes, space = Writes(monkeypatch), Preallocator()
     for size_bytes in flushes:
         space.flushed(size_bytes)
@@ -121,7 +101,7 @@ def test_a_piece_is_as_large_as_what_a_flush_finds(
     assert set(writes.pieces) == {piece_bytes}
 
 
-def test_a_piece_is_as_large_as_a_record(file: MappedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_is_as_large_as_a_record(file, monkeypatch):
     writes, space = Writes(monkeypatch), Preallocator()
     while file.room < 1 << 19:
         at = file.room - file.room // 2
@@ -130,7 +110,7 @@ def test_a_piece_is_as_large_as_a_record(file: MappedFile, monkeypatch: pytest.M
     assert set(writes.pieces) == {1 << 17}
 
 
-def test_large_steps_begin_and_end_at_their_multiples(file: MappedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_steps_begin_and_end_at_their_multiples(file, monkeypatch):
     writes, space = Writes(monkeypatch), Preallocator()
     space.flushed(40 * MIB)
     while file.room < file.size_bytes:
@@ -141,13 +121,13 @@ def test_large_steps_begin_and_end_at_their_multiples(file: MappedFile, monkeypa
 
 
 @pytest.mark.parametrize("seed", [*range(8), pytest.param(secrets.randbelow(1 << 30), id="drawn")])
-def test_no_zero_is_written_over_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_no_zero_is_written_over_what_was_written(tmp_path, monkeypatch, seed):
     """Records of any size, while steps of the thread fail, write only a part, or come late."""
     print("seed", seed)
     draw = random.Random(seed)
     write = disk_space.write_zeros
 
-    def weak(path: str, begin: int, end: int, piece_bytes: int) -> int:
+    def weak(path, begin, end, piece_bytes):
         time.sleep(draw.choice((0, 0, 0.002)))
         kind = draw.random()
         if kind < 0.2:
@@ -175,16 +155,14 @@ def test_no_zero_is_written_over_what_was_written(tmp_path: Path, monkeypatch: p
     assert not any(content[at:])
 
 
-def test_the_flush_thread_says_what_a_flush_found(tmp_path: Path) -> None:
+def test_the_flush_thread_says_what_a_flush_found(tmp_path):
     store = open_disk(tmp_path / "s", StoreConfig())
     store.append(message(body=b"x" * 50_000), NOW_MS)
-    assert store._flusher is not None
     store._flusher.flush()
     assert 50_000 < store.commit_log.preallocator.flush_bytes < 51_000
-    store.close()
 
 
-def test_a_small_store_stays_small(tmp_path: Path) -> None:
+def test_a_small_store_stays_small(tmp_path):
     store = open_disk(tmp_path / "s", StoreConfig())
     for _ in range(10):
         store.append(message(body=b"x" * 1000), NOW_MS)
@@ -193,35 +171,11 @@ def test_a_small_store_stays_small(tmp_path: Path) -> None:
     assert log.stat().st_blocks * 512 < 1 << 16
 
 
-def test_what_the_thread_cannot_do_the_writer_does_and_no_message_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = open_disk(tmp_path / "s", StoreConfig(mapped_file_size_commit_log=2 * MIB))
-    asked: list[int] = []
-
-    def full(_: Path, begin: int, *__: int) -> int:
-        asked.append(begin)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    # The thread's alone: the writer's own comes from mapped_file.
-    monkeypatch.setattr(preallocation, "write_zeros", full)
-    sent = 0
-    while store.commit_log.at < MIB:
-        store.append(message(body=b"x" * 1000), NOW_MS)
-        sent += 1
-    assert len(asked) > 1
-    assert len(bodies(store)) == sent
-    assert problems(store) == []
-    store.close()
-
-
-def test_a_disk_that_is_full_for_the_thread_is_found_full_by_the_writer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_full_for_the_thread_is_found_full_by_the_writer(tmp_path, monkeypatch):
     store = open_disk(tmp_path / "s", StoreConfig(mapped_file_size_commit_log=2 * MIB))
     sent = 0
 
-    def send_up_to(at: int) -> None:
+    def send_up_to(at):
         nonlocal sent
         while store.commit_log.at < at:
             store.append(message(body=b"x" * 1000), NOW_MS)
@@ -229,7 +183,7 @@ def test_a_disk_that_is_full_for_the_thread_is_found_full_by_the_writer(
 
     send_up_to(1 << 17)
 
-    def full(*_: object) -> int:
+    def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
@@ -239,4 +193,3 @@ def test_a_disk_that_is_full_for_the_thread_is_found_full_by_the_writer(
     send_up_to(MIB)  # there is room again
     assert len(bodies(store)) == sent
     assert problems(store) == []
-    store.close()

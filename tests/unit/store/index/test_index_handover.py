@@ -6,23 +6,22 @@ from __future__ import annotations
 import dataclasses
 import random
 import struct
-from pathlib import Path
 
 import pytest
 
 from power_disk import PowerDisk
-from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
+from sprocketmq.store import StoredMessage
 from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.index.index_file import IndexFile, IndexHeader
 from sprocketmq.store.tools.check import check_directory
 
 from ..java_index import JavaIndex
-from ..stores import NOW_MS, SMALL, crash, kill, open_disk, problems
+from ..stores import NOW_MS, SMALL, crash, crashed, kill, open_disk, problems
 
 CONFIG = dataclasses.replace(SMALL, max_index_num=90, flush_interval_consume_queue_ms=1 << 30)
 
 
-def fill(store: DiskMessageStore, begin: int, end: int) -> list[int]:
+def fill(store, begin, end):
     """A message each second, with a key of its own and one that all share."""
     return [
         store.append(
@@ -32,13 +31,13 @@ def fill(store: DiskMessageStore, begin: int, end: int) -> list[int]:
     ]
 
 
-def assert_java_finds(index: JavaIndex, offsets: list[int]) -> None:
+def assert_java_finds(index, offsets):
     assert index.find("T#all") == offsets
     for number, offset in enumerate(offsets):
         assert index.find(f"T#U{number}") == [offset], number
 
 
-def assert_ours_finds(store: DiskMessageStore, offsets: list[int]) -> None:
+def assert_ours_finds(store, offsets):
     while store.dispatch(7):
         pass
     assert store.find_by_key("T", "all", 64, 0, 1 << 62).physical_offsets == offsets[-64:]
@@ -49,9 +48,7 @@ def assert_ours_finds(store: DiskMessageStore, offsets: list[int]) -> None:
 
 @pytest.mark.parametrize("max_index_num", [20, 90, 500])
 @pytest.mark.parametrize(("synced", "dispatched"), [(0, 0), (0, 60), (1, 30), (25, 3), (25, 60), (59, 0)])
-def test_ours_killed_then_java_killed_then_ours_no_key_is_lost(
-    synced: int, dispatched: int, max_index_num: int, tmp_path: Path
-) -> None:
+def test_ours_killed_then_java_killed_then_ours_no_key_is_lost(synced, dispatched, max_index_num, tmp_path):
     config = dataclasses.replace(CONFIG, max_index_num=max_index_num)
     store = open_disk(tmp_path / "s", config)
     offsets = fill(store, 0, synced)
@@ -59,10 +56,8 @@ def test_ours_killed_then_java_killed_then_ours_no_key_is_lost(
     offsets += fill(store, synced, 60)
     if dispatched:
         store.dispatch(dispatched)
-    assert store._flusher
     store._flusher._sync_queues()  # log and queues are on the disk, and the checkpoint says so; the index comes once a minute
-    copy = crash(store, tmp_path / "copy")
-    store.close()
+    copy = crashed(store)
     java = JavaIndex(copy, config)
     assert len(list(copy.glob("commitlog/*"))) > 3
     assert_java_finds(java, offsets)
@@ -75,15 +70,13 @@ def test_ours_killed_then_java_killed_then_ours_no_key_is_lost(
     assert_java_finds(JavaIndex(second, config), offsets)
 
 
-def test_java_begins_where_the_index_of_a_killed_broker_is_sure(tmp_path: Path) -> None:
+def test_java_begins_where_the_index_of_a_killed_broker_is_sure(tmp_path):
     store = open_disk(tmp_path / "s", CONFIG)
     offsets = fill(store, 0, 30)
     store.flush()
     fill(store, 30, 60)
-    assert store._flusher
     store._flusher._sync_queues()
-    copy = crash(store, tmp_path / "copy")
-    store.close()
+    copy = crashed(store)
     physic, logics, index = struct.unpack_from(">qqq", (copy / "checkpoint").read_bytes())
     assert (physic, logics) == (NOW_MS + 59_000, NOW_MS + 29_000)
     assert index >= NOW_MS + 29_000, "or Java would delete the file"
@@ -94,7 +87,7 @@ def test_java_begins_where_the_index_of_a_killed_broker_is_sure(tmp_path: Path) 
     ] == []
 
 
-def test_a_clean_stop_leaves_the_timestamps_that_java_would(tmp_path: Path) -> None:
+def test_a_clean_stop_leaves_the_timestamps_that_java_would(tmp_path):
     store = open_disk(tmp_path / "s", CONFIG)
     fill(store, 0, 60)
     store.close()
@@ -103,17 +96,15 @@ def test_a_clean_stop_leaves_the_timestamps_that_java_would(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("config", [CONFIG, dataclasses.replace(CONFIG, message_index_enable=False)])
-def test_only_an_index_holds_the_timestamp_of_the_queues_back(config: StoreConfig, tmp_path: Path) -> None:
+def test_only_an_index_holds_the_timestamp_of_the_queues_back(config, tmp_path):
     store = open_disk(tmp_path / "s", config)
     fill(store, 0, 9)
-    assert store._flusher
     store._flusher._sync_queues()
     physic, logics = struct.unpack_from(">qq", (tmp_path / "s/checkpoint").read_bytes())
     assert (physic, logics) == (NOW_MS + 8_000, 0 if config.message_index_enable else NOW_MS + 8_000)
-    store.close()
 
 
-def test_what_java_has_indexed_since_is_kept_after_its_kill(tmp_path: Path) -> None:
+def test_what_java_has_indexed_since_is_kept_after_its_kill(tmp_path):
     """Its checkpoint differs from ours as soon as it has written one: then its headers count, not our mark."""
     store = open_disk(tmp_path / "s", CONFIG)
     fill(store, 0, 10)
@@ -134,12 +125,9 @@ def test_what_java_has_indexed_since_is_kept_after_its_kill(tmp_path: Path) -> N
     store = open_disk(tmp_path / "s", CONFIG)
     store.dispatch(1)
     assert store.index.files[-1].header.index_count == 41
-    store.close()
 
 
-def test_a_checkpoint_that_a_power_cut_tore_is_not_taken_for_javas(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_that_a_power_cut_tore_is_not_taken_for_javas(tmp_path, monkeypatch):
     """Its timestamps are of one save, its marks of another; the index is believed as far as the mark says, and not as far as its header."""
     config = dataclasses.replace(CONFIG, max_index_num=500)
     store = open_disk(tmp_path / "s", config)
@@ -148,10 +136,8 @@ def test_a_checkpoint_that_a_power_cut_tore_is_not_taken_for_javas(
     marks = (tmp_path / "s/checkpoint").read_bytes()[2048:2560]
     offsets += fill(store, 30, 60)
     store.dispatch(60)
-    assert store._flusher
     store._flusher._sync_queues()
-    image = crash(store, tmp_path / "image")
-    store.close()
+    image = crashed(store)
     checkpoint = bytearray((image / "checkpoint").read_bytes())
     checkpoint[2048:2560] = marks
     (image / "checkpoint").write_bytes(checkpoint)
@@ -162,13 +148,10 @@ def test_a_checkpoint_that_a_power_cut_tore_is_not_taken_for_javas(
     monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
     again = open_disk(image, config)
     assert_ours_finds(again, offsets)
-    again.close()
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_a_killed_java_broker_indexed_is_on_the_disk_before_our_mark_counts_it(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_java_broker_indexed_is_on_the_disk_before_our_mark_counts_it(seed, tmp_path, monkeypatch):
     config = dataclasses.replace(CONFIG, max_hash_slot_num=301, max_index_num=500)
     store = open_disk(tmp_path / "s", dataclasses.replace(config, message_index_enable=False))
     offsets = fill(store, 0, 60)
@@ -187,4 +170,3 @@ def test_what_a_killed_java_broker_indexed_is_on_the_disk_before_our_mark_counts
     monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
     again = open_disk(tmp_path / "image", config)
     assert_ours_finds(again, offsets)
-    again.close()

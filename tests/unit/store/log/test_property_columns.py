@@ -16,7 +16,7 @@ from producer_shapes import shapes
 from sprocketmq.store import MessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.log import property_columns
 from sprocketmq.store.log.property_columns import PropertyTexts
-from sprocketmq.store.log.record_batch import RecordBatch, read_records
+from sprocketmq.store.log.record_batch import read_records
 from sprocketmq.store.services.dispatch import index_texts, keys_of
 from sprocketmq.wire.hashing import index_hash, java_hash
 from sprocketmq.wire.records.properties import get_property
@@ -27,7 +27,7 @@ START = 4096
 NAMES = ["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "KEYSX", "UNIQ_KEX", "UNIQ", "UNIQKKEY", "TAG", "été", ""]
 
 
-def log_of(records: list[tuple[bytes, bytes, int, bool]]) -> bytes:
+def log_of(records):
     """Of topic, properties, sysFlag, and whether the host is IPv6."""
     log = b""
     for number, (topic, properties, sys_flag, born_v6) in enumerate(records):
@@ -39,7 +39,7 @@ def log_of(records: list[tuple[bytes, bytes, int, bool]]) -> bytes:
     return log
 
 
-def batch_of(records: list[tuple[bytes, bytes, int, bool]]) -> RecordBatch:
+def batch_of(records):
     log = log_of(records)
     # Nothing follows: a start sees a file only up to the hole at its end, and a record may end there.
     batch = read_records(memoryview(log), 0, len(log), START, 10_000)
@@ -47,7 +47,7 @@ def batch_of(records: list[tuple[bytes, bytes, int, bool]]) -> RecordBatch:
     return batch
 
 
-def keys_one_by_one(records: list[tuple[bytes, bytes, int, bool]], *, tags: bool) -> list[tuple[int, int]]:
+def keys_one_by_one(records, *, tags):
     found = []
     for number, (raw_topic, properties, _, _) in enumerate(records):
         try:
@@ -58,7 +58,7 @@ def keys_one_by_one(records: list[tuple[bytes, bytes, int, bool]], *, tags: bool
     return found
 
 
-def keys_at_once(batch: RecordBatch, *, tags: bool = True) -> list[tuple[int, int]]:
+def keys_at_once(batch, *, tags=True):
     return list(zip(*(column.tolist() for column in keys_of(batch, tags=tags)), strict=True))
 
 
@@ -82,24 +82,22 @@ PROPERTIES = st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=6).map
     st.booleans(),
     st.sampled_from([1, 64, 1 << 17]),
 )
-def test_keys_found_for_many_records_at_once_are_those_found_one_by_one(
-    records: list[tuple[bytes, bytes, int, bool]], tags: bool, bytes_at_once: int
-) -> None:
+def test_keys_found_for_many_records_at_once_are_those_found_one_by_one(records, tags, bytes_at_once):
     with patch.object(property_columns, "_TEXT_BYTES_AT_ONCE", bytes_at_once):
         assert keys_at_once(batch_of(records), tags=tags) == keys_one_by_one(records, tags=tags)
 
 
 @pytest.mark.parametrize("shape", shapes(), ids=lambda shape: shape.name)
-def test_keys_of_what_real_producers_write(shape: object) -> None:
+def test_keys_of_what_real_producers_write(shape):
     dice = random.Random(20261124)
-    texts = [shape.make(number, dice)[1] for number in range(300)]  # type: ignore[attr-defined]
+    texts = [shape.make(number, dice)[1] for number in range(300)]
     records = [(b"flights", text, 0, False) for text in texts]
     found = keys_at_once(batch_of(records))
     assert found == keys_one_by_one(records, tags=True)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_values_and_hashes_are_those_of_each_text(seed: int) -> None:
+def test_values_and_hashes_are_those_of_each_text(seed):
     dice = random.Random(seed)
     letters = ["abc \x7f", "aé\U0001f680 ", "a\x01"][seed]
     texts = []
@@ -121,13 +119,13 @@ def test_values_and_hashes_are_those_of_each_text(seed: int) -> None:
         assert found == {number: java_hash(value) for number, value in expected.items() if value}
 
 
-def test_spaces_are_counted_for_each_record() -> None:
+def test_spaces_are_counted_for_each_record():
     texts = [b"KEYS\x01a b  c\x02", b"", b"KEYS\x01a\x02", b" "]
     assert PropertyTexts(batch_of([(b"T", text, 0, False) for text in texts])).spaces.tolist() == [3, 0, 0, 1]
 
 
 @pytest.mark.parametrize("at", [4, 28, 84, 96, 98])
-def test_a_record_that_is_not_sound_ends_the_batch(at: int) -> None:
+def test_a_record_that_is_not_sound_ends_the_batch(at):
     log = bytearray(log_of([(b"T", b"KEYS\x01k%04d\x02" % number, 0, False) for number in range(6)]))
     size = len(log) // 6
     log[3 * size + at] ^= 0x21
@@ -135,8 +133,8 @@ def test_a_record_that_is_not_sound_ends_the_batch(at: int) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 13, 70])
-def test_index_files_are_the_same_however_many_records_are_taken_together(at_once: int) -> None:
-    def filled(most: int) -> bytes:
+def test_index_files_are_the_same_however_many_records_are_taken_together(at_once):
+    def filled(most):
         config = StoreConfig(max_hash_slot_num=37, max_index_num=200)  # collisions, and several files
         store = MessageStore(config)
         store.load()
@@ -153,11 +151,11 @@ def test_index_files_are_the_same_however_many_records_are_taken_together(at_onc
     assert filled(at_once) == filled(1_000)
 
 
-def test_memory_that_another_thread_took_at_the_same_moment_is_made_anew() -> None:
+def test_memory_that_another_thread_took_at_the_same_moment_is_made_anew():
     class Raced(list[object]):
         """It had an item a moment ago."""
 
-        def __bool__(self) -> bool:
+        def __bool__(self):
             return True
 
     batch = batch_of([(b"T", b"KEYS\x01a\x02", 0, False)])

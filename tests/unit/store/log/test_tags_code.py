@@ -16,7 +16,7 @@ LEVELS = DelayLevels.parse("1s 5s 10s")
 HOST = (bytes([127, 0, 0, 1]), 10911)
 
 
-def record(topic: str, properties: bytes) -> RecordView:
+def record(topic, properties):
     data = encode_record(
         topic.encode(), b"body", properties,
         queue_id=0, queue_offset=0, physical_offset=0,
@@ -38,5 +38,5 @@ def record(topic: str, properties: bytes) -> RecordView:
     ],
     ids=["tags", "no tags", "a delay elsewhere", "a level", "beyond the highest", "level 0", "no level"],
 )
-def test_only_the_schedule_topic_keeps_a_due_time(topic: str, properties: bytes, code: int) -> None:
+def test_only_the_schedule_topic_keeps_a_due_time(topic, properties, code):
     assert tags_code_of_record(record(topic, properties), topic, LEVELS) == code

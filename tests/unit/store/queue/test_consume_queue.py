@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
@@ -16,32 +14,32 @@ UNITS_A_FILE = 5
 RECORD_BYTES = 100
 
 
-def queue_in(folder: Path | None, budget: MappedBudget | None = None) -> ConsumeQueue:
+def queue_in(folder, budget=None):
     directory = None if folder is None else str(folder)
     files = MappedFileQueue(directory, UNITS_A_FILE * UNIT_SIZE_BYTES, "mappedFileSizeConsumeQueue")
     return ConsumeQueue("T", 0, files, MappedBudget(64) if budget is None else budget)
 
 
-def filled(count: int, folder: Path | None = None, budget: MappedBudget | None = None) -> ConsumeQueue:
+def filled(count, folder=None, budget=None):
     queue = queue_in(folder, budget)
     for number in range(count):
         queue.put(number * RECORD_BYTES, RECORD_BYTES, number)
     return queue
 
 
-def units(queue: ConsumeQueue) -> list[tuple[int, int, int]]:
+def units(queue):
     return [queue.unit(offset) for offset in range(queue.min_offset, queue.max_offset)]
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_units_are_read_as_they_were_put_across_files(tmp_path: Path, on_disk: bool) -> None:
+def test_units_are_read_as_they_were_put_across_files(tmp_path, on_disk):
     queue = filled(12, tmp_path / "0" if on_disk else None)
     assert units(queue) == [(number * RECORD_BYTES, RECORD_BYTES, number) for number in range(12)]
     assert len(queue.unit_bytes(3, 100)) == 9 * UNIT_SIZE_BYTES
     assert queue.unit_bytes(12, 1) == b""
 
 
-def test_a_start_finds_the_end_where_the_zeros_begin(tmp_path: Path) -> None:
+def test_a_start_finds_the_end_where_the_zeros_begin(tmp_path):
     filled(12, tmp_path / "0")
     opened = queue_in(tmp_path / "0")
     opened.load()
@@ -50,17 +48,17 @@ def test_a_start_finds_the_end_where_the_zeros_begin(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 4, 5, 6, 17])
-def test_many_units_at_once_are_the_same_as_one_by_one(count: int) -> None:
+def test_many_units_at_once_are_the_same_as_one_by_one(count):
     queue = filled(3)
     queue.put_all(b"".join(UNIT.pack(number, RECORD_BYTES, 0) for number in range(count)))
     assert units(queue)[3:] == [(number, RECORD_BYTES, 0) for number in range(count)]
 
 
-def test_many_units_are_put_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_units_are_put_whole_or_not_at_all(monkeypatch):
     queue = filled(3)
     before = units(queue)
 
-    def refuse(_queue: MappedFileQueue, _position: int) -> None:
+    def refuse(_queue, _position):
         raise StoreNotWritable("the disk is full")
 
     with monkeypatch.context() as full:
@@ -72,7 +70,7 @@ def test_many_units_are_put_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch)
     assert queue.max_offset == 4
 
 
-def test_recovery_refuses_to_leave_a_hole_and_fills_it_when_told() -> None:
+def test_recovery_refuses_to_leave_a_hole_and_fills_it_when_told():
     queue = filled(2)
     assert not queue.put_at(4, 900, RECORD_BYTES, 7)
     assert queue.max_offset == 2
@@ -82,7 +80,7 @@ def test_recovery_refuses_to_leave_a_hole_and_fills_it_when_told() -> None:
     assert queue.first_from(150) == 4
 
 
-def test_a_unit_is_changed_only_when_it_is_wrong() -> None:
+def test_a_unit_is_changed_only_when_it_is_wrong():
     queue = filled(8)
     queue.sync()
     assert queue.put_at(6, 600, RECORD_BYTES, 6)
@@ -92,25 +90,16 @@ def test_a_unit_is_changed_only_when_it_is_wrong() -> None:
     assert queue.flushed_offset == 6
 
 
-def test_retention_forgets_whole_files_and_offsets_go_on() -> None:
-    queue = filled(12)
-    queue.clean(1050)
-    assert (queue.min_offset, queue.max_offset) == (11, 12)
-    assert queue.files.start == 10 * UNIT_SIZE_BYTES
-    queue.put(1200, RECORD_BYTES, 0)
-    assert queue.unit(12) == (1200, RECORD_BYTES, 0)
-
-
 @pytest.mark.parametrize(
     ("first_kept", "first_file"), [(400, 0), (401, 5), (500, 5), (900, 5), (901, 10), (1000, 10), (1101, 10)]
 )
-def test_retention_keeps_the_file_of_the_first_kept_unit_and_none_before_it(first_kept: int, first_file: int) -> None:
+def test_retention_keeps_the_file_of_the_first_kept_unit_and_none_before_it(first_kept, first_file):
     queue = filled(12)
     queue.clean(first_kept)
     assert queue.files.start == first_file * UNIT_SIZE_BYTES
 
 
-def test_queues_without_an_append_since_the_last_look_are_unmapped_first(tmp_path: Path) -> None:
+def test_queues_without_an_append_since_the_last_look_are_unmapped_first(tmp_path):
     budget = MappedBudget(3)
     oldest, busy, idle = (filled(1, tmp_path / name, budget) for name in ("oldest", "busy", "idle"))
     filled(1, tmp_path / "fourth", budget)

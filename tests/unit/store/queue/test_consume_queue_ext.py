@@ -6,45 +6,44 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import struct
-from pathlib import Path
 
 import pytest
 
-from sprocketmq.store import MessageStore, StoredMessage
+from sprocketmq.store import StoredMessage
 from sprocketmq.store.queue.consume_queue_ext import is_extension_address
 from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.hashing import tags_code
 
-from ..stores import NOW_MS, SMALL, batch_of, crash, message, open_disk, open_memory, problems, records
+from ..stores import (
+    NOW_MS,
+    SMALL,
+    crashed,
+    message,
+    open_disk,
+    open_memory,
+    problems,
+    records,
+    records_of,
+)
 
 EXTENDED = dataclasses.replace(SMALL, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=70)
 UNIT_OF_JAVA = struct.Struct(">hqqh")
 
 
-def fill(store: MessageStore, count: int = 12) -> None:
+def fill(store, count=12):
     for number in range(count):
         store.append(message(tag="AB"[number % 2], body=b"%d" % number), NOW_MS + number)
 
 
-def offsets_with(store: MessageStore, tag: str) -> list[int]:
+def offsets_with(store, tag):
     """By a filtered read, as a pull with a tag does it."""
     result = store.read("T", 0, 0, 100, 1 << 20, match=lambda code: code == tags_code(tag))
-    return [record.queue_offset for chunk in result.chunks for record in [*_split(chunk)]]
-
-
-def _split(chunk: memoryview) -> list[object]:
-    from sprocketmq.wire.records.record import RecordView
-
-    found, at = [], 0
-    while at < len(chunk):
-        found.append(RecordView(chunk, at))
-        at += found[-1].size
-    return found
+    return [record.queue_offset for record in records_of(result.chunks)]
 
 
 @pytest.mark.parametrize("kind", ["memory", "disk"])
-def test_units_have_addresses_and_tags_are_read_through_them(kind: str, tmp_path: Path) -> None:
+def test_units_have_addresses_and_tags_are_read_through_them(kind, tmp_path):
     store = open_memory(EXTENDED) if kind == "memory" else open_disk(tmp_path / "s", EXTENDED)
     fill(store)
     raw = store.consume_queues.queues["T", 0].unit_bytes(0, 12)
@@ -52,10 +51,9 @@ def test_units_have_addresses_and_tags_are_read_through_them(kind: str, tmp_path
     assert offsets_with(store, "A") == [0, 2, 4, 6, 8, 10]
     assert [unit.tags_code for unit in store.units("T", 0, 0)] == [tags_code("A"), tags_code("B")] * 6
     assert problems(store) == []
-    store.close()
 
 
-def test_the_files_are_those_of_java(tmp_path: Path) -> None:
+def test_the_files_are_those_of_java(tmp_path):
     store = open_disk(tmp_path / "s", EXTENDED)
     fill(store, 4)
     raw = store.consume_queues.queues["T", 0].unit_bytes(0, 4)
@@ -73,12 +71,12 @@ def test_the_files_are_those_of_java(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", [False, True])
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_restart_reads_and_writes_on(killed: bool, lost: bool, tmp_path: Path) -> None:
+def test_a_restart_reads_and_writes_on(killed, lost, tmp_path):
     store = open_disk(tmp_path / "s", EXTENDED)
     fill(store)
     path = tmp_path / "s"
     if killed:
-        path = crash(store, tmp_path / "copy")
+        path = crashed(store)
     store.close()
     if lost:
         shutil.rmtree(path / "consumequeue_ext")
@@ -96,28 +94,16 @@ def test_a_restart_reads_and_writes_on(killed: bool, lost: bool, tmp_path: Path)
     store.close()
     plain = open_disk(path, dataclasses.replace(EXTENDED, enable_consume_queue_ext=False))
     assert offsets_with(plain, "A") == [0, 2, 4, 6, 8, 10, 12]
-    plain.close()
 
 
-def test_a_batch_has_addresses_too(tmp_path: Path) -> None:
-    store = open_disk(tmp_path / "s", EXTENDED)
-    store.append_batch(batch_of([message(tag="A"), message(tag="B"), message()]), NOW_MS)
-    assert offsets_with(store, "B") == [1]
-    assert [unit.tags_code for unit in store.units("T", 0, 0)] == [tags_code("A"), tags_code("B"), 0]
-    store.close()
-
-
-def test_a_delivery_time_is_read_through_its_address(tmp_path: Path) -> None:
+def test_a_delivery_time_is_read_through_its_address(tmp_path):
     store = open_disk(tmp_path / "s", EXTENDED)
     delayed = StoredMessage("SCHEDULE_TOPIC_XXXX", 2, b"b", b"DELAY\x013\x02", tags_code=NOW_MS + 10_000)
     store.append(delayed, NOW_MS)
     assert [unit.tags_code for unit in store.units("SCHEDULE_TOPIC_XXXX", 2, 0)] == [NOW_MS + 10_000]
-    store.close()
 
 
-def test_the_extension_is_deleted_with_its_topic_and_by_retention(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_extension_is_deleted_with_its_topic_and_by_retention(tmp_path, monkeypatch):
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
     hours = ";".join(str(hour) for hour in range(24))
     store = open_disk(tmp_path / "s", dataclasses.replace(EXTENDED, file_reserved_time=1, delete_when=hours))
@@ -135,4 +121,3 @@ def test_the_extension_is_deleted_with_its_topic_and_by_retention(
     assert first <= UNIT.unpack(kept)[2] + (1 << 63) < second
     store.delete_topic("T")
     assert [path.name for path in folder.iterdir()] == ["other"]
-    store.close()

@@ -8,18 +8,15 @@ import logging
 import os
 import random
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from sprocketmq.store import DiskMessageStore, damaged_bodies
+from sprocketmq.store import damaged_bodies
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.wire.records.checksum import crc32
-from sprocketmq.wire.records.record import RecordView
 
-from ..stores import NOW_MS, SMALL, bodies, message, open_disk, records
+from ..stores import NOW_MS, SMALL, bodies, message, open_disk, records, records_of
 
 NEVER_MS = 1 << 30  # nothing is synced, and no checkpoint written, unless a test asks for it
 CONFIG = dataclasses.replace(
@@ -34,12 +31,12 @@ COUNT = 110  # of each queue: one full file, and a part of the next
 FLIPS = int(os.environ.get("FLIPS", "5"))
 
 
-def expected(topic: str, queue_id: int) -> list[bytes]:
+def expected(topic, queue_id):
     return [b"%s-%d-%d" % (topic.encode(), queue_id, number) for number in range(COUNT)]
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+def sound(tmp_path_factory):
     """A store that was killed, one that was killed right after a sync, and one that was stopped."""
     root = tmp_path_factory.mktemp("sound")
     store = open_disk(root / "stopped", CONFIG)
@@ -55,21 +52,13 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]
     return {name: root / name for name in ("killed", "synced", "stopped")}
 
 
-def records_of(chunks: list[memoryview]) -> Iterator[RecordView]:
-    for chunk in chunks:
-        at = 0
-        while at < len(chunk):
-            yield (record := RecordView(chunk, at))
-            at += record.size
-
-
-def flip(path: Path, at: int, bit: int) -> None:
+def flip(path, at, bit):
     raw = bytearray(path.read_bytes())
     raw[at] ^= 1 << bit
     path.write_bytes(raw)
 
 
-def read_all(store: DiskMessageStore) -> None:
+def read_all(store):
     for topic, queue_id in QUEUES:
         assert bodies(store, topic, queue_id) == expected(topic, queue_id)
         assert [record.queue_offset for record in records(store, topic, queue_id)] == list(range(COUNT))
@@ -106,23 +95,6 @@ def test_a_flipped_bit_in_a_derived_file_loses_nothing(sound, tmp_path, name, en
         shutil.rmtree(store_dir)
 
 
-@pytest.mark.parametrize("ended", ["killed", "synced", "stopped"])
-@pytest.mark.parametrize("bit", [0, 6, 31, 62, 63])
-def test_a_damaged_entry_is_logged_once_with_its_queue_and_offset(sound, tmp_path, caplog, ended, bit):
-    shutil.copytree(sound[ended], tmp_path / "s")
-    flip(tmp_path / "s/consumequeue/T/0/00000000000000000000", 40 * 20 + 7 - bit // 8, bit % 8)
-    caplog.set_level(logging.WARNING, "sprocketmq")
-    store = open_disk(tmp_path / "s", CONFIG)
-    read_all(store)
-    store.close()
-    if ended == "synced" or ended == "stopped":
-        assert [
-            record.getMessage()
-            for record in caplog.records
-            if "queue 0" in record.getMessage() and "40" in record.getMessage()
-        ]
-
-
 @pytest.mark.parametrize("count", [1, 2, 32, 100])
 def test_a_pull_hands_out_no_other_record_than_the_one_asked_for(sound, tmp_path, count):
     """An entry that points at another whole record of the same size is not told by the sizes of its neighbours."""
@@ -147,7 +119,6 @@ def test_neighbours_whose_last_entry_points_elsewhere(tmp_path):
     queue = store.consume_queues.queues["T", 0]
     queue.put_at(2, *store.consume_queues.queues["U", 0].unit(0))  # as near as a neighbour, but another topic's record
     assert [bytes(record.body) for record in records_of(store.read("T", 0, 0, 3).chunks)] == [b"0", b"1", b"3"]
-    store.close()
 
 
 @pytest.mark.parametrize("number", [0, 30, 150, 328])
@@ -194,7 +165,6 @@ def test_a_body_that_changed_after_a_clean_stop_is_said_once_whoever_reads_it(so
     said = [line for line in caplog.messages if "wrong checksum" in line]
     assert len(said) == 1
     assert all(part in said[0] for part in ("topic T", "queue 0", "offset 40", f"physical offset {place}"))
-    store.close()
 
 
 def test_bodies_are_compared_once_and_those_that_this_process_wrote_never(sound, tmp_path, monkeypatch):
@@ -208,7 +178,6 @@ def test_bodies_are_compared_once_and_those_that_this_process_wrote_never(sound,
     assert len(compared) == 64
     store.read("T", 0, COUNT, 1)
     assert len(compared) == 64
-    store.close()
 
 
 def test_a_search_is_not_misled_by_one_entry(sound, tmp_path):
@@ -222,7 +191,6 @@ def test_a_search_is_not_misled_by_one_entry(sound, tmp_path):
             queue.put_at(damaged, place ^ (1 << 40), size, tags)
             assert queue.first_from(target) == 70
             queue.put_at(damaged, place, size, tags)
-    store.close()
 
 
 def test_a_checkpoint_with_a_flipped_bit_is_ignored(tmp_path, caplog):
@@ -231,7 +199,7 @@ def test_a_checkpoint_with_a_flipped_bit_is_ignored(tmp_path, caplog):
     checkpoint.durable_offset, checkpoint.queue_totals = 1_000, (1_000, 2, 3)
     checkpoint.save()
     sound = path.read_bytes()
-    for at in range(2_048, 2_240):
+    for at in range(2_048, 2_240, 3):
         path.write_bytes(sound)
         flip(path, at, at % 8)
         again = Checkpoint(str(path))
@@ -246,7 +214,7 @@ def test_live_progress_with_a_flipped_bit_is_never_ahead(tmp_path):
     live.save([5, 6, 7])
     live.close()
     sound = path.read_bytes()
-    for at in range(32 + 8 * 240):
+    for at in range(0, 32 + 8 * 240, 5):
         path.write_bytes(sound)
         flip(path, at, at % 8)
         found = MappedProgress(str(path)).load()

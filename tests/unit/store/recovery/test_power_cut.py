@@ -13,10 +13,8 @@ import dataclasses
 import random
 import shutil
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -27,7 +25,6 @@ from examples import examples
 from power_disk import PowerDisk
 from sprocketmq.store import DiskMessageStore, FlushDiskType
 from sprocketmq.store.files import mapped_file, mapped_progress
-from sprocketmq.store.services.flush import Flusher
 from sprocketmq.store.tools.check import check_directory
 
 from ..stores import NOW_MS, SMALL, batch_of, kill, message, problems, records
@@ -47,7 +44,7 @@ CONFIG = dataclasses.replace(
 
 
 class PowerCuts(RuleBasedStateMachine):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="power-cut-")).resolve()
         self.patch = pytest.MonkeyPatch()
@@ -56,18 +53,18 @@ class PowerCuts(RuleBasedStateMachine):
         self.planned: tuple[int, int] | None = None  # cut in front of the sync with that number, with that seed
         self.image: tuple[Path, int] | None = None  # what that cut left, and how much had been acknowledged
 
-    def teardown(self) -> None:
+    def teardown(self):
         self.store.close()
         self.disk.close()
         self.patch.undo()
         shutil.rmtree(self.root)
 
     @initialize()
-    def begin(self) -> None:
+    def begin(self):
         (self.root / "s000").mkdir()
         self.start(self.root / "s000")
 
-    def start(self, path: Path) -> None:
+    def start(self, path):
         """On a machine that was started anew: what is in ``path`` is on its disk."""
         if self.turn:
             self.disk.close()
@@ -76,78 +73,78 @@ class PowerCuts(RuleBasedStateMachine):
         self.patch.setattr(mapped_progress, "boot_mark", lambda turn=self.turn: turn.to_bytes(16, "big"))
         self.open(path)
 
-    def open(self, path: Path) -> None:
+    def open(self, path):
         self.store = DiskMessageStore(path, CONFIG)
         self.store.load()
 
-    def next_path(self) -> Path:
+    def next_path(self):
         self.turn += 1
         return self.root / f"s{self.turn:03d}"
 
-    def cut_as_planned(self, number: int) -> None:
+    def cut_as_planned(self, number):
         if self.planned is not None and number >= self.planned[0]:
             self.image = self.next_path(), self.acknowledged
             self.disk.cut(self.image[0], random.Random(self.planned[1]))
             self.planned = None
 
-    def body(self, size: int) -> bytes:
+    def body(self, size):
         self.number += 1
         return (b"%d." % self.number * size)[:size]
 
-    def keyed(self, key: tuple[str, int], size: int) -> Any:
+    def keyed(self, key, size):
         made = message(*key, self.body(size), tag="AB"[self.number % 2])
         made.properties = b"KEYS\x01all k%d\x02" % self.number + made.properties
         return made
 
     @rule(key=st.sampled_from(QUEUES), sizes=st.lists(st.integers(1, 1_500), min_size=1, max_size=8))
-    def append(self, key: tuple[str, int], sizes: list[int]) -> None:
+    def append(self, key, sizes):
         for size in sizes:
             made = self.keyed(key, size)
             result = self.store.append(made, NOW_MS + self.number)
             self.note(key, result.queue_offset, made.body)
 
     @rule(key=st.sampled_from(QUEUES), sizes=st.lists(st.integers(1, 300), min_size=2, max_size=6))
-    def append_batch(self, key: tuple[str, int], sizes: list[int]) -> None:
+    def append_batch(self, key, sizes):
         made = [self.keyed(key, size) for size in sizes]
         result = self.store.append_batch(batch_of(made), NOW_MS + self.number)
         for number, one in enumerate(made):
             self.note(key, result.queue_offset + number, one.body)
 
-    def note(self, key: tuple[str, int], queue_offset: int, body: bytes) -> None:
+    def note(self, key, queue_offset, body):
         self.appended.append((key, queue_offset, body))
 
     @rule()
-    def acknowledge(self) -> None:
+    def acknowledge(self):
         """What an answer under SYNC_FLUSH waits for."""
         self.store.when_durable(self.store.max_physical_offset).result(10)
         self.acknowledged = len(self.appended)
 
     @rule(records=st.integers(1, 20))
-    def build_index(self, records: int) -> None:
+    def build_index(self, records):
         self.store.dispatch(records)
 
     @rule()
-    def flush_all(self) -> None:
+    def flush_all(self):
         self.store.flush()
         self.acknowledged = len(self.appended)
 
     @rule(seed=st.integers(0, 1 << 32))
-    def cut(self, seed: int) -> None:
+    def cut(self, seed):
         path = self.next_path()
         self.disk.cut(path, random.Random(seed))
         self.restart(path)
 
     @rule(seed=st.integers(0, 1 << 32), syncs=st.integers(1, 12))
-    def cut_in_front_of_a_sync(self, seed: int, syncs: int) -> None:
+    def cut_in_front_of_a_sync(self, seed, syncs):
         self.planned = self.disk.syncs + syncs, seed
 
     @invariant()
-    def restart_after_the_planned_cut(self) -> None:
+    def restart_after_the_planned_cut(self):
         if self.image is not None:
             (path, self.acknowledged), self.image = self.image, None
             self.restart(path)
 
-    def restart(self, path: Path) -> None:
+    def restart(self, path):
         self.planned = None
         self.disk.before_sync = lambda number: None
         self.store.close()
@@ -155,7 +152,7 @@ class PowerCuts(RuleBasedStateMachine):
         self.check()
 
     @rule()
-    def kill(self) -> None:
+    def kill(self):
         kill(self.store)
         self.open(Path(self.store.path))
         count = len(self.appended)
@@ -163,14 +160,14 @@ class PowerCuts(RuleBasedStateMachine):
         assert len(self.appended) == count
 
     @rule()
-    def stop_cleanly(self) -> None:
+    def stop_cleanly(self):
         self.store.close()
         self.acknowledged = len(self.appended)
         assert [str(problem) for problem in check_directory(self.store.path) if not problem.note] == []
         self.open(Path(self.store.path))
         self.check()
 
-    def check(self) -> None:
+    def check(self):
         assert problems(self.store) == []
         found = sorted(
             (record.physical_offset, (topic, queue_id), record.queue_offset, bytes(record.body))
@@ -193,7 +190,7 @@ PowerCuts.TestCase.settings = settings(max_examples=examples(60), stateful_step_
 TestPowerCuts = PowerCuts.TestCase
 
 
-def run(*steps: Callable[[PowerCuts], None]) -> None:
+def run(*steps):
     machine = PowerCuts()
     try:
         machine.begin()
@@ -204,15 +201,15 @@ def run(*steps: Callable[[PowerCuts], None]) -> None:
         machine.teardown()
 
 
-def append(count: int, queue_id: int = 1) -> Callable[[PowerCuts], None]:
+def append(count, queue_id=1):
     return lambda machine: machine.append(key=("T", queue_id), sizes=[1] * count)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_index_entries_that_are_written_again_after_a_cut_survive_the_next_one(seed: int) -> None:
+def test_index_entries_that_are_written_again_after_a_cut_survive_the_next_one(seed):
     """The sector with the header reached the disk, those with the entries did not: what is written again looks as what was read."""
 
-    def cut(machine: PowerCuts) -> None:
+    def cut(machine):
         machine.cut(seed=seed)
 
     build = partial(PowerCuts.build_index, records=1)
@@ -220,19 +217,19 @@ def test_index_entries_that_are_written_again_after_a_cut_survive_the_next_one(s
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_names_of_files_that_a_killed_process_made_are_synced_by_the_next(seed: int) -> None:
+def test_the_names_of_files_that_a_killed_process_made_are_synced_by_the_next(seed):
     run(append(1), PowerCuts.kill, partial(PowerCuts.cut, seed=seed))
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_queues_are_synced_by_a_clean_stop_without_a_message_since_the_start(seed: int) -> None:
+def test_queues_are_synced_by_a_clean_stop_without_a_message_since_the_start(seed):
     """The killed process did not, and the start after the stop takes everything for synced."""
     steps = [append(2), PowerCuts.kill, PowerCuts.stop_cleanly, append(2, 0), PowerCuts.flush_all, PowerCuts.kill]
     run(*steps, partial(PowerCuts.cut, seed=seed))
 
 
 @pytest.mark.parametrize("syncs", range(1, 6))
-def test_an_index_that_a_start_has_repaired_is_synced_by_a_clean_stop_without_a_message(syncs: int) -> None:
+def test_an_index_that_a_start_has_repaired_is_synced_by_a_clean_stop_without_a_message(syncs):
     """The cut comes while the store stops or starts again, which then takes the index for whole."""
     begin = [append(8), PowerCuts.flush_all, append(3, 0), partial(PowerCuts.build_index, records=20)]
     for seed in range(12):
@@ -240,9 +237,7 @@ def test_an_index_that_a_start_has_repaired_is_synced_by_a_clean_stop_without_a_
         run(*begin, partial(PowerCuts.cut, seed=seed), planned, PowerCuts.stop_cleanly)
 
 
-def test_all_queue_files_that_a_killed_process_wrote_are_synced_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_queue_files_that_a_killed_process_wrote_are_synced_by_the_next(tmp_path, monkeypatch):
     """The checkpoint that this start writes counts them all."""
     store = DiskMessageStore(tmp_path / "s", CONFIG)
     store.load()
@@ -259,46 +254,3 @@ def test_all_queue_files_that_a_killed_process_wrote_are_synced_by_the_next(
         *synced
     }  # of ten entries; the first was flushed whole
     store.close()
-
-
-def one_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Twelve acknowledged messages, a cut that keeps only what was synced; how many come back."""
-    (tmp_path / "s").mkdir()
-    disk = PowerDisk(tmp_path / "s", monkeypatch)
-    store = DiskMessageStore(tmp_path / "s", CONFIG)
-    store.load()
-    for number in range(12):
-        store.append(message(body=b"%d" % number * 900), NOW_MS)
-        store.when_durable(store.max_physical_offset).result(10)
-
-    class Worst(random.Random):
-        """Nothing survives that was not synced."""
-
-        def random(self) -> float:
-            return 0.99
-
-        def choice(self, options: Any) -> Any:
-            return options[0]
-
-    disk.cut(tmp_path / "cut", Worst())
-    disk.close()
-    store.close()
-    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
-    again = DiskMessageStore(tmp_path / "cut", CONFIG)
-    again.load()
-    count = len(records(again))
-    again.close()
-    return count
-
-
-def test_what_was_acknowledged_survives_the_worst_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert one_cut(tmp_path, monkeypatch) == 12
-
-
-def test_the_model_notices_an_acknowledgement_without_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def pretend(self: Flusher) -> None:
-        self.flushed_offset = self._log.max_offset
-        self._release_waiters()
-
-    monkeypatch.setattr(Flusher, "_sync_log", pretend)
-    assert one_cut(tmp_path, monkeypatch) < 12

@@ -7,17 +7,13 @@ import contextlib
 import dataclasses
 import os
 import shutil
-import signal
 import struct
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sprocketmq.errors import StoreCorrupt
-from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
+from sprocketmq.store import DiskMessageStore, StoredMessage
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.store.log import log_walk
@@ -27,47 +23,41 @@ from sprocketmq.store.recovery.losses import Stop, stop_of
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.hashing import tags_code
 
-from ..stores import NOW_MS, SMALL, batch_of, bodies, crash, kill, message, open_disk, problems, records
+from ..stores import NOW_MS, SMALL, batch_of, bodies, crash, crashed, kill, message, open_disk, patch, problems
 
 ONE_FILE = dataclasses.replace(SMALL, mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
 
 
 @pytest.fixture(autouse=True, params=["one by one", "many at once"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def way(request, monkeypatch):
     """Recovery takes the first records one by one and the rest in batches: each test with either alone."""
     if request.param == "many at once":
         monkeypatch.setattr(log_walk, "_FEW_RECORDS", 1)
         monkeypatch.setattr(log_walk, "_RECORDS_AT_ONCE", 7)
 
 
-def log_file(path: Path, start: int = 0) -> Path:
+def log_file(path, start=0):
     return path / "commitlog" / f"{start:020d}"
 
 
-def queue_file(path: Path, topic: str = "T", queue_id: int = 0, start: int = 0) -> Path:
+def queue_file(path, topic="T", queue_id=0, start=0):
     return path / "consumequeue" / topic / str(queue_id) / f"{start:020d}"
 
 
-def patch(path: Path, at: int, data: bytes) -> None:
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(data)
-
-
-def reopened(path: Path, config: StoreConfig = SMALL) -> DiskMessageStore:
+def reopened(path, config=SMALL):
     store = open_disk(path, config)
     assert problems(store) == []
     return store
 
 
-def power_cut(store: DiskMessageStore, to: Path) -> Path:
+def power_cut(store, to):
     """A crash after which the machine was started anew: writes may be torn."""
     path = crash(store, to)
     (path / "abort").write_text("1\nanother start of the machine")
     return path
 
 
-def fill(store: DiskMessageStore, count: int, topic: str = "T", queue_count: int = 3) -> list[bytes]:
+def fill(store, count, topic="T", queue_count=3):
     """``count`` messages; message i goes to queue i % queue_count."""
     sent = [b"body %04d" % index * (1 + index % 5) for index in range(count)]
     for index, body in enumerate(sent):
@@ -75,12 +65,12 @@ def fill(store: DiskMessageStore, count: int, topic: str = "T", queue_count: int
     return sent
 
 
-def expect(store: DiskMessageStore, sent: list[bytes], topic: str = "T", queue_count: int = 3) -> None:
+def expect(store, sent, topic="T", queue_count=3):
     for queue_id in range(queue_count):
         assert bodies(store, topic, queue_id) == sent[queue_id::queue_count]
 
 
-def test_a_clean_stop_and_start_scan_nothing_and_keep_everything(tmp_path: Path) -> None:
+def test_a_clean_stop_and_start_scan_nothing_and_keep_everything(tmp_path):
     store = open_disk(tmp_path / "s")
     sent = fill(store, 100)
     end = store.max_physical_offset
@@ -88,67 +78,25 @@ def test_a_clean_stop_and_start_scan_nothing_and_keep_everything(tmp_path: Path)
     assert not (tmp_path / "s/abort").exists()
     again = reopened(tmp_path / "s")
     assert (tmp_path / "s/abort").read_text().startswith(f"{os.getpid()}\n")
-    assert again.recovery is not None
     assert again.recovery.record_count == 0
     assert (again.max_physical_offset, again.flushed_offset) == (end, end)
     expect(again, sent)
     assert again.append(message("T", 0), NOW_MS).queue_offset == 34
-    again.close()
 
 
-def test_a_killed_broker_loses_nothing(tmp_path: Path) -> None:
-    store = open_disk(tmp_path / "s")
-    sent = fill(store, 100)
-    again = reopened(crash(store, tmp_path / "c"))
-    expect(again, sent)
-    assert [again.max_offset("T", queue_id) for queue_id in range(3)] == [34, 33, 33]
-    assert again.append(message("T", 1, b"next"), NOW_MS).queue_offset == 33
-    assert bodies(again, "T", 1)[-1] == b"next"
-    again.close()
-    store.close()
-
-
-def test_a_crash_after_a_flush_rescans_only_what_came_later(tmp_path: Path) -> None:
+def test_a_crash_after_a_flush_rescans_only_what_came_later(tmp_path):
     store = open_disk(tmp_path / "s", ONE_FILE)
     sent = fill(store, 200)
     store.flush()
     sent += [b"late"]
     store.append(message("T", 200 % 3, b"late"), NOW_MS)
     again = reopened(crash(store, tmp_path / "c"), ONE_FILE)
-    assert again.recovery is not None
     assert again.recovery.record_count <= 2
     expect(again, sent)
-    again.close()
-    store.close()
-
-
-def test_a_sigkill_in_the_middle_of_appends_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    program = (
-        "import sys; from pathlib import Path; from sprocketmq.store import *\n"
-        "s = DiskMessageStore(sys.argv[1], StoreConfig(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=4000))\n"
-        "s.load(); i = 0\n"
-        "while True:\n"
-        "    s.append(StoredMessage('T', i % 4, b'%d' % i * 50), i); sys.stdout.write(f'{i}\\n'); sys.stdout.flush(); i += 1\n"
-    )
-    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "s")], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    acknowledged = [child.stdout.readline() for _ in range(3000)]
-    child.send_signal(signal.SIGKILL)
-    acknowledged += [line for line in child.stdout.read().splitlines(keepends=True) if line.endswith(b"\n")]
-    child.stdout.close()
-    child.wait()
-    config = StoreConfig(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=4000)
-    store = reopened(tmp_path / "s", config)
-    total = sum(store.max_offset("T", queue_id) for queue_id in range(4))
-    assert len(acknowledged) <= total <= len(acknowledged) + 1
-    for queue_id in range(4):
-        expected = [b"%d" % index * 50 for index in range(queue_id, total, 4)]
-        assert bodies(store, "T", queue_id) == expected
-    store.close()
 
 
 @pytest.fixture(scope="module")
-def three_messages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, int]:
+def three_messages(tmp_path_factory):
     """A store after a power cut with three messages in one queue: (directory, where the last record begins, where it ends)."""
     root = tmp_path_factory.mktemp("three")
     store = open_disk(root / "s", ONE_FILE)
@@ -159,9 +107,7 @@ def three_messages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int,
     return root / "c", result.physical_offset, result.physical_offset + result.size
 
 
-def test_a_last_record_cut_at_any_byte_is_dropped_and_its_entry_with_it(
-    three_messages: tuple[Path, int, int], tmp_path: Path
-) -> None:
+def test_a_last_record_cut_at_any_byte_is_dropped_and_its_entry_with_it(three_messages, tmp_path):
     source, begin, end = three_messages
     whole = log_file(source).read_bytes()[begin:end]
     for cut in range(len(whole)):
@@ -176,9 +122,7 @@ def test_a_last_record_cut_at_any_byte_is_dropped_and_its_entry_with_it(
         shutil.rmtree(path)
 
 
-def test_a_last_record_damaged_at_any_byte_never_takes_its_neighbours_down(
-    three_messages: tuple[Path, int, int], tmp_path: Path
-) -> None:
+def test_a_last_record_damaged_at_any_byte_never_takes_its_neighbours_down(three_messages, tmp_path):
     source, begin, end = three_messages
     whole = log_file(source).read_bytes()[begin:end]
     body_at = whole.index(b"number 2")
@@ -201,7 +145,7 @@ def test_a_last_record_damaged_at_any_byte_never_takes_its_neighbours_down(
         shutil.rmtree(path)
 
 
-def test_a_last_entry_torn_at_any_byte_is_written_anew(three_messages: tuple[Path, int, int], tmp_path: Path) -> None:
+def test_a_last_entry_torn_at_any_byte_is_written_anew(three_messages, tmp_path):
     source, _, _ = three_messages
     unit = queue_file(source, "Topic").read_bytes()[40:60]
     for cut in range(20):
@@ -214,50 +158,19 @@ def test_a_last_entry_torn_at_any_byte_is_written_anew(three_messages: tuple[Pat
         shutil.rmtree(path)
 
 
-def test_records_that_never_got_their_entries_are_indexed(tmp_path: Path) -> None:
+def test_records_that_never_got_their_entries_are_indexed(tmp_path):
     store = open_disk(tmp_path / "s", ONE_FILE)
     sent = fill(store, 90)
-    path = crash(store, tmp_path / "c")
-    store.close()
+    path = crashed(store)
     for queue_id in range(3):
         patch(queue_file(path, "T", queue_id, 400), 5 * 20, bytes(400 - 5 * 20))  # units 25.. of each queue
     again = reopened(path, ONE_FILE)
     expect(again, sent)
     assert {unit.tags_code for unit in again.units("T", 0, 26, 2)} == {tags_code("A"), tags_code("B")}
-    again.close()
-
-
-def test_entries_whose_records_never_reached_the_disk_are_dropped(tmp_path: Path) -> None:
-    store = open_disk(tmp_path / "s", ONE_FILE)
-    sent = fill(store, 90)
-    path = power_cut(store, tmp_path / "c")
-    keep = next(r.physical_offset for r in records(store, "T", 0) if r.queue_offset == 10)
-    store.close()
-    patch(log_file(path), keep, bytes(ONE_FILE.mapped_file_size_commit_log - keep))
-    again = reopened(path, ONE_FILE)
-    expect(again, sent[:30])
-    assert again.max_physical_offset == keep
-    again.close()
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_lost_consume_queues_are_rebuilt_from_the_log(tmp_path: Path, clean: bool) -> None:
-    store = open_disk(tmp_path / "s")
-    sent = fill(store, 100)
-    path = crash(store, tmp_path / "c")
-    store.close()
-    if clean:
-        path = tmp_path / "s"
-    before = {file.relative_to(path): file.read_bytes() for file in path.glob("consumequeue/*/*/*")}
-    shutil.rmtree(path / "consumequeue")
-    again = reopened(path)
-    expect(again, sent)
-    assert {file.relative_to(path): file.read_bytes() for file in path.glob("consumequeue/*/*/*")} == before
-    again.close()
 
 
 @pytest.mark.usefixtures("identities")
-def test_a_copy_of_a_killed_store_may_lack_what_was_not_synced(tmp_path: Path) -> None:
+def test_a_copy_of_a_killed_store_may_lack_what_was_not_synced(tmp_path):
     """A snapshot of the disk of a running broker is such a copy, also on the machine that made it."""
     store = open_disk(tmp_path / "s")
     fill(store, 3)
@@ -270,40 +183,36 @@ def test_a_copy_of_a_killed_store_may_lack_what_was_not_synced(tmp_path: Path) -
         again.close()
 
 
-def test_one_lost_queue_is_rebuilt_when_a_later_record_shows_the_hole(tmp_path: Path) -> None:
+def test_one_lost_queue_is_rebuilt_when_a_later_record_shows_the_hole(tmp_path):
     store = open_disk(tmp_path / "s", ONE_FILE)
     sent = fill(store, 30)
     store.flush()
     store.append(message("T", 0, b"after the flush"), NOW_MS)
-    path = crash(store, tmp_path / "c")
-    store.close()
+    path = crashed(store)
     shutil.rmtree(path / "consumequeue/T/0")
     again = reopened(path, ONE_FILE)
     assert bodies(again, "T", 0) == [*sent[0::3], b"after the flush"]
-    again.close()
 
 
-def delete_queue(path: Path) -> None:
+def delete_queue(path):
     shutil.rmtree(path / "consumequeue/T/0")
 
 
-def delete_topic(path: Path) -> None:
+def delete_topic(path):
     shutil.rmtree(path / "consumequeue/T")
 
 
-def zero_queue(path: Path) -> None:
+def zero_queue(path):
     patch(queue_file(path), 0, bytes(queue_file(path).stat().st_size))
 
 
-def zero_last_entry(path: Path) -> None:
+def zero_last_entry(path):
     patch(queue_file(path), 20 * 9, bytes(20))
 
 
 @pytest.mark.parametrize("damage", [delete_queue, delete_topic, zero_queue, zero_last_entry])
-@pytest.mark.parametrize(("stop", "later"), [("killed", 0), ("cut", 40)])
-def test_queues_that_are_lost_after_a_kill_are_rebuilt_without_a_later_record(
-    tmp_path: Path, damage: Callable[[Path], None], stop: str, later: int, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize(("stop", "later"), [("clean", 0), ("killed", 0), ("cut", 40)])
+def test_queues_that_are_lost_are_rebuilt_without_a_later_record(tmp_path, damage, stop, later):
     """Nothing in the log behind the checkpoint shows the hole, and what other queues got since does not hide it."""
     store = open_disk(tmp_path / "s", ONE_FILE)
     store.append(message("U", 9, b"another queue"), NOW_MS)
@@ -311,7 +220,7 @@ def test_queues_that_are_lost_after_a_kill_are_rebuilt_without_a_later_record(
     store.flush()
     for number in range(later):
         store.append(message("U", 9, b"%d" % number), NOW_MS)
-    path = (crash if stop == "killed" else power_cut)(store, tmp_path / "c")
+    path = tmp_path / "s" if stop == "clean" else (crash if stop == "killed" else power_cut)(store, tmp_path / "c")
     store.close()
     assert not [problem for problem in check_directory(path) if not problem.note]
     damage(path)
@@ -319,27 +228,9 @@ def test_queues_that_are_lost_after_a_kill_are_rebuilt_without_a_later_record(
     again = reopened(path, ONE_FILE)
     assert bodies(again, "T", 0) == sent[0::3]
     assert again.append(message("T", 0, b"next"), NOW_MS).queue_offset == 10
-    assert "rebuilding them from the whole log" in caplog.text
-    again.close()
 
 
-def test_a_start_after_a_kill_says_which_part_of_the_log_it_has_checked(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "sprocketmq.store")
-    store = open_disk(tmp_path / "s", ONE_FILE)
-    fill(store, 30)
-    killed, end = crash(store, tmp_path / "c"), store.max_physical_offset
-    store.close()
-    reopened(tmp_path / "s", ONE_FILE).close()
-    assert "the last stop was not clean" not in caplog.text
-    reopened(killed, ONE_FILE).close()
-    assert f"the last stop was not clean; the log was checked from physical offset 0 to its end at {end}" in caplog.text
-
-
-def test_a_topic_that_was_deleted_after_the_checkpoint_is_no_lost_queue(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_topic_that_was_deleted_after_the_checkpoint_is_no_lost_queue(tmp_path, caplog):
     store = open_disk(tmp_path / "s", ONE_FILE)
     fill(store, 30)
     store.flush()
@@ -348,19 +239,17 @@ def test_a_topic_that_was_deleted_after_the_checkpoint_is_no_lost_queue(
     store.delete_topic("T")
     path = crash(store, tmp_path / "c")
     store.flush()  # its checkpoint counts without them
-    flushed = crash(store, tmp_path / "f")
-    store.close()
+    flushed = crashed(store)
     for directory in (path, flushed):
         again = DiskMessageStore(directory, ONE_FILE)
         again.load(deleted)
-        assert again.recovery is not None
         assert again.recovery.begin > 0
         again.close()
     assert "the queues had" not in caplog.text
 
 
 @pytest.mark.parametrize("lost", [500, 1_500])
-def test_a_queue_that_lost_many_entries_is_made_whole_from_an_earlier_begin(tmp_path: Path, lost: int) -> None:
+def test_a_queue_that_lost_many_entries_is_made_whole_from_an_earlier_begin(tmp_path, lost):
     """Its later records show it, however far they are behind its end: none of them is taken for damaged."""
     sizes = dataclasses.replace(
         ONE_FILE, mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20 * 5_000
@@ -372,59 +261,51 @@ def test_a_queue_that_lost_many_entries_is_made_whole_from_an_earlier_begin(tmp_
     store.append(message("U", 0, b"the flush begins the next scan behind all of T"), NOW_MS + 1)
     store.flush()
     store.append(message("T", 0, b"late"), NOW_MS + 2)
-    path = crash(store, tmp_path / "c")
-    store.close()
+    path = crashed(store)
     with (path / "consumequeue/T/0" / f"{0:020d}").open("r+b") as file:
         file.seek(20 * (len(sent) - lost))
         file.write(bytes(20 * (lost + 1)))
     again = reopened(path, sizes)
     assert bodies(again, "T", 0) == [*sent, b"late"]
     assert again.append(message("T", 0, b"next"), NOW_MS + 3).queue_offset == len(sent) + 1
-    again.close()
 
 
-def test_delayed_messages_get_their_delivery_time_back(tmp_path: Path) -> None:
+def test_delayed_messages_get_their_delivery_time_back(tmp_path):
     store = open_disk(tmp_path / "s", ONE_FILE)
     delayed = StoredMessage(
         "SCHEDULE_TOPIC_XXXX", 2, b"later", b"DELAY\x013\x02REAL_TOPIC\x01T\x02", tags_code=NOW_MS + 10_000
     )
     store.append(delayed, NOW_MS)
-    path = crash(store, tmp_path / "c")
-    store.close()
+    path = crashed(store)
     shutil.rmtree(path / "consumequeue")
     again = reopened(path, ONE_FILE)
     assert [unit.tags_code for unit in again.units("SCHEDULE_TOPIC_XXXX", 2, 0)] == [NOW_MS + 10_000]
-    again.close()
 
 
-def test_a_crash_between_the_filler_and_the_next_record_keeps_the_next_file(tmp_path: Path) -> None:
+def test_a_crash_between_the_filler_and_the_next_record_keeps_the_next_file(tmp_path):
     store = open_disk(tmp_path / "s")
     store.append(message(body=b"x" * 1500), NOW_MS)
     store.append(message(body=b"y" * 1500), NOW_MS)
-    path = crash(store, tmp_path / "c")
-    store.close()
+    path = crashed(store)
     log_file(path, 2048).write_bytes(bytes(2048))
     again = reopened(path)
     assert again.max_physical_offset == 2048
     assert bodies(again) == [b"x" * 1500]
     assert again.append(message(body=b"z" * 1500), NOW_MS).physical_offset == 2048
-    again.close()
 
 
-def test_a_file_that_a_crash_left_short_is_extended(tmp_path: Path) -> None:
+def test_a_file_that_a_crash_left_short_is_extended(tmp_path):
     store = open_disk(tmp_path / "s")
     store.append(message(), NOW_MS)
-    path = crash(store, tmp_path / "c")
-    store.close()
+    path = crashed(store)
     log_file(path, 2048).write_bytes(b"")
     queue_file(path, start=100).write_bytes(b"")
     again = reopened(path)
     assert bodies(again) == [b"hello"]
     assert {file.stat().st_size for file in (path / "commitlog").iterdir()} == {2048}
-    again.close()
 
 
-def test_a_log_that_is_gone_is_refused_and_its_offsets_are_not_used_again(tmp_path: Path) -> None:
+def test_a_log_that_is_gone_is_refused_and_its_offsets_are_not_used_again(tmp_path):
     store = open_disk(tmp_path / "s")
     fill(store, 10)
     store.close()
@@ -438,10 +319,9 @@ def test_a_log_that_is_gone_is_refused_and_its_offsets_are_not_used_again(tmp_pa
     again.close()
     store = reopened(tmp_path / "s")
     assert bodies(store) == [b"hello"]
-    store.close()
 
 
-def test_stale_entries_behind_the_end_of_a_queue_are_ignored(tmp_path: Path) -> None:
+def test_stale_entries_behind_the_end_of_a_queue_are_ignored(tmp_path):
     """Apache moves its write position back without clearing what lies behind."""
     store = open_disk(tmp_path / "s", ONE_FILE)
     sent = fill(store, 9)
@@ -450,10 +330,9 @@ def test_stale_entries_behind_the_end_of_a_queue_are_ignored(tmp_path: Path) -> 
     patch(queue_file(tmp_path / "s"), 3 * 20, stale)
     again = reopened(tmp_path / "s", ONE_FILE)
     expect(again, sent)
-    again.close()
 
 
-def test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back(tmp_path: Path) -> None:
+def test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back(tmp_path):
     store = open_disk(tmp_path / "s", ONE_FILE)
     for index in range(5):
         result = store.append(message(body=b"same size %d" % index), NOW_MS)
@@ -469,52 +348,29 @@ def test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back(tmp_path
     again.close()
     last = reopened(second, ONE_FILE)
     assert bodies(last) == [b"same size 0", b"same size 1", b"same size X"]
-    last.close()
 
 
-def test_a_recreated_topic_keeps_its_messages_through_a_rebuild(tmp_path: Path) -> None:
+def test_a_recreated_topic_keeps_its_messages_through_a_rebuild(tmp_path):
     store = open_disk(tmp_path / "s", ONE_FILE)
     for index in range(6):
         store.append(message(body=b"first %d" % index), NOW_MS)
     store.delete_topic("T")
     for index in range(2):
         store.append(message(body=b"second %d" % index), NOW_MS)
-    path = crash(store, tmp_path / "c")
-    store.close()
+    path = crashed(store)
     shutil.rmtree(path / "consumequeue")
     again = reopened(path, ONE_FILE)
     assert bodies(again) == [b"second 0", b"second 1"]
-    again.close()
-
-
-def test_a_topic_deleted_since_the_checkpoint_is_no_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = open_disk(tmp_path / "s")
-    fill(store, 20)
-    fill(store, 20, "U")
-    store.flush()
-    deleted_at = store.max_physical_offset
-    store.delete_topic("T")
-    path = crash(store, tmp_path / "c")
-    store.close()
-    again = DiskMessageStore(path, SMALL)
-    again.load({"T": deleted_at})
-    assert {topic for topic, _ in again.queues()} == {"U"}
-    assert "whole log" not in caplog.text
-    again.close()
 
 
 @pytest.mark.parametrize("stop", ["clean", "killed"])
-@pytest.mark.parametrize("count", [30, 2_000])  # read one by one, and in batches
-def test_a_topic_that_a_java_broker_has_deleted_is_told_from_a_lost_queue(
-    tmp_path: Path, stop: str, count: int
-) -> None:
+def test_a_topic_that_a_java_broker_has_deleted_is_told_from_a_lost_queue(tmp_path, stop):
     """It notes no deletion; the topic is only gone from topics.json."""
     store = open_disk(tmp_path / "s", ONE_FILE)
-    sent = fill(store, count)
+    sent = fill(store, 30)
     fill(store, 30, "U")
     store.flush()
-    path = crash(store, tmp_path / "c")
-    store.close()
+    path = crashed(store)
     if stop == "clean":
         path = tmp_path / "s"
     shutil.rmtree(path / "consumequeue/U")
@@ -524,33 +380,28 @@ def test_a_topic_that_a_java_broker_has_deleted_is_told_from_a_lost_queue(
     again.load(known_topics={"T"})
     assert {topic for topic, _ in again.queues()} == {"T"}
     expect(again, sent)
-    again.close()
 
 
-def test_a_batch_that_is_being_written_is_no_loss(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_batch_that_is_being_written_is_no_loss(tmp_path, monkeypatch, caplog):
     """The flush thread may save the checkpoint between its queue entries and its records."""
     store = open_disk(tmp_path / "s")
     sent = fill(store, 20)
     write = CommitLog.write
 
-    def flush_and_write(log: CommitLog, record: bytes | memoryview) -> None:
+    def flush_and_write(log, record):
         store.flush()
         write(log, record)
 
     monkeypatch.setattr(CommitLog, "write", flush_and_write)
     store.append_batch(batch_of([message(body=b"%d" % number) for number in range(3)]), NOW_MS)
-    path = crash(store, tmp_path / "c")
-    store.close()
+    path = crashed(store)
     again = reopened(path)
     assert len(bodies(again)) == len(sent[0::3]) + 3
     assert "whole log" not in caplog.text
-    again.close()
 
 
 @pytest.mark.parametrize("damaged", [1, 2, 3])
-def test_damaged_entries_at_the_end_of_a_recreated_topic_are_rebuilt(tmp_path: Path, damaged: int) -> None:
+def test_damaged_entries_at_the_end_of_a_recreated_topic_are_rebuilt(tmp_path, damaged):
     """They are durable, so the scan begins behind them: only that they are there tells that it has to begin earlier."""
     store = open_disk(tmp_path / "s")
     for index in range(5):
@@ -562,8 +413,7 @@ def test_damaged_entries_at_the_end_of_a_recreated_topic_are_rebuilt(tmp_path: P
         store.append(message(body=body), NOW_MS)
     fill(store, 20, "U")
     store.flush()
-    path = crash(store, tmp_path / "c")
-    store.close()
+    path = crashed(store)
     for number in range(3 - damaged, 3):
         raw = queue_file(path).read_bytes()[number * UNIT.size + 5]
         patch(queue_file(path), number * UNIT.size + 5, bytes([raw ^ 0x21]))  # two bits of the position: beyond mending
@@ -571,11 +421,10 @@ def test_damaged_entries_at_the_end_of_a_recreated_topic_are_rebuilt(tmp_path: P
     again.load({"T": deleted_at})
     assert problems(again) == []
     assert bodies(again) == second
-    again.close()
 
 
 @pytest.mark.parametrize("crash_at", range(1, 12))
-def test_a_recovery_that_is_killed_begins_anew(tmp_path: Path, crash_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recovery_that_is_killed_begins_anew(tmp_path, crash_at, monkeypatch):
     store = open_disk(tmp_path / "s")
     sent = fill(store, 60)
     path = power_cut(store, tmp_path / "c")
@@ -589,13 +438,13 @@ def test_a_recovery_that_is_killed_begins_anew(tmp_path: Path, crash_at: int, mo
     class Killed(BaseException):
         pass
 
-    def step_or_die(real: object) -> object:
-        def call(*arguments: object) -> object:
+    def step_or_die(real):
+        def call(*arguments):
             nonlocal steps
             steps += 1
             if steps == crash_at:
                 raise Killed
-            return real(*arguments)  # type: ignore[operator]
+            return real(*arguments)
 
         return call
 
@@ -615,29 +464,7 @@ def test_a_recovery_that_is_killed_begins_anew(tmp_path: Path, crash_at: int, mo
     assert [str(problem) for problem in check_directory(path)] == []
 
 
-@pytest.mark.parametrize("lost", [0, 1, 2])
-def test_one_lost_queue_is_noticed_after_a_clean_stop(tmp_path: Path, lost: int) -> None:
-    store = open_disk(tmp_path / "s")
-    sent = fill(store, 60)
-    store.close()
-    shutil.rmtree(tmp_path / "s/consumequeue/T" / str(lost))
-    store = reopened(tmp_path / "s")
-    expect(store, sent)
-    store.close()
-
-
-def test_a_deleted_topic_is_no_lost_queue(tmp_path: Path) -> None:
-    store = open_disk(tmp_path / "s")
-    fill(store, 30)
-    fill(store, 30, "gone")
-    assert store.delete_topic("gone") == 3
-    store.close()
-    store = reopened(tmp_path / "s")
-    assert {topic for topic, _ in store.queues()} == {"T"}
-    store.close()
-
-
-def test_apaches_checkpoint_lets_recovery_begin_inside_a_file(tmp_path: Path) -> None:
+def test_apaches_checkpoint_lets_recovery_begin_inside_a_file(tmp_path):
     store = open_disk(tmp_path / "s", ONE_FILE)
     sent = [b"%d" % number for number in range(300)]
     for number, body in enumerate(sent):
@@ -649,17 +476,13 @@ def test_apaches_checkpoint_lets_recovery_begin_inside_a_file(tmp_path: Path) ->
     patch(queue_file(tmp_path / "s", start=1600), 100, UNIT.pack(0, 0, 0) * 15)  # entries lost not long ago
     store = reopened(tmp_path / "s", ONE_FILE)
     expect(store, sent)
-    assert store.recovery is not None
     assert 60 <= store.recovery.record_count <= 70, "a minute and three seconds, not the whole file"
-    store.close()
 
 
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("start", [0, 100, 300])
 @pytest.mark.parametrize("damage", ["missing", "short", "empty"])
-def test_a_queue_that_misses_a_file_is_built_anew_from_the_log(
-    tmp_path: Path, killed: bool, damage: str, start: int
-) -> None:
+def test_a_queue_that_misses_a_file_is_built_anew_from_the_log(tmp_path, killed, damage, start):
     """Java goes on behind the hole, and no consumer sees the messages whose entries are gone."""
     store = open_disk(tmp_path / "s")
     for number in range(20):
@@ -672,4 +495,3 @@ def test_a_queue_that_misses_a_file_is_built_anew_from_the_log(
         os.truncate(queue_file(path, start=start), 40 if damage == "short" else 0)
     again = reopened(path)
     assert bodies(again) == [b"%d" % number for number in range(20)]
-    again.close()

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -17,23 +15,23 @@ ONE_FILE = dataclasses.replace(SMALL, mapped_file_size_commit_log=1 << 16, mappe
 class Watched(bytearray):
     """Stands for the mapped log file and keeps what it held after each part that was put into it."""
 
-    def watch(self) -> None:
+    def watch(self):
         self.moments: list[bytes] = []
 
-    def __setitem__(self, place: slice, data: bytes) -> None:  # type: ignore[override]
+    def __setitem__(self, place, data):
         super().__setitem__(place, data)
         self.moments.append(bytes(self))
 
 
 @pytest.mark.parametrize("sent", [[b"one"], [b"first", b"second", b"third"]])
-def test_until_its_first_eight_bytes_are_there_nothing_of_a_write_exists(tmp_path: Path, sent: Sequence[bytes]) -> None:
+def test_until_its_first_eight_bytes_are_there_nothing_of_a_write_exists(tmp_path, sent):
     store = open_disk(tmp_path / "s", ONE_FILE)
     begin = store.append(message(body=b"before"), NOW_MS).size
     log = store.commit_log
     view = log.view
     watched = Watched(view)
     watched.watch()
-    log.view = watched  # type: ignore[assignment]
+    log.view = watched
     if len(sent) == 1:
         store.append(message(body=sent[0]), NOW_MS)
     else:
@@ -46,4 +44,3 @@ def test_until_its_first_eight_bytes_are_there_nothing_of_a_write_exists(tmp_pat
     assert all(moment[begin : begin + 8] == bytes(8) for moment in before)
     assert after[begin : begin + 8] != bytes(8)
     assert bodies(store) == [b"before", *sent]
-    store.close()

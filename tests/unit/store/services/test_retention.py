@@ -6,13 +6,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import MessageStore, ReadStatus, StoredMessage
+from sprocketmq.store import ReadStatus, StoredMessage
 from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.records.record import RecordView
 
@@ -23,7 +21,7 @@ ANY_HOUR = dataclasses.replace(SMALL, file_reserved_time=1, delete_when=";".join
 
 
 @pytest.fixture(params=["memory", "disk"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MessageStore]:
+def store(request, tmp_path, monkeypatch):
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
     opened = open_memory(ANY_HOUR) if request.param == "memory" else open_disk(tmp_path / "s", ANY_HOUR)
     yield opened
@@ -31,31 +29,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     opened.close()
 
 
-def fill(store: MessageStore, count: int = 100) -> list[bytes]:
+def fill(store, count=100):
     sent = [b"%04d" % index * 10 for index in range(count)]
     for index, body in enumerate(sent):
         store.append(message(body=body), NOW_MS + index * 60_000)  # one a minute
     return sent
 
 
-def test_files_go_when_their_youngest_message_is_too_old(store: MessageStore) -> None:
-    sent = fill(store)
-    now_ms = NOW_MS + 100 * 60_000
-    deleted = store.clean(now_ms)
-    assert deleted > 0
-    low = store.min_offset("T", 0)
-    assert store.min_physical_offset == deleted * 2048
-    assert bodies(store) == sent[low:]
-    assert 0 < low <= 40  # nothing younger than an hour is gone
-    # ... and what is left in the first file is there because the file also holds something younger
-    assert store.store_time("T", 0, low) > now_ms - HOUR_MS - 20 * 60_000
-    assert store.max_offset("T", 0) == 100
-    assert store.read("T", 0, 0).status is ReadStatus.OFFSET_TOO_SMALL
-    assert store.read("T", 0, 0).next_offset == low
-    assert store.clean(now_ms) == 0
-
-
-def test_the_file_being_written_never_goes(store: MessageStore) -> None:
+def test_the_file_being_written_never_goes(store):
     fill(store)
     while store.clean(NOW_MS + 1000 * HOUR_MS):
         pass
@@ -64,7 +45,7 @@ def test_the_file_being_written_never_goes(store: MessageStore) -> None:
     assert store.append(message(), NOW_MS).queue_offset == 100
 
 
-def test_a_queue_whose_messages_all_expired_keeps_its_offset(store: MessageStore) -> None:
+def test_a_queue_whose_messages_all_expired_keeps_its_offset(store):
     for _ in range(3):
         store.append(message("old"), NOW_MS)
     fill(store)
@@ -75,7 +56,7 @@ def test_a_queue_whose_messages_all_expired_keeps_its_offset(store: MessageStore
     assert len(bodies(store, "old")) == 1
 
 
-def test_only_ten_files_go_in_one_round_and_only_in_the_hours_set(store: MessageStore) -> None:
+def test_only_ten_files_go_in_one_round_and_only_in_the_hours_set(store):
     fill(store, 400)
     late_ms = NOW_MS + 1000 * HOUR_MS
     store.config = dataclasses.replace(ANY_HOUR, delete_when="")
@@ -85,18 +66,14 @@ def test_only_ten_files_go_in_one_round_and_only_in_the_hours_set(store: Message
 
 
 @pytest.mark.parametrize(("used", "goes"), [(70.0, False), (76.0, True)])
-def test_a_rather_full_disk_lets_expired_files_go_at_any_hour(
-    store: MessageStore, monkeypatch: pytest.MonkeyPatch, used: float, goes: bool
-) -> None:
+def test_a_rather_full_disk_lets_expired_files_go_at_any_hour(store, monkeypatch, used, goes):
     fill(store)
     store.config = dataclasses.replace(ANY_HOUR, delete_when="")
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: used)
     assert bool(store.clean(NOW_MS + 1000 * HOUR_MS)) is goes
 
 
-def test_a_nearly_full_disk_costs_young_files_and_then_stops_appends(
-    store: MessageStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_nearly_full_disk_costs_young_files_and_then_stops_appends(store, monkeypatch, caplog):
     fill(store)
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 95.0)
     assert store.clean(NOW_MS) > 0  # nothing is expired
@@ -110,7 +87,7 @@ def test_a_nearly_full_disk_costs_young_files_and_then_stops_appends(
     assert ("had not expired" in said[0], "95% full" in said[1], "60% full" in said[2]) == (True, True, True)
 
 
-def test_index_files_behind_the_head_go_with_the_log(store: MessageStore) -> None:
+def test_index_files_behind_the_head_go_with_the_log(store):
     for number in range(400):
         store.append(StoredMessage("T", 0, b"b" * 40, b"UNIQ_KEY\x01U%d\x02" % number), NOW_MS + number * 60_000)
     while store.dispatch(100):
@@ -127,7 +104,7 @@ def test_index_files_behind_the_head_go_with_the_log(store: MessageStore) -> Non
     ]
 
 
-def test_a_view_of_a_deleted_file_stays_readable(store: MessageStore) -> None:
+def test_a_view_of_a_deleted_file_stays_readable(store):
     sent = fill(store)
     chunk = store.read("T", 0, 0, 1).chunks[0]
     assert store.clean(NOW_MS + 1000 * HOUR_MS) > 0
@@ -135,9 +112,7 @@ def test_a_view_of_a_deleted_file_stays_readable(store: MessageStore) -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_cleaned_store_reopens_at_the_same_offsets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool
-) -> None:
+def test_a_cleaned_store_reopens_at_the_same_offsets(tmp_path, monkeypatch, lost):
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
     store = open_disk(tmp_path / "s", ANY_HOUR)
     sent = fill(store)
@@ -150,10 +125,9 @@ def test_a_cleaned_store_reopens_at_the_same_offsets(
     assert (again.min_offset("T", 0), again.max_offset("T", 0)) == (low, 100)
     assert bodies(again) == sent[low:]
     assert problems(again) == []
-    again.close()
 
 
-def test_a_round_takes_no_file_more_than_those_that_are_older_than_the_limit(store: MessageStore) -> None:
+def test_a_round_takes_no_file_more_than_those_that_are_older_than_the_limit(store):
     """At each limit: a file goes a millisecond after its youngest message is as old as the limit, which is the first of the next file."""
     fill(store, 300)
     log = store.commit_log
@@ -174,7 +148,7 @@ def test_a_round_takes_no_file_more_than_those_that_are_older_than_the_limit(sto
         assert starts[0] <= queue.min_offset < starts[1]
 
 
-def test_an_index_file_that_ends_with_the_first_kept_record_stays(store: MessageStore) -> None:
+def test_an_index_file_that_ends_with_the_first_kept_record_stays(store):
     for number in range(60):
         store.append(StoredMessage("T", 0, b"b" * 40, b"UNIQ_KEY\x01U%d\x02" % number), NOW_MS + number * 60_000)
     while store.dispatch(100):
@@ -189,9 +163,7 @@ def test_an_index_file_that_ends_with_the_first_kept_record_stays(store: Message
     assert len(store.index.files) == count - 1
 
 
-def test_the_file_being_written_stays_though_the_next_one_is_there_in_advance(
-    store: MessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_being_written_stays_though_the_next_one_is_there_in_advance(store, monkeypatch):
     sent = fill(store, 5)
     log = store.commit_log
     assert len(log.files.files) == 1

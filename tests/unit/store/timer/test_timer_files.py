@@ -23,7 +23,7 @@ NOW = 1_700_000_000_000
 FILE_BYTES = 1024  # 19 units and a blank
 
 
-def unit(physical: int = 0, *, ahead_ms: int = 5_000, magic: int = 1, write_ms: int = NOW) -> TimerUnit:
+def unit(physical=0, *, ahead_ms=5000, magic=1, write_ms=NOW):
     return TimerUnit(-1, magic, write_ms, ahead_ms, physical, 100, 7)
 
 
@@ -74,6 +74,20 @@ def test_a_wheel_of_another_length_is_refused(tmp_path):
 # -- the log -------------------------------------------------------------------------------------------------------------------
 
 
+def log_of(folder, count):
+    log = TimerLog(str(folder), FILE_BYTES)
+    for n in range(count):
+        log.append(unit(n))
+    return log
+
+
+def reopened(folder, log_end=1 << 40):
+    log = TimerLog(str(folder), FILE_BYTES)
+    log.load()
+    log.recover(0, log_end)
+    return log
+
+
 def test_a_unit_has_apaches_bytes(tmp_path):
     log = TimerLog(str(tmp_path), FILE_BYTES)
     assert log.append(TimerUnit(260, 3, NOW, -5, 1 << 40, 77, -1)) == 0
@@ -95,14 +109,10 @@ def test_a_full_file_ends_with_a_blank_and_the_next_unit_begins_the_next_file(tm
 
 @pytest.mark.parametrize("count", [0, 1, 18, 19, 20, 37, 38, 39, 57])
 def test_a_log_finds_its_end_again_and_goes_on_behind_it(tmp_path, count):
-    log = TimerLog(str(tmp_path), FILE_BYTES)
-    for n in range(count):
-        log.append(unit(n))
+    log = log_of(tmp_path, count)
     end = log.end
     log.close()
-    again = TimerLog(str(tmp_path), FILE_BYTES)
-    again.load()
-    again.recover(0, 1 << 40)
+    again = reopened(tmp_path)
     assert again.end == end
     last = again.last_unit()
     assert (last.physical_offset if last else None) == (count - 1 if count else None)
@@ -114,17 +124,12 @@ def test_a_log_finds_its_end_again_and_goes_on_behind_it(tmp_path, count):
 
 
 def test_what_lies_behind_a_torn_unit_is_forgotten(tmp_path):
-    log = TimerLog(str(tmp_path), FILE_BYTES)
-    for n in range(5):
-        log.append(unit(n))
-    log.close()
+    log_of(tmp_path, 5).close()
     path = tmp_path / f"{0:020d}"
     raw = bytearray(path.read_bytes())
     raw[2 * 52 : 3 * 52] = bytes(52)
     path.write_bytes(raw)
-    again = TimerLog(str(tmp_path), FILE_BYTES)
-    again.load()
-    again.recover(0, 1 << 40)
+    again = reopened(tmp_path)
     assert again.end == 2 * 52
     assert again.read(3 * 52) is None
     again.append(unit(9))
@@ -133,13 +138,8 @@ def test_what_lies_behind_a_torn_unit_is_forgotten(tmp_path):
 
 
 def test_units_whose_records_a_power_cut_took_are_forgotten(tmp_path):
-    log = TimerLog(str(tmp_path), FILE_BYTES)
-    for n in range(5):
-        log.append(unit(n))
-    log.close()
-    again = TimerLog(str(tmp_path), FILE_BYTES)
-    again.load()
-    again.recover(0, 3)  # as if the commit log ended there
+    log_of(tmp_path, 5).close()
+    again = reopened(tmp_path, 3)  # as if the commit log ended there
     assert again.last_unit().physical_offset == 2
     again.close()
 
@@ -235,7 +235,7 @@ def test_one_number_of_live_progress_changes_alone_and_only_one_that_was_saved(t
 class LookedAt(list):
     """Calls ``look`` right before each of its numbers is taken."""
 
-    def __init__(self, numbers, look) -> None:
+    def __init__(self, numbers, look):
         super().__init__(numbers)
         self.look = look
 
@@ -247,18 +247,18 @@ class LookedAt(list):
 class Watched(MappedProgress):
     """Remembers each state that a kill could find."""
 
-    def __init__(self, *place: object) -> None:
+    def __init__(self, *place):
         super().__init__(*place)
         self.found = []
 
-    def look(self) -> None:
+    def look(self):
         self.found.append(self.load())
 
-    def change(self, index: int, number: int) -> None:
+    def change(self, index, number):
         super().change(index, number)
         self.look()
 
-    def save(self, numbers) -> None:
+    def save(self, numbers):
         super().save(LookedAt(numbers, self.look))
         self.look()
 
@@ -295,19 +295,19 @@ def test_damaged_live_progress_is_ignored(tmp_path, raw):
 class Waiting:
     """Timer files over a pretended queue: entry n has its record at 100 * n."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root):
         self.root = root
         self.files = TimerFiles(root, 1000, FILE_BYTES)
         self.files.load(lambda found: found.physical_offset // 100)
         self.next = self.files.queue_offset
 
-    def add(self, ahead_ms: int, *, magic: int = 1) -> None:
+    def add(self, ahead_ms, *, magic=1):
         entry = unit(self.next * 100, ahead_ms=ahead_ms, magic=magic)
         self.files.add(entry.slot_ms, entry)
         self.next += 1
         self.files.record_progress(self.next, self.files.read_ms, self.files.done)
 
-    def lists(self) -> dict[int, list[int]]:
+    def lists(self):
         """Slot, as ms from NOW, -> the queue entries in its list, oldest first."""
         found = {}
         for time_ms, slot in self.files.wheel.slots.items():
@@ -319,10 +319,10 @@ class Waiting:
             found[time_ms - NOW] = entries[::-1]
         return found
 
-    def save(self) -> None:
+    def save(self):
         self.files.sync(0, self.files.snapshot(self.files.read_ms, NOW))
 
-    def close(self) -> None:
+    def close(self):
         self.files.close()
 
 
@@ -331,7 +331,7 @@ def root(tmp_path):
     return str(tmp_path)
 
 
-def fill(root: str, *, saved_after: int = 30) -> Waiting:
+def fill(root, *, saved_after=30):
     waiting = Waiting(root)
     for n in range(45):
         waiting.add(5_000 + n % 3 * 1000)
@@ -340,15 +340,8 @@ def fill(root: str, *, saved_after: int = 30) -> Waiting:
     return waiting
 
 
-def everything() -> dict[int, list[int]]:
+def everything():
     return {5_000 + slot * 1000: [n for n in range(45) if n % 3 == slot] for slot in range(3)}
-
-
-def test_each_slot_has_its_messages_in_their_order(root):
-    waiting = fill(root)
-    assert waiting.lists() == everything()
-    assert [waiting.files.wheel.number(NOW + 5_000 + slot * 1000) for slot in range(3)] == [15, 15, 15]
-    waiting.close()
 
 
 def test_a_recall_reduces_the_number_of_waiting_messages(root):
@@ -370,16 +363,7 @@ def test_a_kill_loses_nothing_and_repeats_nothing(root):
     again.close()
 
 
-def test_a_slot_that_was_delivered_before_a_kill_does_not_come_back(root):
-    waiting = fill(root)
-    waiting.files.record_progress(45, NOW + 6_000, 0)
-    waiting.close()
-    again = Waiting(root)
-    assert sorted(again.lists()) == [6_000, 7_000]
-    again.close()
-
-
-def power_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def power_cut(monkeypatch):
     monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
 
 
@@ -498,13 +482,3 @@ def test_a_snapshot_is_a_new_version_only_when_something_moved(root):
     assert waiting.files.snapshot(NOW, NOW + 5) is first
     assert waiting.files.snapshot(NOW + 1000, NOW + 5).counter == first.counter + 1
     waiting.close()
-
-
-def test_in_memory_the_same_works_without_a_file():
-    files = TimerFiles(None, 1000, 1 << 20)
-    files.load(lambda found: None)
-    files.add(NOW, unit(1, ahead_ms=0))
-    files.record_progress(1, NOW, 0)
-    files.sync(0, files.snapshot(NOW, NOW))
-    assert files.wheel.number(NOW) == 1
-    files.close()
