@@ -137,7 +137,7 @@ class DiskMessageStore(MessageStore):
             checkpoint.index_mark = mark._replace(
                 newest_file=index.newest_name, offset=offset, index_count=index.newest_count
             )
-            checkpoint.index_numbers = self.dispatcher.index_numbers
+            checkpoint.index_numbers = index.numbers
         if self.config.message_index_enable:
             checkpoint.indexed_timestamp = 0 if lost else checkpoint.logics_msg_timestamp
             checkpoint.save()  # before the first entry that the mark does not count

@@ -98,7 +98,8 @@ class MessageStore:
         self._queues = self.consume_queues.queues
         self._levels = DelayLevels.parse(config.message_delay_level)
         self._frozen: StoreNotWritable | None = None
-        self._refusal: StoreNotWritable | None = StoreNotWritable("the store is not open; call load() first")
+        # Why appends are refused; None if they are accepted.
+        self.refusal: StoreNotWritable | None = StoreNotWritable("the store is not open; call load() first")
 
     def load_files(self) -> None:
         self.checkpoint.load()
@@ -146,28 +147,20 @@ class MessageStore:
 
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
-    @property
-    def writable(self) -> bool:
-        return self._refusal is None
-
-    @property
-    def refusal(self) -> StoreNotWritable | None:
-        return self._refusal
-
     def refuse_appends(self, reason: StoreNotWritable | None) -> None:
         # Raised for each append until then, without the traceback of the one before: it would grow, and keep the messages of all of them.
-        self._refusal = reason or self._frozen
+        self.refusal = reason or self._frozen
 
     def freeze(self, reason: StoreNotWritable | None) -> None:
         """Let every append raise ``reason`` from now on, whatever the state of the disk; None allows appends again."""
-        if self._refusal is self._frozen:
-            self._refusal = reason
+        if self.refusal is self._frozen:
+            self.refusal = reason
         self._frozen = reason
 
     def append(self, message: StoredMessage, now_ms: int) -> AppendResult:
         """Write one record and its queue entry."""
-        if self._refusal is not None:
-            raise self._refusal.with_traceback(None)
+        if self.refusal is not None:
+            raise self.refusal.with_traceback(None)
         queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
         body, properties, sys_flag = message.body, message.properties, message.sys_flag
         born_host, store_host = message.born_host, message.store_host
@@ -220,8 +213,8 @@ class MessageStore:
         """``append`` for a copy of a stored message: its body may exceed ``max_message_size``, which limits new messages."""
         if len(message.body) <= self.config.max_message_size:
             return self.append(message, now_ms)
-        if self._refusal is not None:
-            raise self._refusal.with_traceback(None)
+        if self.refusal is not None:
+            raise self.refusal.with_traceback(None)
         queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
         return self._append_general(queue, message, now_ms, most_bytes=len(message.body))
 
@@ -252,8 +245,8 @@ class MessageStore:
 
     def append_batch(self, batch: StoredBatch, now_ms: int) -> BatchAppendResult:
         """``append`` for several messages of one queue: consecutive offsets; all are stored or none, also after a crash."""
-        if self._refusal is not None:
-            raise self._refusal.with_traceback(None)
+        if self.refusal is not None:
+            raise self.refusal.with_traceback(None)
         if batch.sys_flag & TRANSACTION_MASK:
             raise ConfigurationError(
                 f"a batch for topic {batch.topic!r}, queue {batch.queue_id} holds another topic, another queue or a transaction; "

@@ -99,6 +99,8 @@ def patch(path: Path, at: int, data: bytes) -> None:
 def kill(store: DiskMessageStore) -> None:
     """What ``kill -9`` leaves: the files as the page cache has them, ``abort`` among them; nothing is synced."""
     flusher = store._flusher
+    assert flusher is not None
+    assert flusher._thread is not None
     with flusher._condition:
         flusher._closed = True
         flusher._condition.notify()

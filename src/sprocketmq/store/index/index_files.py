@@ -101,6 +101,11 @@ class IndexFiles:
         return min(durable.index_count, counted) if file.name == durable.newest_file else 1
 
     @property
+    def numbers(self) -> tuple[int, int]:
+        """Slots and entries of each file."""
+        return self.slot_count, self.entry_limit
+
+    @property
     def newest_count(self) -> int:
         return self.files[-1].header.index_count if self.files else 1
 

@@ -206,7 +206,7 @@ class CommitLog:
                 continue
             if at >= 0 and not over_zeros and not any(file.read(at, 8)):
                 return None
-            found = self._next_record(file, max(at, 0), check_crc)
+            found = self.next_record_in(file, max(at, 0), check_crc)
             if found is not None:
                 return found
             if index == len(self.files.files) - 1:
@@ -224,10 +224,8 @@ class CommitLog:
         ends = file is None or not any(file.read(end - file.start, 8))
         return record if goes_on or ends else None
 
-    def next_record_in(self, file: StoreFile) -> int | None:
-        return self._next_record(file, 0, check_crc=False)
-
-    def _next_record(self, file: StoreFile, at: int, check_crc: bool) -> int | None:
+    def next_record_in(self, file: StoreFile, at: int, check_crc: bool) -> int | None:
+        """The offset of the first valid record in a file behind the damaged one at position ``at``."""
         while at < file.size_bytes:
             piece = file.read(at, _PIECE_BYTES)
             place = piece.find(_MAGIC_START, 5)  # behind the head of the damaged one

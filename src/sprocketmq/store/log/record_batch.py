@@ -71,10 +71,6 @@ class RecordBatch:
         at = int(self.topic_at[index])
         return bytes(self.data[at : at + int(self.topic_bytes[index])])
 
-    def properties(self, index: int) -> bytes:
-        at = int(self.properties_at[index])
-        return bytes(self.data[at : at + int(self.properties_bytes[index])])
-
     def cut(self, count: int) -> None:
         if count == len(self.starts):
             return

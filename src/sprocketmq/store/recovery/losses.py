@@ -309,7 +309,7 @@ class _Search:
         size_bytes, _, place = _HEAD.unpack(file.read(0, _HEAD.size))
         record = self._log.view_at(file.start, check_crc=False, limit=EVERYWHERE)
         if record is None:
-            if self._log.next_record_in(file) is not None:
+            if self._log.next_record_in(file, 0, check_crc=False) is not None:
                 return None  # only its first records are damaged
             if size_bytes and place % file.size_bytes == 0 and 0 <= place != file.start:
                 return f"{file.path} has the records of the file {place:020d}"

@@ -58,8 +58,7 @@ class Recovery:
     end at the deletion get no entry. ``known_topics``: those that exist, after a Java broker, which notes no deletion; records from
     before it get no entry in a lost queue of another topic.
 
-    After ``run``: ``begin`` (where the scan began), ``record_count`` scanned, ``entry_count`` added to the queues,
-    ``damaged_count`` left without an entry, and the ``walk`` with the damages of the log.
+    After ``run``: ``begin`` (where the scan began), ``record_count`` scanned, and the ``walk`` with the damages of the log.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Recovery:
         self.walk = LogWalk(self._log, 0)
         self._check_crc = store.config.check_crc_on_recover
         self._levels = DelayLevels.parse(store.config.message_delay_level)
-        self.begin = self.record_count = self.entry_count = self.damaged_count = 0
+        self.begin = self.record_count = 0
 
     def run(self) -> None:
         log, losses = self._log, self._losses
@@ -347,7 +346,6 @@ class Recovery:
         queue.min_offset = min(queue.min_offset, first)
         missing = wanted[len(present) :]
         queue.put_all(missing)
-        self.entry_count += len(missing) // UNIT_SIZE_BYTES
         return indexes[:0]
 
     def _index(self, record: RecordView, from_first: bool) -> bool:
@@ -399,20 +397,17 @@ class Recovery:
         )  # the queue has this record at another offset
 
     def _put(self, queue: ConsumeQueue, record: RecordView, topic: str, from_first: bool) -> bool:
-        before = queue.max_offset
         place = record.physical_offset, record.size, tags_code_of_record(record, topic, self._levels)
         if not queue.put_at(record.queue_offset, *place):
             if not from_first:
                 return False
             queue.fill_gap(record.queue_offset)
             queue.put_at(record.queue_offset, *place)
-        self.entry_count += queue.max_offset > before
         return True
 
     def _skip(self, record: RecordView, reason: str) -> bool:
         # Neither lengths nor checksum cover these fields, so damage on the disk can get this far. The queue loses one record; truncating
         # the log here would lose all following records.
-        self.damaged_count += 1
         _log.error(
             "the record at physical offset %d is damaged and gets no queue entry: %s", record.physical_offset, reason
         )

@@ -121,13 +121,6 @@ class Dispatcher:
         if len(store_timestamps):
             self._checkpoint.raise_index_timestamp(int(store_timestamps.max()))
 
-    @property
-    def index_numbers(self) -> tuple[int, int]:
-        return self._index.slot_count, self._index.entry_limit
-
-    def sync(self) -> None:
-        self._index.sync()
-
     def _offset_after_gap(self, at: int, file_end: int, end: int) -> int:
         if self._log.offset_after_filler(at) is None and file_end - at >= BLANK_BYTES:
             found = self._log.offset_after_damage(at, check_crc=False)

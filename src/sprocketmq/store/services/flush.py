@@ -83,7 +83,6 @@ class Flusher:
         self._failure: StoreNotWritable | None = None
         self._thread: threading.Thread | None = None
         self.flushed_offset = flushed_offset
-        self.sync_count = 0  # commit log rounds so far; appends / sync_count is the gain of group commit
 
     @property
     def has_failed(self) -> bool:
@@ -200,7 +199,6 @@ class Flusher:
                 except OSError as error:
                     files.new_files = True  # their names may not be on the disk yet
                     raise self._failed(files.directory or "", error) from error
-                self.sync_count += 1
                 self._log.preallocator.flushed(end - self.flushed_offset)
                 self._checkpoint.physic_msg_timestamp = store_timestamp_ms
                 with self._condition:
@@ -252,7 +250,7 @@ class Flusher:
                 self._checkpoint.save()
 
     def _sync_index(self) -> None:
-        dispatcher = self._store.dispatcher
+        dispatcher, index = self._store.dispatcher, self._store.index
         progress = dispatcher.progress or self._checkpoint.index_mark
         # A repair changes the index without progress, and the start after a clean stop takes it for whole.
         if progress is None or (progress == self._checkpoint.index_mark and not dispatcher.has_changes):
@@ -260,10 +258,10 @@ class Flusher:
         self._sync_log()
         with self._syncing:
             try:
-                dispatcher.sync()
+                index.sync()
             except OSError as error:
                 raise self._failed("the folder index", error) from error
-            self._checkpoint.index_mark, self._checkpoint.index_numbers = progress, dispatcher.index_numbers
+            self._checkpoint.index_mark, self._checkpoint.index_numbers = progress, index.numbers
             self._checkpoint.indexed_timestamp = progress.store_timestamp_ms
             self._checkpoint.save()
 

@@ -102,7 +102,7 @@ class Retention:
 
     def _watch_disk(self, used: float) -> None:
         limit = self._store.config.disk_space_warning_level_ratio
-        if used > limit and self._store.writable:
+        if used > limit and self._store.refusal is None:
             directory = self._store.commit_log.files.directory
             self._disk_full = StoreNotWritable(
                 f"the disk of {directory} is {used:.0f}% full, appends are accepted up to {limit}%; "

@@ -77,7 +77,7 @@ def test_many_waiters_share_one_sync(store, disk):
     first.result(20)
     for waiter in others:
         waiter.result(20)
-    assert store._flusher.sync_count == 2
+    assert len(disk.paths) == 2
 
 
 def test_what_was_appended_during_a_sync_is_not_covered_by_it(store, disk):
@@ -89,14 +89,14 @@ def test_what_was_appended_during_a_sync_is_not_covered_by_it(store, disk):
     disk.gate.set()
     first.result(20)
     second.result(20)
-    assert store._flusher.sync_count == 2
+    assert len(disk.paths) == 2
 
 
-def test_a_waiter_for_what_is_flushed_already_is_answered_without_a_sync(store):
+def test_a_waiter_for_what_is_flushed_already_is_answered_without_a_sync(store, disk):
     at = end(store)
     store.when_durable(at).result(20)
     assert store.when_durable(at).done()
-    assert store._flusher.sync_count == 1
+    assert len(disk.paths) == 1
 
 
 def test_a_failed_sync_fails_its_waiters_and_the_store_takes_nothing_more(store, disk):
@@ -133,7 +133,7 @@ def test_an_error_that_is_not_the_disks_ends_the_flush_thread_and_nobody_waits(s
         assert type(error).__name__ in str(failure)
         assert failure.__cause__ is error
     disk.error = None
-    assert not store.writable
+    assert store.refusal is not None
     with pytest.raises(StoreNotWritable, match=type(error).__name__):
         store.append(message(), NOW_MS)
     assert store.when_durable(1 << 40).exception(20) is failure
@@ -268,7 +268,7 @@ def test_a_callback_that_raises_keeps_no_answer_from_other_waiters(store, disk, 
     disk.gate.set()
     for waiter in [first, *others]:
         assert isinstance(waiter.exception(20), StoreNotWritable if error else type(None))
-    assert store.writable == (error is None)
+    assert (store.refusal is None) == (error is None)
 
 
 def resident_kb(path):
