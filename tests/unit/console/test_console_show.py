@@ -11,23 +11,9 @@ from hypothesis import strategies as st
 
 from sprocketmq.console.safety.mask import MASKED, Mask
 from sprocketmq.console.settings import compiled_masks
-from sprocketmq.console.show.bodies import (
-    MOST_EDITED_BYTES,
-    editable_text,
-    edited_body,
-    preview,
-    shown_body,
-)
+from sprocketmq.console.show.bodies import MOST_EDITED_BYTES, editable_text, edited_body, preview, shown_body
 from sprocketmq.console.show.sparkline import HEIGHT, WIDTH, sparkline
-from sprocketmq.console.show.values import (
-    iso_time,
-    local_time,
-    number,
-    permission,
-    size,
-    span,
-    whole_number,
-)
+from sprocketmq.console.show.values import iso_time, local_time, number, permission, size, span, whole_number
 
 OPEN = Mask()
 CARDS = Mask(compiled_masks(["[0-9]{16}"]))
