@@ -45,31 +45,22 @@ def message() -> None:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=32, show_default=True, help="Maximum number.")
 @reads
 def find_messages(
-    target: Target,
-    output: Output,
-    topic: str,
-    key: str | None,
-    message_id: str | None,
-    queue: tuple[str, int] | None,
-    offset: int | None,
-    since: int | None,
-    until: int | None,
-    limit: int,
+    target: Target, output: Output, topic: str, key: str | None, message_id: str | None, limit: int, **place: Any
 ) -> None:
     """Find messages by key, id, offset or time.
 
     Exit code 1 if there are none.
     """
-    if sum(one is not None for one in (key, message_id)) > 1 or (offset is not None and queue is None):
+    if (key is not None and message_id is not None) or (place["offset"] is not None and place["queue"] is None):
         raise ConfigurationError("one of --key and --id is allowed, and --offset needs --queue")
     with target.admin() as admin:
         if message_id is not None:
             found = admin.messages_by_unique_key(topic, message_id)
         elif key is not None:
-            until_ms: dict[str, Any] = {} if until is None else {"end_ms": until}
-            found = admin.messages_by_key(topic, key, max_messages=limit, begin_ms=since or 0, **until_ms)
+            span: dict[str, Any] = {} if place["until"] is None else {"end_ms": place["until"]}
+            found = admin.messages_by_key(topic, key, max_messages=limit, begin_ms=place["since"] or 0, **span)
         else:
-            found = _stored(admin, topic, queue, offset, since, until, limit)
+            found = _stored(admin, topic, limit, **place)
     _print_messages(output, found)
     if not found:
         sys.exit(1)
@@ -78,11 +69,12 @@ def find_messages(
 def _stored(
     admin: Admin,
     topic: str,
+    limit: int,
+    *,
     queue: tuple[str, int] | None,
     offset: int | None,
     since: int | None,
     until: int | None,
-    limit: int,
 ) -> list[MessageExt]:
     found: list[MessageExt] = []
     for one in [queue_of(topic, queue)] if queue is not None else admin.queues(topic):

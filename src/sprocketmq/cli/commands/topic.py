@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-from typing import TYPE_CHECKING, Any, Final
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from sprocketmq.cli.frame.command_line import CommandGroup
+from sprocketmq.cli.frame.command_line import CommandGroup, options
 from sprocketmq.cli.frame.output import Column, Output, at, note, perm
 from sprocketmq.cli.frame.target import Target, topic_argument
 from sprocketmq.cli.frame.values import PAIR, PERMISSION, permission_text
@@ -21,21 +23,35 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sprocketmq.client.admin import Admin
-    from sprocketmq.wire.bodies import TopicConfig
+    from sprocketmq.wire.bodies import QueueData, TopicConfig
     from sprocketmq.wire.records.message import MessageQueue
+
+C = TypeVar("C", bound=Callable[..., Any])
 
 _TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
 _COUNT: Final = click.IntRange(1, 65_535)
-_type_option = click.option(
-    "--type", "kind", type=click.Choice(_TYPES, case_sensitive=False), help="The type of its messages (5.x)."
-)
-_attribute_option = click.option(
-    "--attribute",
-    "attributes",
-    type=PAIR,
-    multiple=True,
-    help="An attribute, NAME=VALUE; an empty value removes it (5.x). Repeatable.",
-)
+
+
+def _with_attributes(command: C) -> C:
+    """Pass ``attributes`` in the form that 5.x brokers expect."""
+
+    @functools.wraps(command)
+    def changing(*args: Any, kind: str | None, attributes: tuple[tuple[str, str], ...], **named: Any) -> Any:
+        changed = {f"+{name}" if value else f"-{name}": value for name, value in attributes}
+        return command(*args, attributes=changed | ({"+message.type": kind.upper()} if kind else {}), **named)
+
+    return options(  # type: ignore[return-value]
+        click.option(
+            "--type", "kind", type=click.Choice(_TYPES, case_sensitive=False), help="The type of its messages (5.x)."
+        ),
+        click.option(
+            "--attribute",
+            "attributes",
+            type=PAIR,
+            multiple=True,
+            help="An attribute, NAME=VALUE; an empty value removes it (5.x). Repeatable.",
+        ),
+    )(changing)
 
 
 @click.group(cls=CommandGroup)
@@ -87,27 +103,13 @@ def show_topic(target: Target, output: Output, name: str) -> None:
         stats = admin.topic_stats(name)
         try:
             brokers = [
-                {
-                    "broker_name": broker,
-                    "read_queues": config.read_queue_nums,
-                    "write_queues": config.write_queue_nums,
-                    "perm": config.perm,
-                    "order": config.order,
-                    "attributes": dict(config.attributes),
-                }
+                {**_queues_row(broker, config), "order": config.order, "attributes": dict(config.attributes)}
                 for broker, config in sorted(admin.topic_config(name).items())
             ]
             traffic = admin.topic_traffic(name)
         except RequestNotServed as error:
             brokers = [
-                {
-                    "broker_name": data.broker_name,
-                    "read_queues": data.read_queue_nums,
-                    "write_queues": data.write_queue_nums,
-                    "perm": data.perm,
-                    "order": None,
-                    "attributes": None,
-                }
+                {**_queues_row(data.broker_name, data), "order": None, "attributes": None}
                 for data in sorted(admin.route(name).queue_datas, key=lambda data: data.broker_name)
             ]
             note(f"sprocketmq: attributes, rates and consumer groups cannot be shown: {error}")
@@ -136,6 +138,11 @@ def show_topic(target: Target, output: Output, name: str) -> None:
         else None,
     }
     output.record(_SHOWN, record, _SHOWN_TABLES)
+
+
+def _queues_row(broker: str, of: TopicConfig | QueueData) -> dict[str, Any]:
+    counts = {"read_queues": of.read_queue_nums, "write_queues": of.write_queue_nums}
+    return {"broker_name": broker, **counts, "perm": of.perm}
 
 
 _SHOWN: Final = (Column("topic"), Column("messages"), Column("messages/s in", "in_tps"))
@@ -175,24 +182,13 @@ _SHOWN_TABLES: Final = (
 @click.option("--queues", type=_COUNT, default=8, show_default=True, help="Number of queues on each broker.")
 @click.option("--read-queues", type=_COUNT, help="Number of read queues; default: --queues.")
 @click.option("--write-queues", type=_COUNT, help="Number of write queues; default: --queues.")
-@click.option("--perm", "perm_", type=PERMISSION, default="rw", show_default=True, help="Permission: rw, r, w or none.")
+@click.option("--perm", type=PERMISSION, default="rw", show_default=True, help="Permission: rw, r, w or none.")
 @click.option("--order", is_flag=True, help="Mark the topic as ordered.")
-@_type_option
-@_attribute_option
+@_with_attributes
 @on_brokers
 @changes
 def create_topic(
-    target: Target,
-    change: Change,
-    name: str,
-    queues: int,
-    read_queues: int | None,
-    write_queues: int | None,
-    perm_: int,
-    order: bool,
-    kind: str | None,
-    attributes: tuple[tuple[str, str], ...],
-    where: Where,
+    target: Target, change: Change, name: str, attributes: dict[str, str], where: Where, **settings: Any
 ) -> None:
     """Create a topic.
 
@@ -201,45 +197,28 @@ def create_topic(
     from sprocketmq.client.settings.validators import check_topic
 
     check_topic(name)
+    what = f"topic {name} with {counted(settings['write_queues'] or settings['queues'], 'queue')}"
     with target.admin() as admin:
         with contextlib.suppress(TopicNotExist):
             admin.route(name)
             raise ConfigurationError(f"topic {name!r} exists already; sprocketmq topic alter changes it")
-        sentence = f"create topic {name} with {counted(write_queues or queues, 'queue')} on {place(where)}"
-        if not change.confirm(sentence, topic=name):
+        _check_attributes(admin, attributes, where["broker"])
+        if not change.confirm(f"create {what} on {place(where)}", topic=name):
             return
-        admin.create_topic(
-            name,
-            queues=queues,
-            read_queues=read_queues,
-            write_queues=write_queues,
-            perm=perm_,
-            order=order,
-            attributes=_changed_attributes(admin, kind, attributes, where["broker"]),
-            **where,
-        )
+        admin.create_topic(name, attributes=attributes, **settings, **where)
         brokers = sorted(admin.topic_config(name))
-    change.done(
-        f"created topic {name} with {counted(write_queues or queues, 'queue')} on {', '.join(brokers)}",
-        topic=name,
-        brokers=brokers,
-    )
+    change.done(f"created {what} on {', '.join(brokers)}", topic=name, brokers=brokers)
 
 
-def _changed_attributes(
-    admin: Admin, kind: str | None, attributes: tuple[tuple[str, str], ...], broker: str | None
-) -> dict[str, str]:
-    """Attributes in the form that 5.x brokers expect. Raises ConfigurationError if a broker is older and would ignore them."""
-    changed = {f"+{name}" if value else f"-{name}": value for name, value in attributes}
-    if kind:
-        changed["+message.type"] = kind.upper()
-    if changed:
-        for one in [broker] if broker else [status.address for status in admin.brokers() if status.broker_id == 0]:
-            if not admin.speaks_5x(one):
-                raise ConfigurationError(
-                    f"broker {one} is older than RocketMQ 5 and does not support topic attributes; omit --type and --attribute"
-                )
-    return changed
+def _check_attributes(admin: Admin, attributes: dict[str, str], broker: str | None) -> None:
+    """Raises ConfigurationError if a broker is older than 5.x and would ignore them."""
+    if not attributes:
+        return
+    for one in [broker] if broker else [one.address for one in admin.brokers() if one.broker_id == 0]:
+        if not admin.speaks_5x(one):
+            raise ConfigurationError(
+                f"broker {one} is older than RocketMQ 5 and does not support topic attributes; omit --type and --attribute"
+            )
 
 
 @topic.command("alter")
@@ -247,10 +226,9 @@ def _changed_attributes(
 @click.option("--queues", type=_COUNT, help="Number of queues on each broker.")
 @click.option("--read-queues", type=_COUNT, help="Number of read queues.")
 @click.option("--write-queues", type=_COUNT, help="Number of write queues.")
-@click.option("--perm", "perm_", type=PERMISSION, help="Permission: rw, r, w or none.")
+@click.option("--perm", type=PERMISSION, help="Permission: rw, r, w or none.")
 @click.option("--order/--no-order", default=None, help="Whether the topic is marked as ordered.")
-@_type_option
-@_attribute_option
+@_with_attributes
 @on_brokers
 @deletes
 def alter_topic(
@@ -258,37 +236,26 @@ def alter_topic(
     change: Change,
     name: str,
     queues: int | None,
-    read_queues: int | None,
-    write_queues: int | None,
-    perm_: int | None,
-    order: bool | None,
-    kind: str | None,
-    attributes: tuple[tuple[str, str], ...],
+    attributes: dict[str, str],
     where: Where,
+    **settings: Any,
 ) -> None:
     """Change the settings of a topic.
 
     What no option names stays as it is. To reduce the number of queues, reduce --write-queues first, and --read-queues when the messages
     of the other queues have been consumed. If messages would become unreadable, the command asks first.
     """
-    wanted: dict[str, Any] = {
-        "read_queues": read_queues or queues,
-        "write_queues": write_queues or queues,
-        "perm": perm_,
-        "order": order,
-    }
-    wanted = {key: value for key, value in wanted.items() if value is not None}
-    if not wanted and not attributes and kind is None:
+    settings = {key: queues if value is None and "queues" in key else value for key, value in settings.items()}
+    wanted = {key: value for key, value in settings.items() if value is not None}
+    if not wanted and not attributes:
         raise ConfigurationError(
             "nothing to change is given; one of --queues, --perm, --order, --type and --attribute is needed"
         )
     with target.admin() as admin:
-        changed = _changed_attributes(admin, kind, attributes, where["broker"])
+        _check_attributes(admin, attributes, where["broker"])
         now = admin.topic_config(name)
-        changed_to = {
-            **{key: permission_text(value) if key == "perm" else value for key, value in wanted.items()},
-            **changed,
-        }
+        perm_text = {key: permission_text(value) for key, value in wanted.items() if key == "perm"}
+        changed_to = {**wanted, **perm_text, **attributes}
         sentence = f"topic {name}: " + ", ".join(
             f"{key.replace('_', ' ')} {value}" for key, value in changed_to.items()
         )
@@ -296,7 +263,7 @@ def alter_topic(
         what = f"change {sentence}, on {', '.join(sorted(now))}"
         if not change.confirm(what, warning=hidden, ask=bool(hidden), topic=name, **wanted):
             return
-        done = admin.alter_topic(name, attributes=changed, **where, **wanted)
+        done = admin.alter_topic(name, attributes=attributes, **where, **wanted)
     change.done(f"changed {sentence}, on {', '.join(sorted(done))}", topic=name, brokers=sorted(done), **wanted)
 
 
