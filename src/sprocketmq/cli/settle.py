@@ -57,14 +57,11 @@ def merge_ledgers(
 
 def _member(group: str, topics: tuple[str, ...], target: Target, assignments: tuple[str, ...]) -> Responder:
     given = dict(map(_option, assignments))
-    keys = {"accesskey": target.access_key, "secretkey": target.secret_key, "secretkeyfile": target.secret_key_file}
-    # Keys from the environment are not mixed with keys that --option gives.
-    if not keys.keys() & given.keys():
-        given.update({name: value for name, value in keys.items() if value})
-    if target.tls or target.tls_ca:
-        given.setdefault("tls", "true")
-        given.setdefault("tlstrustcertpath", target.tls_ca or "")
-    given.update({"namesrvaddr": target.namesrv_addr, "group": group, "delivery": "transactional"})
+    of_target = {name.lower(): value for name, value in target.spark_options().items()}
+    if {"accesskey", "secretkey", "secretkeyfile"} & given.keys():  # not mixed with keys from the environment
+        of_target = {name: value for name, value in of_target.items() if "key" not in name}
+    fixed = {"namesrvaddr": target.namesrv_addr, "group": group, "delivery": "transactional"}
+    given = {**of_target, **given, **fixed}
     return Responder.at(sink_options(given), frozenset(topics))
 
 

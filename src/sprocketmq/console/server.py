@@ -15,7 +15,7 @@ import uvicorn
 
 from sprocketmq.console.app import make_app
 from sprocketmq.console.bounded_http import BoundedHttp
-from sprocketmq.console.cluster.cluster import Cluster
+from sprocketmq.console.cluster import Cluster
 from sprocketmq.console.pages.page import ConsoleParts, now_ms
 from sprocketmq.console.safety.audit import Audit
 from sprocketmq.console.safety.mask import Mask

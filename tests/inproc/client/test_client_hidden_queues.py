@@ -13,7 +13,7 @@ from cli_run import CommandLine
 from embedded_proxy import second_broker_of
 from java_broker import as_java
 from sprocketmq.client.admin import AsyncAdmin
-from sprocketmq.console.cluster.cluster import Cluster
+from sprocketmq.console.cluster import Cluster
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.watch.group_state import GroupState
 from sprocketmq.console.watch.watcher import Watcher

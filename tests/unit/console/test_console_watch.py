@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.console.cluster.cluster import Cluster
+from sprocketmq.console.cluster import Cluster
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.watch.group_state import GroupState, Level, QueueLag, Verdict, level_of, urgency_of
 from sprocketmq.console.watch.lag_history import LagHistory

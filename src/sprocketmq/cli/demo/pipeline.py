@@ -93,7 +93,7 @@ def _start(spark: SparkSession, options: PipelineOptions) -> StreamingQuery:
     out = Path(options.out)
     messages = (
         spark.readStream.format("rocketmq")
-        .options(**_spark_options(options.target))
+        .options(**options.target.spark_options())
         .option("topic", TOPIC)
         .option("group", GROUP)
         .option("startingOffsets", "earliest")
@@ -120,7 +120,7 @@ def _start(spark: SparkSession, options: PipelineOptions) -> StreamingQuery:
         judge,
         write=write,
         group=GROUP,
-        options=_spark_options(options.target),
+        options=options.target.spark_options(),
         max_reconsume=MAX_RECONSUME_TIMES,
         delay_level=_RETRY_LEVEL,
     )
@@ -136,18 +136,6 @@ def _start(spark: SparkSession, options: PipelineOptions) -> StreamingQuery:
         .queryName(GROUP)
         .start()
     )
-
-
-def _spark_options(target: Target) -> dict[str, str]:
-    options = {
-        "namesrvAddr": target.namesrv_addr,
-        "accessKey": target.access_key,
-        "secretKey": target.secret_key,
-        "secretKeyFile": target.secret_key_file,
-        "tls": "true" if target.tls or target.tls_ca else None,
-        "tlsTrustCertPath": target.tls_ca,
-    }
-    return {name: value for name, value in options.items() if value}
 
 
 def _write_means(spark: SparkSession, out: Path) -> None:

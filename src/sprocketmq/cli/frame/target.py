@@ -75,6 +75,18 @@ class Target:
             found["tls"] = True
         return found
 
+    def spark_options(self) -> dict[str, str]:
+        """The options of Spark's source and sink."""
+        options = {
+            "namesrvAddr": self.namesrv_addr,
+            "accessKey": self.access_key,
+            "secretKey": self.secret_key,
+            "secretKeyFile": self.secret_key_file,
+            "tls": "true" if self.tls or self.tls_ca else None,
+            "tlsTrustCertPath": self.tls_ca,
+        }
+        return {name: value for name, value in options.items() if value}
+
     def admin(self) -> Admin:
         from sprocketmq.client.admin import Admin
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from sprocketmq.console.cluster.cluster import Known
-from sprocketmq.console.pages.page import given, now_ms, page, parts_of
+from sprocketmq.console.cluster import Known
+from sprocketmq.console.pages.page import given, now_ms, page, page_or_live, parts_of
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.show.values import whole_number
 from sprocketmq.console.watch.group_state import GroupState, level_of
@@ -25,19 +25,10 @@ _FRESH_MS: Final = 5_000
 
 
 async def group(request: Request) -> Response:
-    return page(request, "group.html", **_context(request))
-
-
-async def group_live(request: Request) -> Response:
-    """The part of the page with figures, which is loaded again after each update."""
-    return page(request, "group_live.html", **_context(request))
-
-
-def _context(request: Request) -> dict[str, Any]:
     name, watcher = given(request, "name"), parts_of(request).watcher
     watcher.group_opened(name, request.query_params.get("topic", "").strip() or None)
     view = watcher.view
-    return {"name": name, "state": view.groups.get(name), "view": view}
+    return page_or_live(request, "group", name=name, state=view.groups.get(name), view=view)
 
 
 async def group_verdict(request: Request) -> Response:

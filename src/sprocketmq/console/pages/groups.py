@@ -9,7 +9,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sprocketmq.console.pages.page import address, page, parts_of
+from sprocketmq.console.pages.page import address, page_or_live, parts_of
 from sprocketmq.console.show.sparkline import sparkline
 from sprocketmq.console.show.values import whole_number
 from sprocketmq.console.watch.group_state import GroupState, Level, urgency_of
@@ -28,11 +28,7 @@ _STATES: Final = {"offline": "no member online", **{level.value: level.text for 
 
 
 async def groups(request: Request) -> Response:
-    return page(request, "groups.html", **_context(request))
-
-
-async def groups_live(request: Request) -> Response:
-    return page(request, "groups_live.html", **_context(request))
+    return page_or_live(request, "groups", **_context(request))
 
 
 def _context(request: Request) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sprocketmq.client.admin import TrackType
-from sprocketmq.console.cluster.cluster import Known
+from sprocketmq.console.cluster import Known
 from sprocketmq.console.pages.page import ConsoleParts, Refused, given, page, parts_of
 from sprocketmq.console.pages.topic import message_address, message_line
 from sprocketmq.console.show.bodies import FORMS, ShownBody, shown_body

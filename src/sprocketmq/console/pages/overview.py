@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sprocketmq.console.pages.entry import sign_in_by_link
-from sprocketmq.console.pages.page import ConsoleParts, event_stream, page, parts_of
+from sprocketmq.console.pages.page import ConsoleParts, event_stream, page_or_live, parts_of
 from sprocketmq.console.safety.sessions import Session
 from sprocketmq.console.show.sparkline import sparkline
 from sprocketmq.console.watch.group_state import GroupState, Level, urgency_of
@@ -25,11 +25,7 @@ async def overview(request: Request) -> Response:
     """The overview; with a token in the address, sign in."""
     if token := request.query_params.get("token"):
         return sign_in_by_link(request, token)
-    return page(request, "overview.html", **_context(request))
-
-
-async def overview_live(request: Request) -> Response:
-    return page(request, "overview_live.html", **_context(request))
+    return page_or_live(request, "overview", **_context(request))
 
 
 def _context(request: Request) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, StreamingResponse
 
-from sprocketmq.console.cluster.cluster import Cluster
+from sprocketmq.console.cluster import Cluster
 from sprocketmq.console.safety.audit import Audit
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.safety.sessions import Session, Sessions
@@ -86,6 +86,13 @@ def page(request: Request, template: str, *, code: int = 200, **context: Any) ->
     parts.watcher.page_loaded()
     common = {"path": request.url.path, "form_key": session.form_key, "proxy": parts.watcher.view.proxy}
     return parts.templates.response(template, code=code, **common, **context)
+
+
+def page_or_live(request: Request, template: str, **context: Any) -> HTMLResponse:
+    """A page, or at ``.../live`` the part of it that is loaded again after each update."""
+    return page(
+        request, f"{template}_live.html" if request.url.path.endswith("/live") else f"{template}.html", **context
+    )
 
 
 def event_stream(request: Request, events: AsyncIterator[str]) -> StreamingResponse:

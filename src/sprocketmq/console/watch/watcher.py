@@ -28,7 +28,7 @@ from typing import Final
 import msgspec
 
 from sprocketmq.client.admin import BrokerStatus, QueueProgress
-from sprocketmq.console.cluster.cluster import Cluster
+from sprocketmq.console.cluster import Cluster
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.watch.group_state import GroupState, QueueLag, Verdict
 from sprocketmq.console.watch.lag_history import LagHistory
