@@ -28,8 +28,13 @@ from sprocketmq.wire.frames.command import Command, Header, request
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import (
     ConsumerSendMsgBackRequestHeader,
+    CreateTopicRequestHeader,
+    DeleteSubscriptionGroupRequestHeader,
+    DeleteTopicRequestHeader,
     PullMessageRequestHeader,
+    QueryConsumerOffsetRequestHeader,
     SendMessageRequestHeaderV2,
+    UpdateConsumerOffsetRequestHeader,
 )
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt
@@ -37,6 +42,13 @@ from sprocketmq.wire.records.record import decode_records
 from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 
 TIMEOUT_MS = 10_000
+
+
+class Fields(dict[str, Any]):
+    """Ext fields as they are; None leaves one out."""
+
+    def to_ext(self) -> dict[str, str]:
+        return {name: text for name, text in self.items() if text is not None}
 
 
 class RawClient:
@@ -53,24 +65,44 @@ class RawClient:
 
         return ConnectionPool(keep)
 
-    def ask(self, code: int, header: Header | None = None, body: bytes = b"", **fields: Any) -> Command:
+    def ask(self, code: int, header: Header | Fields | None = None, body: bytes = b"", **fields: Any) -> Command:
         return self.begin(code, header, body, **fields).result(TIMEOUT_MS / 1000)
 
     def begin(
-        self, code: int, header: Header | None = None, body: bytes = b"", **fields: Any
+        self, code: int, header: Header | Fields | None = None, body: bytes = b"", **fields: Any
     ) -> concurrent.futures.Future[Command]:
         command = request(code, header, body)
         for name, value in fields.items():
             setattr(command, name, value)
         return self.engine.submit(self.pool.invoke(self.address, command, TIMEOUT_MS))
 
-    def tell(self, code: int, header: Header | None = None, body: bytes = b"") -> None:
+    def tell(self, code: int, header: Header | Fields | None = None, body: bytes = b"") -> None:
         self.engine.run(self.pool.invoke_oneway(self.address, request(code, header, body, oneway=True)))
 
     def close(self) -> None:
         self.engine.run(self.pool.aclose())
 
     # -- the usual requests ------------------------------------------------------------------------------------------------------
+
+    def create_topic(self, topic: str, queues: int = 4, **fields: Any) -> Command:
+        numbers = {"read_queue_nums": queues, "write_queue_nums": queues, "perm": 6}
+        header = CreateTopicRequestHeader(topic=topic, default_topic="TBW102", **{**numbers, **fields})
+        return self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+    def delete_topic(self, topic: str) -> Command:
+        return self.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader(topic))
+
+    def delete_group(self, group: str, clean_offset: bool = True) -> Command:
+        header = DeleteSubscriptionGroupRequestHeader(group, clean_offset)
+        return self.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> Command:
+        header = UpdateConsumerOffsetRequestHeader(group, topic, queue_id, offset)
+        return self.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    def committed(self, group: str, topic: str, queue_id: int = 0) -> str | None:
+        header = QueryConsumerOffsetRequestHeader(group, topic, queue_id, set_zero_if_not_found=False)
+        return self.ask(RequestCode.QUERY_CONSUMER_OFFSET, header).ext_fields.get("offset")
 
     def send(
         self,

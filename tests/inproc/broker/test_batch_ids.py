@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from test_stored_batches import NOW_MS, Side
 
-from golden import GoldenFrame, frames, store_file
+from golden import GoldenFrame, frames
+from inproc.broker.written_to import NOW_MS, Side
 from interop.remoting import decode_header, split_frame
 from sprocketmq.wire.records.batch import split_batch
 from sprocketmq.wire.records.properties import UNIQ_KEY, get_property
 from sprocketmq.wire.records.record import RecordView
 
 BATCHES = frames(code=320, kind="request")
-ANSWERS = frames(code=320, kind="response")
 
 
 @pytest.fixture
@@ -86,19 +85,3 @@ def test_each_message_is_stored_with_the_properties_it_came_with(
     assert (own is not None) is (frame.version == "5.4.0")
     [answer] = peer.answers()
     assert answer.ext_fields.get("transactionId") == own
-
-
-@pytest.mark.parametrize("version", ["5.4.0", "4.9.7"])
-def test_apache_answered_with_the_batchs_own_key_or_none(version: str) -> None:
-    own = {get_property(parts(f.data)[0]["extFields"]["i"].encode(), UNIQ_KEY) for f in BATCHES if f.version == version}
-    answered = {parts(f.data)[0]["extFields"].get("transactionId") for f in ANSWERS if f.version == version}
-    assert answered <= own
-    assert (None in answered) is (version == "4.9.7")
-
-
-def test_apache_5_stored_each_message_with_the_properties_it_came_with() -> None:
-    """What the test above asks of ours is what a running 5.4.0 did with the same frame."""
-    _, body = parts(next(f.data for f in BATCHES if name_of(f).startswith("5.4.0/json")))
-    log = store_file("5.4.0", "commitlog-head.bin")
-    for _, part, raw in split_batch(body):
-        assert log.count(part + b"\x06golden" + struct.pack(">H", len(raw)) + raw) == 1

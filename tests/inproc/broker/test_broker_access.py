@@ -21,7 +21,6 @@ from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import (
     AclSubjectRequestHeader,
     CreateAccessConfigRequestHeader,
-    CreateTopicRequestHeader,
     DeleteAccessConfigRequestHeader,
     DeleteAclRequestHeader,
     ListAclsRequestHeader,
@@ -136,16 +135,6 @@ def test_a_oneway_send_without_permission_stores_nothing(accounts, disk_cluster)
     client.send("orders", oneway=True)
     assert signing(disk_cluster.client(), WORKER).send("orders").code == 0
     assert disk_cluster.broker.store.max_offset("orders", 0) == 1
-
-
-@with_accounts
-def test_administrative_requests_need_an_administrator(accounts, disk_cluster):
-    header = CreateTopicRequestHeader("orders", "TBW102", 1, 1, 6)
-    worker, boss = signing(disk_cluster.client(), WORKER), signing(disk_cluster.client(), BOSS)
-    assert worker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == ResponseCode.NO_PERMISSION
-    assert boss.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
-    make_me_king = CreateAccessConfigRequestHeader("Worker77", admin=True)
-    assert worker.ask(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, make_me_king).code == ResponseCode.NO_PERMISSION
 
 
 @with_accounts

@@ -16,13 +16,10 @@ from sprocketmq.wire.bodies import (
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import response
 from sprocketmq.wire.headers import (
-    CreateTopicRequestHeader,
-    DeleteTopicRequestHeader,
     GetConsumeStatsRequestHeader,
     GetSubscriptionGroupConfigRequestHeader,
     GetTopicConfigRequestHeader,
     GetTopicStatsInfoRequestHeader,
-    UpdateConsumerOffsetRequestHeader,
     ViewMessageRequestHeader,
 )
 from sprocketmq.wire.records.message import MessageQueue
@@ -30,8 +27,7 @@ from sprocketmq.wire.records.record import decode_records
 
 
 def create(client, topic: str, read: int = 3, write: int = 2, perm: int = 6):
-    header = CreateTopicRequestHeader(topic, "TBW102", read, write, perm)
-    return client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+    return client.create_topic(topic, read, write_queue_nums=write, perm=perm)
 
 
 def test_a_created_topic_has_a_route_when_the_answer_comes(cluster, client):
@@ -57,8 +53,7 @@ def test_invalid_topics_are_refused(client, topic, read, perm):
 
 
 def test_system_topics_are_not_deleted(client):
-    header = DeleteTopicRequestHeader("SCHEDULE_TOPIC_XXXX")
-    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, header).code == ResponseCode.INVALID_PARAMETER
+    assert client.delete_topic("SCHEDULE_TOPIC_XXXX").code == ResponseCode.INVALID_PARAMETER
 
 
 def test_topic_stats_give_the_range_of_each_queue(cluster, client):
@@ -92,7 +87,7 @@ def test_consume_stats_have_the_offsets_from_which_lag_is_computed(client):
     for _ in range(5):
         client.send("flights")
     client.pull("g", "flights", 0, 0, max_messages=4)
-    client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "flights", 0, 3))
+    client.commit("g", "flights", 0, 3)
     answer = client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader("g"))
     table = ConsumeStats.decode(answer.body).offset_table
     assert set(table) == {MessageQueue("flights", "broker-a", number) for number in range(3)}

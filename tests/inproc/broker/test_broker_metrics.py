@@ -17,7 +17,6 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
     EndTransactionRequestHeader,
     QueryConsumerOffsetRequestHeader,
-    UpdateConsumerOffsetRequestHeader,
 )
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import decode_offset_message_id
@@ -78,8 +77,7 @@ def test_lag_is_what_is_not_committed_and_its_age(cluster, client):
     cluster.clock.advance(1_000)
 
     def commit(offset: int) -> None:
-        header = UpdateConsumerOffsetRequestHeader("readers", "flights", 0, offset)
-        assert client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header).code == 0
+        assert client.commit("readers", "flights", 0, offset).code == 0
 
     client.heartbeat("me", group="readers", topics={"flights": "*"})
     commit(0)
@@ -99,12 +97,7 @@ def test_lag_has_the_queues_without_a_committed_offset_and_those_that_the_topic_
     for queue_id in (0, 1, 3):
         client.send("flights", b"x", queue_id=queue_id)
     client.heartbeat("me", group="readers", topics={"flights": "*"})
-    assert (
-        client.ask(
-            RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("readers", "flights", 0, 1)
-        ).code
-        == 0
-    )
+    assert client.commit("readers", "flights", 0, 1).code == 0
     cluster.broker.topics.get("flights").read_queue_nums = 2
     assert value(scrape(cluster), "rocketmq_consumer_lag_messages", topic="flights") == 2
 
@@ -146,8 +139,7 @@ def test_pulled_messages_are_in_flight_until_they_are_committed(cluster, client)
     for number in range(4):
         client.send("flights", b"%d" % number)
     client.heartbeat("me", group="readers", topics={"flights": "*"})
-    header = UpdateConsumerOffsetRequestHeader("readers", "flights", 0, 0)
-    client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+    client.commit("readers", "flights", 0, 0)
     client.pull("readers", "flights", 0, 0, max_messages=3)
     page = scrape(cluster)
     assert value(page, "rocketmq_consumer_inflight_messages", topic="flights") == 3

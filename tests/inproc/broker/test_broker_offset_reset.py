@@ -14,10 +14,8 @@ from sprocketmq.wire.bodies import (
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
     CloneGroupOffsetRequestHeader,
-    QueryConsumerOffsetRequestHeader,
     QueryCorrectionOffsetHeader,
     ResetOffsetRequestHeader,
-    UpdateConsumerOffsetRequestHeader,
 )
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -34,18 +32,12 @@ def moving(cluster, client):
         cluster.clock.advance(1_000)
     client.pull("g", "flights", 0, 0)
     for queue_id, offset in ((0, 3), (1, 5), (2, 0), (3, 0)):
-        commit(client, queue_id, offset)
+        client.commit("g", "flights", queue_id, offset)
     return cluster
 
 
-def commit(client, queue_id: int, offset: int, group: str = "g"):
-    header = UpdateConsumerOffsetRequestHeader(group, "flights", queue_id, offset)
-    return client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
-
-
 def offset_of(client, queue_id: int = 0, group: str = "g") -> str | None:
-    header = QueryConsumerOffsetRequestHeader(group, "flights", queue_id, set_zero_if_not_found=False)
-    return client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header).ext_fields.get("offset")
+    return client.committed(group, "flights", queue_id)
 
 
 def reset(client, timestamp: int = -1, *, topic: str = "flights", group: str = "g", is_force: bool = True, **fields):
@@ -78,17 +70,17 @@ def test_the_next_pull_is_sent_to_the_new_place_once_and_its_own_commit_does_not
 
 def test_what_the_group_commits_before_that_pull_is_ignored_and_counts_after_it(moving, client):
     reset(client, 0)
-    assert commit(client, 0, 4).code == 0
+    assert client.commit("g", "flights", 0, 4).code == 0
     assert offset_of(client) == "0"
     client.pull("g", "flights", 0, 4)
     assert offset_of(client) == "0"
-    assert commit(client, 0, 4).code == 0
+    assert client.commit("g", "flights", 0, 4).code == 0
     assert offset_of(client) == "4"
 
 
 def test_a_reset_leaves_other_groups_and_other_queues_alone(moving, client):
     client.pull("other", "flights", 0, 0)
-    commit(client, 0, 2, "other")
+    client.commit("other", "flights", 0, 2)
     assert moved(reset(client, 0, queue_id=0)) == {0: 0}
     assert client.pull("other", "flights", 0, 2).code == 0
     assert client.pull("g", "flights", 1, 0).code == 0
@@ -176,7 +168,7 @@ def test_a_clone_has_the_offsets_of_its_source_and_changes_independently(moving,
     header = CloneGroupOffsetRequestHeader("g", "copy", "flights")
     assert client.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == 0
     assert offset_of(client, group="copy") == "3"
-    commit(client, 0, 4)
+    client.commit("g", "flights", 0, 4)
     assert offset_of(client, group="copy") == "3"
 
 

@@ -21,8 +21,7 @@ def commit(client, group: str, topic: str, queue_id: int, offset: int):
     client.ask(
         RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequestHeader(group)
     )  # makes the group
-    header = UpdateConsumerOffsetRequestHeader(group, topic, queue_id, offset)
-    return client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+    return client.commit(group, topic, queue_id, offset)
 
 
 def query(client, group: str, topic: str, queue_id: int = 0, **options):
@@ -79,9 +78,7 @@ def test_commits_for_unknown_topics_and_negative_numbers_are_refused(client):
 def test_commits_for_unknown_groups_are_refused_and_make_no_group(client):
     client.send("flights")
     for _ in range(2):
-        header = UpdateConsumerOffsetRequestHeader("g", "flights", 0, 1)
-        answer = client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
-        assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        assert client.commit("g", "flights", 0, 1).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
 def test_a_one_way_commit_counts(client):

@@ -21,13 +21,8 @@ from sprocketmq.wire.bodies import SubscriptionGroupConfig
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.headers import (
     CheckTransactionStateRequestHeader,
-    CreateTopicRequestHeader,
-    DeleteSubscriptionGroupRequestHeader,
-    DeleteTopicRequestHeader,
     EndTransactionRequestHeader,
-    QueryConsumerOffsetRequestHeader,
     SendMessageRequestHeaderV2,
-    UpdateConsumerOffsetRequestHeader,
 )
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import decode_offset_message_id
@@ -64,8 +59,7 @@ class Load:
             self.create(topic)
 
     def create(self, topic: str) -> None:
-        header = CreateTopicRequestHeader(topic, "TBW102", 4, 4, 6)
-        assert self.client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
+        assert self.client.create_topic(topic).code == 0
         self.ledger.add("topic", topic)
 
     def body(self, kind: str) -> bytes:
@@ -116,20 +110,15 @@ class Load:
         topic, queue_id = self.dice.choice(TOPICS), self.dice.randrange(2)
         self.client.pull("g", topic, queue_id)  # makes the group
         offset = self.cluster.on_loop(lambda: self.cluster.broker.store.max_offset(topic, queue_id))
-        self.client.ask(
-            RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", topic, queue_id, offset)
-        )
+        self.client.commit("g", topic, queue_id, offset)
 
     def administrate(self) -> None:
         """Make a topic or a group, or delete one."""
         if self.made and self.dice.random() < 0.4:
             kind, name = self.made.pop(self.dice.randrange(len(self.made)))
-            code, header = {
-                "topic": (RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader(name)),
-                "group": (RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequestHeader(name, True, True)),
-            }[kind]
+            delete = {"topic": self.client.delete_topic, "group": self.client.delete_group}[kind]
             self.ledger.add("deleting", name)
-            assert self.client.ask(code, header).code == 0
+            assert delete(name).code == 0
             self.ledger.add("deleted", name)
             return
         self.number += 1
@@ -183,8 +172,7 @@ def judge(cluster, client, events: list[tuple[Any, ...]]) -> None:
     assert {name for (name,) in by_kind.get("deleted", ())}.isdisjoint({*tables[0], *tables[1]})
     for topic in TOPICS:
         for queue_id in range(2):
-            header = QueryConsumerOffsetRequestHeader("g", topic, queue_id, set_zero_if_not_found=False)
-            offset = int(client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header).ext_fields.get("offset", "0"))
+            offset = int(client.committed("g", topic, queue_id) or 0)
             end_of_queue = cluster.on_loop(lambda t=topic, q=queue_id: cluster.broker.store.max_offset(t, q))
             assert offset <= end_of_queue, f"g has passed messages of {topic} {queue_id} that are yet to come"
     halves = {body: None for (body,) in by_kind.get("half", ())}

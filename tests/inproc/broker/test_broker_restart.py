@@ -18,24 +18,14 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import (
     CloneGroupOffsetRequestHeader,
-    CreateTopicRequestHeader,
-    DeleteSubscriptionGroupRequestHeader,
-    DeleteTopicRequestHeader,
-    QueryConsumerOffsetRequestHeader,
     ResetOffsetRequestHeader,
-    UpdateConsumerOffsetRequestHeader,
 )
 from sprocketmq.wire.text import fastjson
 
 
 def commit(client, offset: int) -> None:
     client.pull("g", "flights")  # makes the group
-    client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "flights", 0, offset))
-
-
-def committed(client) -> str | None:
-    header = QueryConsumerOffsetRequestHeader("g", "flights", 0, set_zero_if_not_found=False)
-    return client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header).ext_fields.get("offset")
+    client.commit("g", "flights", 0, offset)
 
 
 def config(cluster, name: str):
@@ -44,8 +34,7 @@ def config(cluster, name: str):
 
 def test_messages_topics_groups_and_offsets_survive_a_restart(disk_cluster):
     client = disk_cluster.client()
-    header = CreateTopicRequestHeader("flights", "TBW102", 3, 2, 6)
-    assert client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
+    assert client.create_topic("flights", 3, write_queue_nums=2).code == 0
     group = SubscriptionGroupConfig(group_name="g", retry_max_times=3)
     client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode())
     for n in range(100):
@@ -54,7 +43,7 @@ def test_messages_topics_groups_and_offsets_survive_a_restart(disk_cluster):
     disk_cluster.restart_broker()
     client = disk_cluster.client()
     assert [message.body for message in client.messages("flights")] == [b"%d" % n for n in range(100)]
-    assert committed(client) == "42"
+    assert client.committed("g", "flights") == "42"
     topic = disk_cluster.broker.topics.get("flights")
     assert (topic.read_queue_nums, topic.write_queue_nums) == (3, 2)
     assert disk_cluster.broker.groups.table["g"].retry_max_times == 3
@@ -172,12 +161,12 @@ def test_a_deleted_topic_that_held_the_newest_record_stays_deleted_after_a_kill(
     client = disk_cluster.client()
     client.send("flights", b"newest")
     commit(client, 1)
-    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader("flights")).code == 0
+    assert client.delete_topic("flights").code == 0
     killed_copy(disk_cluster, tmp_path)
     client = disk_cluster.client()
     assert disk_cluster.broker.topics.get("flights") is None
     assert disk_cluster.broker.store.max_offset("flights", 0) == 0
-    assert committed(client) is None
+    assert client.committed("g", "flights") is None
     assert client.send("flights", b"second life").ext_fields["queueOffset"] == "0"
     (tmp_path / "second").mkdir()
     killed_copy(disk_cluster, tmp_path / "second")
@@ -190,8 +179,7 @@ def test_a_recreated_topic_has_none_of_its_deleted_messages_after_a_kill(disk_cl
     for _ in range(5):
         client.send("flights", b"first")
     assert delete_topic(client).code == 0
-    header = CreateTopicRequestHeader("flights", "TBW102", 1, 1, 6)
-    assert client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
+    assert client.create_topic("flights", 1).code == 0
     for body in bodies:
         client.send("flights", body)
     killed_copy(disk_cluster, tmp_path)
@@ -340,12 +328,11 @@ def test_a_store_that_cannot_be_written_answers_service_not_available(disk_clust
 
 
 def delete_group(client):
-    header = DeleteSubscriptionGroupRequestHeader("g", clean_offset=True)
-    return client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+    return client.delete_group("g")
 
 
 def delete_topic(client):
-    return client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader("flights"))
+    return client.delete_topic("flights")
 
 
 def reset(client):
@@ -367,11 +354,11 @@ def test_an_administrators_change_of_offsets_survives_a_kill_right_after_its_ans
     for _ in range(5):
         client.send("flights")
     client.pull("other", "flights")
-    client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("other", "flights", 0, 3))
+    client.commit("other", "flights", 0, 3)
     commit(client, 5)
     disk_cluster.clock.advance(5_000)
     offsets = Path(disk_cluster.store_dir) / "config/consumerOffset.json"
     disk_cluster.eventually(lambda: offsets.exists() and b'"flights@g":{0:5}' in offsets.read_bytes())
     assert change(client).code == 0
     killed_copy(disk_cluster, tmp_path)
-    assert committed(disk_cluster.client()) == offset
+    assert disk_cluster.client().committed("g", "flights") == offset

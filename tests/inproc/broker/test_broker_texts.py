@@ -5,96 +5,36 @@ from __future__ import annotations
 
 import asyncio
 import json
-import struct
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from inproc.broker.written_to import WrittenTo
-from sprocketmq.broker import Broker
-from sprocketmq.broker.ports import note_born_host
+from golden.pipeline.scenes import pull, send, text_frame
+from inproc.broker.written_to import Side
 from sprocketmq.broker.replication.durability import DurableAnswers
-from sprocketmq.net.connection import Connection, bytes_while_waiting
-from sprocketmq.net.process.clock import ManualClock
+from sprocketmq.net.connection import bytes_while_waiting
 from sprocketmq.wire.frames.command import Command, encode_command
 from sprocketmq.wire.requests.readers import READERS
 
-NOW_MS = 1_795_276_800_000
 KIB = 1024
 LONG = "x" * (20 * KIB)
 
 
-class Side:
-    """A broker in memory, and one connection to it."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop, self.peer = loop, WrittenTo()
-        self.broker = Broker(clock=ManualClock(NOW_MS))
-        self.broker.store.load()
-        self.broker.topics.create_if_absent("plain", 4, NOW_MS)
-        self.connection = Connection(self.broker.handle, readers=READERS, is_served=True)
-
-        async def begin() -> None:
-            self.connection.connection_made(self.peer)  # type: ignore[arg-type]
-            note_born_host(self.connection)
-
-        loop.run_until_complete(begin())
-
-    def feed(self, *frames: bytes) -> None:
-        async def take() -> None:
-            self.connection.data_received(b"".join(frames))
-            for _ in range(3):
-                await asyncio.sleep(0)
-
-        self.loop.run_until_complete(take())
-
-
 @pytest.fixture
 def side() -> Iterator[Side]:
-    loop = asyncio.new_event_loop()
-    side = Side(loop)
-    yield side
-    side.broker.parked.connection_closed(side.connection)
-    loop.close()
+    with closing(asyncio.new_event_loop()) as loop:
+        yield Side(loop)
 
 
-def frame(header: dict[str, Any], body: bytes = b"") -> bytes:
-    head = json.dumps(header, separators=(",", ":")).encode()
-    return struct.pack(">ii", 4 + len(head) + len(body), len(head)) + head + body
-
-
-def send_frame(code: int, properties: str, body: bytes = b"body") -> bytes:
-    values = ("producers", "plain", "TBW102", "4", "1", "0", str(NOW_MS), "0", properties, "0", "false", "false")
-    header = {"code": code, "extFields": dict(zip("abcdefghijkm", values, strict=True)), "flag": 0, "opaque": 7}
-    return frame({**header, "language": "JAVA", "version": 409}, body)
-
-
-def element(raw: bytes, body: bytes = b"b" * 600) -> bytes:
-    total = 4 * 5 + len(body) + 2 + len(raw)
-    return struct.pack(">iiiii", total, 0, 0, 0, len(body)) + body + struct.pack(">h", len(raw)) + raw
-
-
-def pull_frame(
-    *, typed: bool = True, more: dict[str, str] | None = None, language: str = "JAVA", **changed: str
-) -> bytes:
-    fields = {
-        "consumerGroup": "g",
-        "topic": "plain",
-        "queueId": "0",
-        "queueOffset": "0",
-        "maxMsgNums": "1",
-        "sysFlag": "6",
-        "commitOffset": "0",
-        "suspendTimeoutMillis": "15000",
-        "subVersion": "1",
-        "subscription": "*",
-        "expressionType": "TAG",
-    }
-    fields.update(changed, **(more or {}))
-    rest = {"extFields": fields, "flag": 0, "language": language, "opaque": 7, "version": 409}
-    return frame({"code": 11, **rest} if typed else {**rest, "code": 11})
+def pull_frame(*, typed: bool = True, language: str = "JAVA", **changed: str) -> bytes:
+    """A pull that waits; only one whose header begins with the code is read by its reader."""
+    header = json.loads(pull(sysFlag="6", **changed)[8:]) | {"language": language}
+    if not typed:
+        header["code"] = header.pop("code")
+    return text_frame(header)
 
 
 def remembered(found: dict[Any, Any]) -> int:
@@ -109,9 +49,9 @@ def test_a_long_header_is_refused_before_anything_of_it_is_read(side: Side) -> N
     read: list[int] = []
     name, reader = b"310,", READERS[b"310,"]
     side.connection._readers = {name: lambda *parts: read.append(1) or reader(*parts)}  # type: ignore[func-returns-value]
-    side.feed(send_frame(310, "UNIQ_KEY\x01a\x02", b"b" * 300 * KIB))
+    side.feed(send(b"b" * 300 * KIB))
     assert len(read) == 1, "a long body is as usual"
-    side.feed(send_frame(310, f"UNIQ_KEY\x01a\x02P\x01{'x' * 300 * KIB}\x02"))
+    side.feed(send(i=f"UNIQ_KEY\x01a\x02P\x01{'x' * 300 * KIB}\x02"))
     assert (len(read), side.peer.closed) == (1, True)
 
 
@@ -126,10 +66,10 @@ def test_a_long_header_closes_the_connection_in_either_encoding(side: Side, seri
 def test_long_tags_of_a_send_are_not_cached(side: Side) -> None:
     meanings = side.broker.identity.meanings
     for number in range(20):
-        side.feed(send_frame(310, f"UNIQ_KEY\x01{number:04}\x02TAGS\x01{number}{LONG}\x02"))
+        side.feed(send(i=f"UNIQ_KEY\x01{number:04}\x02TAGS\x01{number}{LONG}\x02"))
     assert [answer.code for answer in side.peer.answers()] == [0] * 20
     assert remembered(meanings._known) <= 20 * KIB
-    side.feed(send_frame(310, "UNIQ_KEY\x0199\x02TAGS\x01short\x02"))
+    side.feed(send(i="UNIQ_KEY\x0199\x02TAGS\x01short\x02"))
     assert list(meanings._known[0]) == ["short"]
 
 
@@ -163,7 +103,7 @@ def test_each_field_of_a_request_that_waits_counts() -> None:
 @pytest.mark.parametrize("typed", [True, False])
 def test_a_pull_that_waits_keeps_none_of_its_fields(side: Side, typed: bool) -> None:
     junk = {f"z{number:x}": "" for number in range(5_000)}
-    side.feed(pull_frame(typed=typed, more=junk))
+    side.feed(pull_frame(typed=typed, **junk))
     assert len(side.broker.parked) == 1
     (pull,) = side.broker.parked._room.drain()
     assert not pull.request.command.ext_fields
@@ -177,8 +117,7 @@ def test_all_texts_of_a_pull_that_waits_count(side: Side, typed: bool, name: str
     changed: dict[str, str] = {name: text}
     if name == "subscription of tags":
         changed = {"subscription": "||".join(f"{number:x}" for number in range(3_000))}
-    language = changed.pop("language", "JAVA")
-    side.feed(pull_frame(typed=typed, more=changed, language=language))
+    side.feed(pull_frame(typed=typed, **changed))
     assert len(side.broker.parked) == 1
     kept = side.broker.parked._room.total_bytes
     assert kept >= (200_000 if name == "subscription of tags" else 16_000)

@@ -33,9 +33,7 @@ from sprocketmq.wire.bodies import (
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import (
-    CreateTopicRequestHeader,
     DeleteSubscriptionGroupRequestHeader,
-    DeleteTopicRequestHeader,
     GetAllSubscriptionGroupRequestHeader,
     GetAllTopicConfigRequestHeader,
     GetConsumeStatsInBrokerHeader,
@@ -58,8 +56,7 @@ from sprocketmq.wire.records.message import MessageQueue
 
 
 def create(client, topic: str, attributes: str | None = None, queues: int = 2, **fields):
-    header = CreateTopicRequestHeader(topic, "TBW102", queues, queues, 6, attributes=attributes, **fields)
-    return client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+    return client.create_topic(topic, queues, attributes=attributes, **fields)
 
 
 def config_of(client, topic: str) -> TopicConfig | None:
@@ -137,7 +134,7 @@ def test_a_deleted_topic_takes_its_queues_offsets_statistics_and_pop_retry_topic
     for topic in ("flights", "%RETRY%g_flights", "%RETRY%g+flights", "%RETRY%g"):
         client.send(topic) if topic == "flights" else create(client, topic)
     client.pull("g", "flights", 0, 0, commit_offset=1)
-    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader("flights")).code == 0
+    assert client.delete_topic("flights").code == 0
     assert [config_of(client, name) for name in ("flights", "%RETRY%g_flights", "%RETRY%g+flights")] == [None] * 3
     assert config_of(client, "%RETRY%g") is not None
     assert cluster.broker.offsets.groups_of("flights") == []

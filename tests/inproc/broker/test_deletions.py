@@ -22,11 +22,9 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
     CreateTopicRequestHeader,
     DeleteAccessConfigRequestHeader,
-    DeleteSubscriptionGroupRequestHeader,
     DeleteTopicFromNamesrvRequestHeader,
     DeleteTopicRequestHeader,
     GetRouteInfoRequestHeader,
-    UpdateConsumerOffsetRequestHeader,
     UpdateGroupForbiddenRequestHeader,
 )
 
@@ -63,8 +61,7 @@ def test_a_waiting_pull_does_not_create_its_deleted_group_again(cluster, client)
     client.send("flights")
     waits = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
     cluster.eventually(lambda: len(cluster.broker.parked))
-    header = DeleteSubscriptionGroupRequestHeader("g", True, True)
-    assert cluster.client().ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header).code == 0
+    assert cluster.client().delete_group("g").code == 0
     cluster.clock.advance(15_000)
     assert waits.result(10).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert "g" not in cluster.broker.groups
@@ -161,8 +158,7 @@ def test_deleting_an_unknown_group_deletes_its_forbidden_topics_for_good(disk_cl
     client = disk_cluster.client()
     header = UpdateGroupForbiddenRequestHeader("g", "flights", readable=False)
     assert client.ask(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header).code == 0
-    header = DeleteSubscriptionGroupRequestHeader("g", True, True)
-    assert client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header).code == 0
+    assert client.delete_group("g").code == 0
     copy = tmp_path / "killed"
     disk_cluster.copy_as_killed(copy)
     disk_cluster.restart_on(copy)
@@ -216,8 +212,7 @@ def test_offsets_of_a_topic_whose_deletion_was_cut_off_are_off_the_disk_before_i
 
     client.send("flights")
     client.pull("g", "flights")
-    header = UpdateConsumerOffsetRequestHeader("g", "flights", 0, 1)
-    assert client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header).code == 0
+    assert client.commit("g", "flights", 0, 1).code == 0
     offsets = Path(cluster.store_dir) / "config/consumerOffset.json"
     cluster.clock.advance(5_000)
     cluster.eventually(lambda: offsets.exists() and b'"flights@g":{0:1}' in offsets.read_bytes())

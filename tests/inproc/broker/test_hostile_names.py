@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from inproc.broker.conftest import Cluster
+from inproc.broker.conftest import Cluster, Fields
 from interop.hostile_requests import served_codes, templates
 from sprocketmq.broker.security.name_checks import NAMES, TEXTS
 from sprocketmq.errors import ProtocolError
@@ -50,11 +50,6 @@ SHAPE = re.compile(
     r"|config(/[A-Za-z]+(_acl)?\.?[a-z]*(\.(bak|tmp))?)?"
     r"|consumequeue(_ext)?(/[%|a-zA-Z0-9_+-]+(/\d+(/\d{20})?)?)?"
 )
-
-
-class Fields(dict):
-    def to_ext(self):
-        return self
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from collections import defaultdict
 import msgspec
 import pytest
 
+from inproc.broker.conftest import Fields
 from interop.hostile_requests import served_codes, spoilt_frames, templates
 from sprocketmq.broker.handlers.messages import relay
 from sprocketmq.wire.codes import ResponseCode
@@ -123,18 +124,10 @@ def test_no_value_of_an_end_of_a_transaction_which_nobody_answers_ends_another(b
         for value in VALUES:
             header = Fields({**asked.fields, field: value})
             client.tell(37, header)
-            assert (
-                client.ask(30, Fields({"topic": "compared", "queueId": "0"})).code == 0
-            )  # on the same connection, so behind it
+            behind_it = client.ask(30, Fields(topic="compared", queueId="0"))
+            assert behind_it.code == 0
             assert state(busy) == before, (field, value)
     assert not [record.getMessage() for record in caplog.records if record.exc_info], "a traceback"
-
-
-class Fields(dict):
-    """Ext fields as they are; None leaves one out."""
-
-    def to_ext(self):
-        return {name: text for name, text in self.items() if text is not None}
 
 
 def test_there_is_a_well_formed_request_for_each_served_code():

@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from test_loop_share import Fields, Turns, turns  # noqa: F401 - a fixture
+from test_loop_share import Turns, turns  # noqa: F401 - a fixture
 
+from inproc.broker.conftest import Fields
 from sprocketmq.broker.chunked_work import CHUNK_SIZE
 from sprocketmq.broker.handlers.group import assignment
 from sprocketmq.wire.bodies import QueryConsumeQueueResponseBody, ResetOffsetBody

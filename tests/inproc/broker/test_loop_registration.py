@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from inproc.broker.conftest import Fields
 from interop.large_tables import compressed_registration, dumped
 from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.broker.chunked_work import CHUNK_SIZE
@@ -17,11 +18,6 @@ from sprocketmq.core.cluster.namesrv_table import NamesrvTable
 from sprocketmq.wire.bodies import DataVersion, RegistrationTopics
 
 MANY = 5_000
-
-
-class Fields(dict[str, str]):
-    def to_ext(self) -> dict[str, str]:
-        return dict(self)
 
 
 def registration(count: int) -> bytes:

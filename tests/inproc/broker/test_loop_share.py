@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from inproc.broker.conftest import Fields
 from interop.large_tables import Sizes, fill
 from sprocketmq.broker import chunked_work
 from sprocketmq.broker.chunked_work import CHUNK_SIZE, in_chunks
@@ -21,11 +22,6 @@ from sprocketmq.wire.text import fastjson
 SIZES = Sizes(topics=2_000, groups=2_000, offsets=16_000, members=20)
 PROM = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0}
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("cluster", [PROM], indirect=True)]
-
-
-class Fields(dict[str, str]):
-    def to_ext(self) -> dict[str, str]:
-        return dict(self)
 
 
 class Turns:
@@ -125,7 +121,7 @@ def test_a_peer_has_one_long_answer_in_work_and_all_peers_together_take_one_step
     in_work: list[int] = []
 
     def look() -> None:
-        in_work.append(len(large.broker._long_answers))
+        in_work.append(len(large.broker._answers))
         if len(in_work) < 100_000 and not large.broker.ended.is_set():
             asyncio.get_running_loop().call_soon(look)
 
@@ -162,7 +158,7 @@ def test_no_further_step_is_made_for_a_peer_that_has_left(large, client):
     other = large.client()
     futures = [other.begin(317, Fields(isOrder="false")) for _ in range(5)]
     other.close()
-    large.eventually(lambda: not large.broker._long_answers)
+    large.eventually(lambda: not large.broker._answers)
     for future in futures:
         with pytest.raises((RocketMQError, CancelledError)):
             future.result(30)

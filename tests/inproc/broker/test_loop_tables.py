@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.broker import NameServer, NameServerConfig
+from inproc.broker.conftest import Fields
+from sprocketmq.broker import Broker, NameServer, NameServerConfig
 from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.frames.command import Command
 
 BOUND = 20
 FLOOD = 10 * BOUND
@@ -35,11 +37,6 @@ def body(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-class Fields(dict[str, str]):
-    def to_ext(self) -> dict[str, str]:
-        return dict(self)
-
-
 def beat(consumers: list[dict[str, Any]], producers: int = 0) -> bytes:
     groups = [{"groupName": f"p{number}"} for number in range(producers)]
     return body({"clientID": "stranger", "consumerDataSet": consumers, "producerDataSet": groups})
@@ -49,156 +46,130 @@ def group(name: str, *subscriptions: dict[str, Any]) -> dict[str, Any]:
     return {"groupName": name, "subscriptionDataSet": list(subscriptions)}
 
 
-def topics_by_sends(cluster, client):
-    return [client.send(f"t{number}") for number in range(FLOOD)], lambda: len(cluster.broker.topics.table), 40
+def topics_by_sends(client):
+    return [client.send(f"t{number}") for number in range(FLOOD)]
 
 
-def topics_by_an_administrator(cluster, client):
-    fields = {"defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6", "order": "false"}
-    asked = [
-        client.ask(17, Fields(fields, topic=f"t{number}", topicFilterType="SINGLE_TAG", topicSysFlag="0"))
-        for number in range(FLOOD)
-    ]
-    return asked, lambda: len(cluster.broker.topics.table), 40
+def topics_by_an_administrator(client):
+    return [client.create_topic(f"t{number}", 1) for number in range(FLOOD)]
 
 
-def topics_in_one_request(cluster, client):
-    asked = [client.ask(18, None, body({"topicConfigList": [{"topicName": f"t{n}"} for n in range(FLOOD)]}))]
-    return asked, lambda: len(cluster.broker.topics.table), 40
+def topics_in_one_request(client):
+    return [client.ask(18, None, body({"topicConfigList": [{"topicName": f"t{n}"} for n in range(FLOOD)]}))]
 
 
-def groups_by_heartbeats(cluster, client):
-    asked = [client.ask(34, None, beat([group(f"g{number}")])) for number in range(FLOOD)]
-    return asked, lambda: len(cluster.broker.groups.table), 40
+def groups_by_heartbeats(client):
+    return [client.ask(34, None, beat([group(f"g{number}")])) for number in range(FLOOD)]
 
 
-def groups_in_one_heartbeat(cluster, client):
-    asked = [client.ask(34, None, beat([group(f"g{number}") for number in range(FLOOD)]))]
-    return asked, lambda: len(cluster.broker.consumers.groups), BOUND
+def groups_in_one_heartbeat(client):
+    return [client.ask(34, None, beat([group(f"g{number}") for number in range(FLOOD)]))]
 
 
-def groups_in_one_request(cluster, client):
-    asked = [client.ask(225, None, body({"groupConfigList": [{"groupName": f"g{n}"} for n in range(FLOOD)]}))]
-    return asked, lambda: len(cluster.broker.groups.table), 40
+def groups_in_one_request(client):
+    return [client.ask(225, None, body({"groupConfigList": [{"groupName": f"g{n}"} for n in range(FLOOD)]}))]
 
 
-def producer_groups(cluster, client):
-    asked = [client.ask(34, None, beat([], FLOOD))]
-    return asked, lambda: len(cluster.broker.producers.groups), BOUND
+def producer_groups(client):
+    return [client.ask(34, None, beat([], FLOOD))]
 
 
-def subscriptions_of_a_group(cluster, client):
+def subscriptions_of_a_group(client):
     subscriptions = [{"topic": f"t{number}", "subString": "*"} for number in range(FLOOD)]
-    asked = [client.ask(34, None, beat([group("g", *subscriptions)]))]
-    return asked, lambda: len(getattr(cluster.broker.consumers.get("g"), "subscriptions", ())), BOUND
+    return [client.ask(34, None, beat([group("g", *subscriptions)]))]
 
 
-def a_long_expression(cluster, client):
-    asked = [client.ask(34, None, beat([group("g", {"topic": "t", "subString": "a" * 1_000})]))]
-    return asked, lambda: len(getattr(cluster.broker.consumers.get("g"), "subscriptions", ())), 0
+def a_long_expression(client):
+    return [client.ask(34, None, beat([group("g", {"topic": "t", "subString": "a" * 1_000})]))]
 
 
-def expressions_of_a_heartbeat(cluster, client):
-    subscriptions = [
-        {"topic": f"t{number}", "subString": f"a = {number}" + " " * 80, "expressionType": "SQL92", "subVersion": 1}
-        for number in range(BOUND)
-    ]
-    asked = [client.ask(34, None, beat([group("g", *subscriptions)]))]
-    return asked, lambda: len(cluster.broker.filters), 4
+def sql(number: int, expression: str) -> dict[str, Any]:
+    return {"topic": f"t{number}", "subString": expression, "expressionType": "SQL92", "subVersion": 1}
 
 
-def filters(cluster, client):
-    asked = []
-    for number in range(FLOOD):
-        sql = {"topic": f"t{number}", "subString": "a > 1", "expressionType": "SQL92", "subVersion": 1}
-        asked.append(client.ask(34, None, beat([group("g", sql)])))
-    return asked, lambda: len(cluster.broker.filters), BOUND
+def expressions_of_a_heartbeat(client):
+    subscriptions = [sql(number, f"a = {number}" + " " * 80) for number in range(BOUND)]
+    return [client.ask(34, None, beat([group("g", *subscriptions)]))]
 
 
-def offsets(cluster, client):
-    client.send("kept")
-    client.heartbeat("c", group="g", topics={"kept": "*"})
+def filters(client):
+    return [client.ask(34, None, beat([group("g", sql(number, "a > 1"))])) for number in range(FLOOD)]
+
+
+def offsets(client):
     for number in range(10):
         client.send(f"t{number}")
-    asked = [
-        client.ask(15, Fields(consumerGroup="g", topic=f"t{n % 10}", queueId=str(n // 10), commitOffset="1"))
-        for n in range(FLOOD)
-    ]
-    return asked, lambda: len(cluster.broker.offsets), BOUND
+    return [client.commit("own", f"t{n % 10}", n // 10, 1) for n in range(FLOOD)]
 
 
-def offsets_of_queues_that_are_not_there(cluster, client):
-    client.send("kept")
-    client.heartbeat("c", group="g", topics={"kept": "*"})
-    asked = [
-        client.ask(15, Fields(consumerGroup="g", topic="kept", queueId=str(n), commitOffset="1"))
-        for n in range(4, FLOOD)
-    ]
-    return asked, lambda: len(cluster.broker.offsets), 0
+def offsets_of_queues_that_are_not_there(client):
+    return [client.commit("own", "kept", n, 1) for n in range(4, FLOOD)]
 
 
-def locks_in_one_request(cluster, client):
-    queues = [{"topic": f"t{number}", "brokerName": "b", "queueId": 0} for number in range(FLOOD)]
-    answer = client.ask(41, None, body({"consumerGroup": "g", "clientId": "c", "mqSet": queues}))
+def lock(client, name: str, *numbers: int) -> Command:
+    queues = [{"topic": f"t{number}", "brokerName": "b", "queueId": 0} for number in numbers]
+    return client.ask(41, None, body({"consumerGroup": name, "clientId": "c", "mqSet": queues}))
+
+
+def locks_in_one_request(client):
+    answer = lock(client, "g", *range(FLOOD))
     assert bytes(answer.body).count(b"queueId") == BOUND, "the others are not locked, which is no error"
-    return [], lambda: len(cluster.broker.locks), BOUND
 
 
-def locks(cluster, client):
+def locks(client):
     for number in range(FLOOD):
-        queue = {"topic": f"t{number}", "brokerName": "b", "queueId": 0}
-        client.ask(41, None, body({"consumerGroup": f"g{number}", "clientId": "c", "mqSet": [queue]}))
-    return [], lambda: len(cluster.broker.locks), BOUND
+        lock(client, f"g{number}", number)
 
 
-def request_modes(cluster, client):
-    client.send("kept")
-    asked = [
-        client.ask(401, None, body({"topic": "kept", "consumerGroup": f"g{number}", "mode": "PULL"}))
-        for number in range(FLOOD)
-    ]
-    return asked, lambda: len(cluster.broker.request_modes), BOUND
+def request_modes(client):
+    asked = [{"topic": "kept", "consumerGroup": f"g{number}", "mode": "PULL"} for number in range(FLOOD)]
+    return [client.ask(401, None, body(one)) for one in asked]
 
 
-def tallies(cluster, client):
-    for topic in ("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"):
+def tallies(client):
+    for topic in "abcdefghij":
         client.send(topic)
         for number in range(25):
             client.pull(f"g{number}", topic, 0, 0)
-    return [], lambda: len(cluster.broker.counters.gets), BOUND
 
 
-FLOODS: list[Callable[..., Any]] = [
-    topics_by_sends,
-    topics_by_an_administrator,
-    topics_in_one_request,
-    groups_by_heartbeats,
-    groups_in_one_heartbeat,
-    groups_in_one_request,
-    producer_groups,
-    subscriptions_of_a_group,
-    a_long_expression,
-    expressions_of_a_heartbeat,
-    filters,
-    offsets,
-    offsets_of_queues_that_are_not_there,
-    locks_in_one_request,
-    locks,
-    request_modes,
-    tallies,
-]
+def subscriptions(broker: Broker) -> Any:
+    return getattr(broker.consumers.get("g"), "subscriptions", ())
 
 
-@pytest.mark.parametrize("flood", FLOODS, ids=lambda flood: flood.__name__)
-def test_ten_times_its_bound_leaves_a_table_at_its_bound(cluster, client, flood):
-    answers, length, bound = flood(cluster, client)
-    assert cluster.on_loop(length) <= bound
+@pytest.mark.parametrize(
+    ("flood", "table", "bound"),
+    [
+        (topics_by_sends, lambda broker: broker.topics.table, 40),
+        (topics_by_an_administrator, lambda broker: broker.topics.table, 40),
+        (topics_in_one_request, lambda broker: broker.topics.table, 40),
+        (groups_by_heartbeats, lambda broker: broker.groups.table, 40),
+        (groups_in_one_heartbeat, lambda broker: broker.consumers.groups, BOUND),
+        (groups_in_one_request, lambda broker: broker.groups.table, 40),
+        (producer_groups, lambda broker: broker.producers.groups, BOUND),
+        (subscriptions_of_a_group, subscriptions, BOUND),
+        (a_long_expression, subscriptions, 0),
+        (expressions_of_a_heartbeat, lambda broker: broker.filters, 4),
+        (filters, lambda broker: broker.filters, BOUND),
+        (offsets, lambda broker: broker.offsets, BOUND),
+        (offsets_of_queues_that_are_not_there, lambda broker: broker.offsets, 0),
+        (locks_in_one_request, lambda broker: broker.locks, BOUND),
+        (locks, lambda broker: broker.locks, BOUND),
+        (request_modes, lambda broker: broker.request_modes, BOUND),
+        (tallies, lambda broker: broker.counters.gets, BOUND),
+    ],
+)
+def test_ten_times_its_bound_leaves_a_table_at_its_bound(cluster, client, flood, table, bound):
+    client.send("kept")
+    client.heartbeat("c", group="own", topics={"kept": "*"})
+    answers = flood(client) or []
+    assert cluster.on_loop(lambda: len(table(cluster.broker))) <= bound
     refused = [answer for answer in answers if answer.code]
     assert refused or not answers or flood is filters, "nothing was refused"
     for answer in refused:
         assert answer.remark, answer
     cluster.on_loop(cluster.broker.locks.check_invariants)
-    assert client.send("t0" if flood is topics_by_sends else "BenchmarkTest").code == 0
+    assert client.send("kept").code == 0
 
 
 def namesrv_flood(server: NameServer, name: str, ask: Callable[..., Any]) -> tuple[Callable[[], int], int]:

@@ -12,9 +12,7 @@ from sprocketmq.broker import index_building, lazy_imports
 from sprocketmq.wire.bodies import CheckClientConfigRequestBody, SubscriptionData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
-    CreateTopicRequestHeader,
     QueryMessageRequestHeader,
-    UpdateConsumerOffsetRequestHeader,
 )
 
 OF_THE_LOOP = ("uvloop_", "asyncio_")
@@ -23,7 +21,7 @@ OF_THE_BROKER = ("sprocketmq-space", "sprocketmq-table", "sprocketmq-offsets")
 
 def commit(client, offset: int) -> None:
     client.pull("g", "flights")  # makes the group
-    client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("g", "flights", 0, offset))
+    client.commit("g", "flights", 0, offset)
 
 
 def offsets_on_disk(cluster) -> str:
@@ -45,8 +43,7 @@ def test_nothing_acknowledged_is_lost_while_a_thread_cannot_be_started(disk_clus
         disk_cluster.restart_broker()
         client = disk_cluster.client()
         send_all(client, meanwhile)
-        header = CreateTopicRequestHeader("late", "TBW102", 1, 1, 6)
-        assert client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
+        assert client.create_topic("late", 1).code == 0
         commit(client, 7)
         disk_cluster.clock.advance(60_000)
         disk_cluster.eventually(lambda: {name.rpartition("_")[0] for name in refused} == set(kinds))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,56 +13,16 @@ from hypothesis import strategies as st
 from batches import SoundBatch, sound_batches
 from examples import examples
 from golden.pipeline.scenes import element, send
-from inproc.broker.written_to import WrittenTo
-from sprocketmq.broker import Broker, lazy_imports
+from inproc.broker.written_to import NOW_MS, Side
+from sprocketmq.broker import lazy_imports
 from sprocketmq.broker.handlers.messages.special_messages import is_delayed
-from sprocketmq.broker.tables.broker_identity import BrokerIdentity
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
-from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.store import StoredMessage
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES, TAGS, get_property
 from sprocketmq.wire.records.record import RecordView
-
-NOW_MS = 1_795_276_800_000
-
-
-class Side:
-    """A broker in memory, with what its client sees and its store holds."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop, self.broker = loop, Broker(clock=ManualClock(NOW_MS))
-        self.broker.store.load()
-        self.broker.identity = BrokerIdentity(self.broker.config, "127.0.0.1", 10911)
-        self.broker.topics.create_if_absent("plain", 4, NOW_MS)
-
-    def feed(self, data: bytes) -> WrittenTo:
-        async def take() -> WrittenTo:
-            peer = WrittenTo()
-            connection = self.broker.ports.new_server()._new_connection()
-            connection.connection_made(peer)  # type: ignore[arg-type]
-            connection.data_received(data)
-            for _ in range(3):
-                await asyncio.sleep(0)
-            self.broker.parked.connection_closed(connection)
-            return peer
-
-        return self.loop.run_until_complete(take())
-
-    def stored(self) -> list[Any]:
-        """Queue, entry and record of each message."""
-        store = self.broker.store
-        return [
-            (topic, queue_id, unit, bytes(store.record_at(unit.physical_offset) or b""))
-            for topic, queue_id in store.queues()
-            for unit in store.units(topic, queue_id, 0, 1 << 20)
-        ]
-
-    def tallies(self) -> dict[str, tuple[int, int]]:
-        """How much was stored, by topic."""
-        return {topic: (tally.messages, tally.bytes) for topic, tally in self.broker.counters.puts.items()}
 
 
 @pytest.fixture

@@ -18,12 +18,9 @@ from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.headers import (
     AclSubjectRequestHeader,
     CreateAccessConfigRequestHeader,
-    CreateTopicRequestHeader,
     DeleteAccessConfigRequestHeader,
     DeleteAclRequestHeader,
     DeleteKVConfigRequestHeader,
-    DeleteSubscriptionGroupRequestHeader,
-    DeleteTopicRequestHeader,
     PutKVConfigRequestHeader,
     ResetOffsetRequestHeader,
     UpdateGroupForbiddenRequestHeader,
@@ -42,7 +39,7 @@ class Kind(NamedTuple):
 
 
 def topic_of(client, value):
-    return client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequestHeader("made", "TBW102", value, 1, 6))
+    return client.create_topic("made", value, write_queue_nums=1)
 
 
 def group_of(client, value, name="made"):
@@ -97,10 +94,6 @@ def forbid(client, value, readable=False):
     return client.ask(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
 
 
-def delete_group(client, name):
-    return client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequestHeader(name, True, True))
-
-
 def of(found, value):
     return None if found is None else value(found)
 
@@ -108,17 +101,17 @@ def of(found, value):
 KINDS = {
     "topic": Kind(
         topic_of,
-        lambda client: client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader("made")),
+        lambda client: client.delete_topic("made"),
         lambda broker: of(broker.topics.get("made"), lambda topic: topic.read_queue_nums),
     ),
     "group": Kind(
         group_of,
-        lambda client: delete_group(client, "made"),
+        lambda client: client.delete_group("made"),
         lambda broker: of(broker.groups.table.get("made"), lambda group: group.retry_max_times),
     ),
     "forbidden": Kind(
         forbid,
-        lambda client: delete_group(client, "g"),
+        lambda client: client.delete_group("g"),
         lambda broker: max((int(topic.rpartition("-")[2]) for topic in broker.groups.forbidden.get("g", ())), default=None),
     ),
     "user": Kind(
@@ -136,7 +129,7 @@ KINDS = {
         lambda client: client.ask(RequestCode.DELETE_ACL_CONFIG, DeleteAccessConfigRequestHeader("made7777")),
         account_in,
     ),
-    "offset": Kind(offset_of, lambda client: delete_group(client, "g"), offset_in),
+    "offset": Kind(offset_of, lambda client: client.delete_group("g"), offset_in),
 }  # fmt: skip
 
 

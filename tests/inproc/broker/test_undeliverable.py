@@ -16,7 +16,7 @@ from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import StoredMessage
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import CreateTopicRequestHeader, DeleteTopicRequestHeader, EndTransactionRequestHeader
+from sprocketmq.wire.headers import EndTransactionRequestHeader
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE
 
@@ -148,9 +148,9 @@ def test_what_waits_for_a_topic_that_was_deleted_makes_no_topic(disk_cluster, tm
     client = producer(cluster, cluster.client())
     client.send("flights", b"first")
     store(cluster, waiting(kind, cluster.clock.now_ms(), key="late"))
-    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader("flights")).code == 0
+    assert client.delete_topic("flights").code == 0
     if made_again:
-        client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequestHeader("flights", "TBW102", 1, 1, 6))
+        client.create_topic("flights", 1)
     let_time_pass(cluster, kind)
     end_halves(cluster, client)
     if made_again:

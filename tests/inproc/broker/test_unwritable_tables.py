@@ -29,10 +29,7 @@ from sprocketmq.wire.bodies import (
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
     AclSubjectRequestHeader,
-    CreateTopicRequestHeader,
     DeleteKVConfigRequestHeader,
-    DeleteSubscriptionGroupRequestHeader,
-    DeleteTopicRequestHeader,
     PutKVConfigRequestHeader,
     UpdateGroupForbiddenRequestHeader,
     UserRequestHeader,
@@ -66,11 +63,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
 
 
 def create_topic(client: Any) -> Any:
-    header = CreateTopicRequestHeader(
-        topic="made", default_topic="TBW102", read_queue_nums=4, write_queue_nums=4, perm=6,
-        topic_filter_type="SINGLE_TAG", topic_sys_flag=0, order=False,
-    )  # fmt: skip
-    return client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+    return client.create_topic("made")
 
 
 def create_topics(client: Any) -> Any:
@@ -79,7 +72,7 @@ def create_topics(client: Any) -> Any:
 
 
 def delete_topic(client: Any) -> Any:
-    return client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader(topic="there"))
+    return client.delete_topic("there")
 
 
 def create_group(client: Any) -> Any:
@@ -93,8 +86,7 @@ def create_groups(client: Any) -> Any:
 
 
 def delete_group(client: Any) -> Any:
-    header = DeleteSubscriptionGroupRequestHeader(group_name="readers")
-    return client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+    return client.delete_group("readers", clean_offset=False)
 
 
 def forbid(client: Any) -> Any:

@@ -50,19 +50,6 @@ def settle(server: SprocketServer, ledger: SendLedger) -> None:
     assert server.stop_process() == 0
 
 
-def test_twenty_kills_in_the_middle_of_sending_lose_nothing_and_double_nothing(
-    tmp_path: Path, ledger: SendLedger
-) -> None:
-    server = SprocketServer(tmp_path / "store", ports=ports(), flushDelayOffsetInterval=500, **BROKER_CONF)
-    try:
-        kill_repeatedly(server, ledger, 20)
-        settle(server, ledger)
-    finally:
-        server.stop()
-    assert ledger.cut_off >= 20, "the kills hit while sends were under way"
-    assert len(list((tmp_path / "store/commitlog").iterdir())) > 2, "files rolled over"
-
-
 def test_kills_under_sync_flush_lose_nothing_and_double_nothing(tmp_path: Path, ledger: SendLedger) -> None:
     server = SprocketServer(tmp_path / "store", ports=ports(), flushDiskType="SYNC_FLUSH", **BROKER_CONF)
     try:
