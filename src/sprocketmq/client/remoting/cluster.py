@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.outages import Outages
+from sprocketmq.client.remoting.retrying import retrying
 from sprocketmq.client.remoting.routes import Routes
-from sprocketmq.core.backoff import Backoff
 from sprocketmq.core.produce.route_table import MASTER_ID, BrokerAddress, find_broker
-from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, SignatureRefused, SystemBusy
+from sprocketmq.errors import NetworkError, RocketMQError
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer, Command
@@ -31,11 +31,6 @@ T = TypeVar("T")
 # How long requests are retried without a word, and how often that is said after that.
 _QUIET_S: Final = 3.0
 _SAID_EACH_S: Final = 30.0
-
-
-def is_transient(error: RocketMQError) -> bool:
-    """Whether the same request may succeed later."""
-    return isinstance(error, NetworkError | RequestTimeout | SystemBusy | SignatureRefused)
 
 
 class Cluster:
@@ -139,33 +134,22 @@ class Cluster:
         await self.pool.invoke_oneway(at, asked.command(header, body, oneway=True))
 
     async def retrying(
-        self,
-        ask: Callable[[], Awaitable[T]],
-        max_retry_ms: int | None = None,
-        *,
-        may_pass: Callable[[RocketMQError], bool] = is_transient,
-        what: str = "trying",
+        self, ask: Callable[[], Awaitable[T]], max_retry_ms: int | None = None, *, what: str = "trying"
     ) -> T:
-        """Call ``ask`` until it succeeds, fails with an error that ``may_pass`` does not accept, or the time is over, and return its
-        result. Before each further try the routes are forgotten. ``max_retry_ms``: the longest time to retry, if that is less than
-        ``retry_timeout_ms``. ``what``: what the log says of it after some seconds."""
-        within_ms = self.retry_timeout_ms if max_retry_ms is None else min(max_retry_ms, self.retry_timeout_ms)
+        """Call ``ask`` until it succeeds or fails for good, and return its result. Before each further try the routes are forgotten.
+        ``max_retry_ms``: the longest time to retry, if that is less than ``retry_timeout_ms``. ``what``: what the log says of it after
+        some seconds."""
         now_s = asyncio.get_running_loop().time
-        began_s = now_s()
-        deadline_s = began_s + within_ms / 1000
-        backoff = Backoff()
-        while True:
-            try:
-                return await ask()
-            except RocketMQError as error:
-                pause_s, at_s = backoff.next_s(), now_s()
-                if not may_pass(error) or at_s + pause_s > deadline_s:
-                    raise
-                if at_s >= max(began_s + _QUIET_S, self._say_again_s):
-                    self._say_again_s = at_s + _SAID_EACH_S
-                    log.warning("%s for %d s more (%s): %s", what, deadline_s - at_s, self.retry_option, error)
+        quiet_until_s = now_s() + _QUIET_S
+
+        def failed(error: RocketMQError, left_s: float) -> None:
+            if now_s() >= max(quiet_until_s, self._say_again_s):
+                self._say_again_s = now_s() + _SAID_EACH_S
+                log.warning("%s for %d s more (%s): %s", what, left_s, self.retry_option, error)
             self.routes.forget()  # a broker may have moved
-            await asyncio.sleep(pause_s)
+
+        within_ms = self.retry_timeout_ms if max_retry_ms is None else min(max_retry_ms, self.retry_timeout_ms)
+        return await retrying(ask, within_ms, failed=failed)
 
     # -- where -----------------------------------------------------------------------------------------------------------------
 

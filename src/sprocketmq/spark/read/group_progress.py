@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sprocketmq.client.answer_bodies import answer_body
-from sprocketmq.client.remoting.cluster import is_transient
 from sprocketmq.client.remoting.queue_offsets import commit_offset, committed_offset
+from sprocketmq.client.remoting.retrying import is_transient
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4
 from sprocketmq.wire import requests

@@ -15,9 +15,9 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from sprocketmq.client.answer_bodies import answer_body
-from sprocketmq.client.remoting.cluster import is_transient
 from sprocketmq.client.remoting.pulls import read_queue
 from sprocketmq.client.remoting.queue_offsets import queue_ends, topic_stats
+from sprocketmq.client.remoting.retrying import is_transient
 from sprocketmq.core.produce.route_table import MASTER_ID
 from sprocketmq.errors import RemoteError, RequestNotServed, RocketMQError, TopicNotExist
 from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4

@@ -12,9 +12,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.consume.send_back import retry_copy
-from sprocketmq.client.remoting.cluster import is_transient
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.message_writer import MessageWriter
+from sprocketmq.client.remoting.retrying import is_transient
 from sprocketmq.client.remoting.send_answers import send_answer
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import SendStatus

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Final
 
-from sprocketmq.client.remoting.cluster import is_transient
+from sprocketmq.client.remoting.retrying import is_transient
 from sprocketmq.client.results import NOT_SAFE_YET
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.client.settings.validators import check_group

@@ -7,20 +7,18 @@ of the broker they name if it has the queue; in the task's order. A transient fa
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from sprocketmq.client.produce.async_producer import AsyncProducer
+from sprocketmq.client.remoting.retrying import retrying
+from sprocketmq.core.backoff import Backoff
 from sprocketmq.core.produce.send_latency import queue_of_sharding_key
 from sprocketmq.errors import (
     ConfigurationError,
-    NetworkError,
     RemoteError,
-    RequestTimeout,
     RocketMQError,
     SignatureRefused,
     SystemBusy,
@@ -33,10 +31,9 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
 
-FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 2.0
 _PASSING: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL})
 
+T = TypeVar("T")
 AsMessages = Callable[[Mapping[str, Sequence[Any]], "str | None"], Iterator[OutgoingRow]]
 
 
@@ -62,7 +59,7 @@ class RowSender:
             row.message.properties[props.SHARDING_KEY] = props.checked_value("shardingKey", row.sharding_key)
         if not row.is_bound:
             return None
-        queues: list[MessageQueue] = await self._until_answered(lambda: self._producer.publish_queues(topic))
+        queues = await self._until_answered(lambda: self._producer.publish_queues(topic))
         if row.queue_id < 0:
             assert row.sharding_key is not None
             return queue_of_sharding_key(row.sharding_key, queues)
@@ -74,17 +71,10 @@ class RowSender:
             )
         return (same_broker or named)[0]
 
-    async def _until_answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
-        pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                return await ask()
-            except (NetworkError, RequestTimeout, RemoteError) as error:
-                if not is_transient_send_error(error) or time.monotonic() + pause_s > deadline_s:
-                    raise
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+    async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """After the producer's own retries at other brokers, and slower, because a row that was not answered may be stored."""
+        within_ms = self._options.retry_timeout_ms
+        return await retrying(ask, within_ms, is_transient_send_error, backoff=Backoff(0.1, 2.0))
 
 
 def is_transient_send_error(error: RocketMQError) -> bool:

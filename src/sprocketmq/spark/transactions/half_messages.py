@@ -23,10 +23,11 @@ import pyarrow as pa
 
 from sprocketmq.client.produce.async_transaction_producer import AsyncTransactionProducer, PendingHalf
 from sprocketmq.client.results import SendStatus
+from sprocketmq.core.backoff import Backoff
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.send.row_messages import OutgoingRow, outgoing_rows
-from sprocketmq.spark.send.row_sender import FIRST_PAUSE_S, LONGEST_PAUSE_S, RowSender, is_transient_send_error
+from sprocketmq.spark.send.row_sender import RowSender, is_transient_send_error
 from sprocketmq.spark.transactions.responder import ATTEMPT, SEQUENCE, TRY, half_name
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
@@ -141,8 +142,9 @@ class HalfSender(RowSender):
         """Send a row until it is stored, after its first try did not store it or did not begin. Raises as ``send``."""
         message = row.message
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(0.1, 2.0)  # few tries, as each may be stored twice
         for tried in range(_MAX_UNANSWERED):
+            pause_s = backoff.next_s()
             # Another message under another key, so that an answer to a check-back is about one of them only.
             if tried:
                 message.properties[TRY] = str(tried)
@@ -165,7 +167,6 @@ class HalfSender(RowSender):
                     raise NetworkError(f"{half.message_queue} stores half messages with {half.status.name} only")
             self._note_lost(half_name(self._attempt, str(sequence), str(tried)))
             await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
         raise NetworkError(f"row {sequence} could not be stored in {_MAX_UNANSWERED} tries")
 
     def _note_lost(self, name: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from sprocketmq.core.produce.route_table import (
     BrokerAddress,
     RouteTable,
+    find_broker,
     is_changed,
     publish_queues,
     route_for_new_topic,
@@ -167,3 +168,23 @@ def test_any_broker_of_a_topic_can_be_asked() -> None:
     assert {table.any_address("t", choice) for choice in range(4)} == {"a:10911", "b:10911"}
     table.update("t", TopicRouteData(queue_datas=[], broker_datas=[broker_data("a", {2: "s2", 1: "s1"})]))
     assert table.any_address("t", 7) == "s1"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "perm", "acting", "found"),
+    [
+        ({0: "m", 1: "s"}, 6, False, ("m", 0)),
+        ({0: "m", 1: "s"}, 6, True, ("m", 0)),
+        ({0: "m"}, 4, False, ("m", 0)),
+        ({0: "s1", 2: "s2"}, 4, True, ("s1", 1)),  # a 5.x name server shows a replica that acts as master as number 0
+        ({2: "s2", 1: "s1"}, 6, False, ("s1", 1)),
+        ({}, 6, False, None),
+    ],
+)
+def test_a_broker_is_its_master_or_its_first_replica(
+    addresses: dict[int, str], perm: int, acting: bool, found: tuple[str, int] | None
+) -> None:
+    broker = BrokerData(broker_name="a", broker_addrs=addresses, enable_acting_master=acting)
+    route = TopicRouteData(queue_datas=[QueueData(broker_name="a", perm=perm)], broker_datas=[broker])
+    assert find_broker(route, "a") == (None if found is None else BrokerAddress(*found))
+    assert find_broker(route, "b") is None
