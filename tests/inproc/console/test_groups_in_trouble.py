@@ -21,7 +21,7 @@ from cli_run import CommandLine
 from console_server import RunningConsole
 from embedded_proxy import second_broker_of
 from sprocketmq.broker import BrokerConfig
-from sprocketmq.client.admin.group_looks import GroupLookRequests
+from sprocketmq.client.admin.async_admin import AsyncAdmin
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.net.process.clock import SystemClock
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -200,9 +200,7 @@ def test_every_tool_says_the_same_of_every_kind_of_trouble(
 
     line = CommandLine(mq.namesrv_addr)
     monkeypatch.setattr(SystemClock, "now_ms", lambda _: mq.clock.now_ms())
-    monkeypatch.setattr(
-        GroupLookRequests, "diagnose_group", functools.partialmethod(GroupLookRequests.diagnose_group, watch_ms=0)
-    )
+    monkeypatch.setattr(AsyncAdmin, "diagnose_group", functools.partialmethod(AsyncAdmin.diagnose_group, watch_ms=0))
     listed = {row["group"]: row["lag"] for row in line.ok("group list --json").json}
     of_all = {row["group"]: row["lag"] for row in line.ok("lag --all --json").json}
     dead_letters = {row["group"]: row["dead_letters"] for row in line.ok("dead-letters list --json").json}

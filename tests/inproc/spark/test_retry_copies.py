@@ -95,7 +95,7 @@ def test_a_copy_is_taken_where_no_topic_is_made_by_itself_and_the_group_never_ha
 
 
 def test_a_copy_is_tried_until_the_timeout_of_its_user(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sprocketmq.client.remoting.cluster.Backoff", lambda: Backoff(longest_s=0.1))
+    monkeypatch.setattr("sprocketmq.client.remoting.retrying.Backoff", lambda: Backoff(longest_s=0.1))
     row = sent_row(mq)
     busy = mq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "too many", times=9)
     hand_back(mq, row, reason="late", delay_level=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.client.admin.session import AdminRequests
 from sprocketmq.client.answer_bodies import answer_body, decoded
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.errors import ConfigurationError
@@ -23,7 +23,7 @@ def _acls(body: Buffer) -> list[bodies.AclInfo]:
     return fastjson.decode(body, list[bodies.AclInfo])
 
 
-class AccessRequests(AdminSession):
+class AccessRequests(AdminRequests):
     """The part of AsyncAdmin about accounts, users and policies."""
 
     # -- users of 5.x ----------------------------------------------------------------------------------------------------------

@@ -3,12 +3,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sprocketmq.client.admin.access import AccessRequests
-from sprocketmq.client.admin.group_looks import GroupLookRequests
+from sprocketmq.client.admin.brokers import BrokerRequests
+from sprocketmq.client.admin.group_members import GroupMemberRequests
+from sprocketmq.client.admin.group_observer import GroupObserver
+from sprocketmq.client.admin.group_progress import GroupProgressRequests
+from sprocketmq.client.admin.groups import GroupRequests
+from sprocketmq.client.admin.messages import MessageRequests
+from sprocketmq.client.admin.offsets import OffsetRequests
+from sprocketmq.client.admin.topic_traffic import TopicTrafficRequests
+from sprocketmq.client.admin.topics import TopicRequests
+from sprocketmq.client.settings.validators import check_range
+from sprocketmq.core.doctor.group_doctor import GroupDiagnosis
+from sprocketmq.errors import RequestNotServed
 from sprocketmq.wire import bodies
 
 
-class AsyncAdmin(GroupLookRequests, AccessRequests):
+class AsyncAdmin(
+    TopicRequests,
+    TopicTrafficRequests,
+    GroupRequests,
+    GroupProgressRequests,
+    GroupMemberRequests,
+    OffsetRequests,
+    MessageRequests,
+    BrokerRequests,
+    AccessRequests,
+):
     """Administrative requests from a running event loop. Opens connections when they are needed; close them with ``shutdown`` or
     ``async with``.
 
@@ -41,3 +64,19 @@ class AsyncAdmin(GroupLookRequests, AccessRequests):
         """The topics and groups of a broker, in the form that ``create_topics`` and ``create_groups`` accept (mqadmin:
         exportMetadata). Returns topics and groups, by name."""
         return await self.topic_configs(broker), await self.group_configs(broker)
+
+    async def diagnose_group(
+        self, group: str, *, stuck_after_ms: int = 30_000, watch_ms: int = 2_000
+    ) -> GroupDiagnosis:
+        """Find out why a group makes no progress: one verdict, its evidence, and what to do. Changes nothing.
+
+        ``stuck_after_ms``: how many milliseconds a listener call may take before it counts as stuck. ``watch_ms``: how many
+        milliseconds to watch whether progress changes. Returns the diagnosis; ``not_learned`` lists what could not be found out.
+        """
+        check_range("watch_ms", watch_ms, 0, 600_000)
+        configs: Mapping[str, bodies.SubscriptionGroupConfig] | RequestNotServed
+        try:
+            configs = await self.group_config(group)
+        except RequestNotServed as error:
+            configs = error
+        return await GroupObserver(self, group, configs).diagnosis(stuck_after_ms, watch_ms)

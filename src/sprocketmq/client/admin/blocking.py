@@ -81,174 +81,6 @@ class Admin(BlockingClient[AsyncAdmin]):
         """
         return self._run(self._async.diagnose_group(group, stuck_after_ms=stuck_after_ms, watch_ms=watch_ms))
 
-    def view_message(self, offset_message_id: str) -> MessageExt:
-        """The stored copy with this offset message id (mqadmin: queryMsgById). Raises ConfigurationError: it is not an offset
-        message id; for a ``message_id`` use ``messages_by_unique_key``."""
-        return self._run(self._async.view_message(offset_message_id))
-
-    @staticmethod
-    def decode_message_id(offset_message_id: str) -> tuple[str, int]:
-        """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin:
-        DecodeMessageId). Raises ConfigurationError (it is not an offset message id)."""
-        return AsyncAdmin.decode_message_id(offset_message_id)
-
-    def messages_by_key(
-        self,
-        topic: str,
-        key: str,
-        *,
-        max_messages: int = 64,
-        begin_ms: int = 0,
-        end_ms: int = (1 << 63) - 1,
-        broker: str | None = None,
-    ) -> list[MessageExt]:
-        """The messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
-
-        Args:
-            key: one of the message's ``keys``.
-            max_messages: the maximum number; the newest are returned.
-            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
-            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
-            broker: ask only this broker, by name; default: all that have the topic.
-        """
-        return self._run(
-            self._async.messages_by_key(
-                topic, key, max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms, broker=broker
-            )
-        )
-
-    def messages_by_unique_key(self, topic: str, unique_key: str, *, broker: str | None = None) -> list[MessageExt]:
-        """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
-        (mqadmin: queryMsgByUniqueKey).
-
-        ``unique_key``: the ``message_id``. ``broker``: ask only this broker, by name; default: all that have the topic.
-        """
-        return self._run(self._async.messages_by_unique_key(topic, unique_key, broker=broker))
-
-    def message_trace(
-        self,
-        message_id: str,
-        *,
-        trace_topic: str = TRACE_TOPIC,
-        max_messages: int = 64,
-        begin_ms: int = 0,
-        end_ms: int = (1 << 63) - 1,
-    ) -> list[TraceRecord]:
-        """The trace of a message: who sent and who consumed it, as clients of any language recorded it in the trace topic, oldest
-        first (mqadmin: queryMsgTraceById).
-
-        Args:
-            message_id: the message id, not the offset message id of a stored copy.
-            trace_topic: the topic with the trace messages.
-            max_messages: the maximum number of trace messages to read; the newest are read.
-            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
-            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
-
-        Returns one record for each send, and for each call of a listener before and after it. Raises TopicNotExist (there is no
-        trace topic yet).
-        """
-        return self._run(
-            self._async.message_trace(
-                message_id, trace_topic=trace_topic, max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms
-            )
-        )
-
-    def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
-        """The message at an offset of a queue; None if there is none (mqadmin: queryMsgByOffset). ``offset``: the queue offset."""
-        return self._run(self._async.message_at(queue, offset))
-
-    def read_messages(
-        self,
-        queue: MessageQueue,
-        begin_offset: int | None = None,
-        *,
-        end_offset: int | None = None,
-        max_messages: int = 32,
-        expression: FilterExpression | str = "*",
-    ) -> list[MessageExt]:
-        """Messages of a queue in order, without a group and without progress (mqadmin: printMsg, printMsgByQueue, consumeMessage).
-
-        To read whole topics, use QueueReader, which is faster.
-
-        Args:
-            begin_offset: the first offset to read; default: the oldest message.
-            end_offset: the offset before which to stop; default: the current end of the queue.
-            max_messages: the maximum number.
-            expression: tags as ``"a || b"``, or ``sql92("...")``.
-        """
-        return self._run(
-            self._async.read_messages(
-                queue, begin_offset, end_offset=end_offset, max_messages=max_messages, expression=expression
-            )
-        )
-
-    def read_onward(
-        self, positions: Mapping[MessageQueue, int], *, max_messages: int = 32, expression: FilterExpression | str = "*"
-    ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
-        """Pull once from each of these queues, without a group and without progress, to follow a topic (mqadmin: consumeMessage).
-
-        Args:
-            positions: the offset from which to read, by queue; offsets before the oldest message count as its offset.
-            max_messages: the maximum number for each queue; brokers return at most 32 in one pull by default.
-            expression: tags as ``"a || b"``, or ``sql92("...")``.
-
-        Returns the messages, in the order in which they were stored, and the positions for the next call: behind these messages and
-        behind those that the filter left out.
-        """
-        return self._run(self._async.read_onward(positions, max_messages=max_messages, expression=expression))
-
-    def message_track(self, message: MessageExt) -> list[MessageTrack]:
-        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it). ``message``: a
-        message that another method of this class returned. Returns a row for each group."""
-        return self._run(self._async.message_track(message))
-
-    def consume_directly(
-        self, group: str, client_id: str, message: MessageExt | str
-    ) -> bodies.ConsumeMessageDirectlyResult:
-        """Have one member consume a stored message now, without a change of progress and retries (mqadmin: queryMsgById -g -d).
-
-        ``message``: a message that another method of this class returned, or an offset message id. Returns the result of the
-        listener, and how long the call took. Raises RemoteError (the member is not online, is not a push consumer, or did not
-        answer within 10 s).
-        """
-        return self._run(self._async.consume_directly(group, client_id, message))
-
-    def consume_queue(
-        self, queue: MessageQueue, index: int = 0, count: int = 10, group: str | None = None
-    ) -> bodies.QueryConsumeQueueResponseBody:
-        """Entries of a consume queue: the place of each message in the commit log, and whether it passes the filter of ``group``
-        (mqadmin: queryCq).
-
-        Args:
-            index: the offset of the first entry.
-            count: the number of entries.
-            group: the group whose filter is tried; default: none.
-
-        Returns the entries, and the subscription of the group.
-        """
-        return self._run(self._async.consume_queue(queue, index, count, group))
-
-    def resume_half_message(self, topic: str, offset_message_id: str) -> None:
-        """Let the broker ask the producers again about a transaction after it has used up its check-backs. ``offset_message_id``:
-        the offset message id of the half message."""
-        self._run(self._async.resume_half_message(topic, offset_message_id))
-
-    def topic_summaries(self, *, cluster: str | None = None, with_system_topics: bool = False) -> list[TopicSummary]:
-        """A summary of each topic with its numbers of queues and messages, sorted by name (mqadmin: topicList, topicStatus).
-
-        ``cluster``: only topics of this cluster; default: all topics that the name server knows. ``with_system_topics``: whether to
-        include system topics, retry topics and dead letter topics. Returns a TopicSummary for each topic that has queues.
-        """
-        return self._run(self._async.topic_summaries(cluster=cluster, with_system_topics=with_system_topics))
-
-    def consumers_of(self, topic: str) -> list[str]:
-        """The groups that have progress in ``topic`` or subscribe to it, sorted."""
-        return self._run(self._async.consumers_of(topic))
-
-    def topic_traffic(self, topic: str) -> list[TopicTraffic]:
-        """The traffic of ``topic``: a row for each group that consumes it, or one row without a group (mqadmin: statsAll)."""
-        return self._run(self._async.topic_traffic(topic))
-
     def create_topic(
         self,
         topic: str,
@@ -415,153 +247,21 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Delete the setting of ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Does nothing if there is none."""
         self._run(self._async.delete_order_conf(topic))
 
-    def min_offset(self, queue: MessageQueue) -> int:
-        """The oldest message that is still there."""
-        return self._run(self._async.min_offset(queue))
+    def topic_summaries(self, *, cluster: str | None = None, with_system_topics: bool = False) -> list[TopicSummary]:
+        """A summary of each topic with its numbers of queues and messages, sorted by name (mqadmin: topicList, topicStatus).
 
-    def max_offset(self, queue: MessageQueue) -> int:
-        """The end of a queue: one more than the offset of its newest message."""
-        return self._run(self._async.max_offset(queue))
-
-    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int | datetime, *, last: bool = False) -> int:
-        """The offset of the first message stored at or after a time; the end of the queue if there is none (with 4.9, the newest
-        message). ``last``: whether to return the last one of several messages of that millisecond (5.x)."""
-        return self._run(self._async.offset_by_time(queue, timestamp_ms, last=last))
-
-    def earliest_store_time_ms(self, queue: MessageQueue) -> int:
-        """The store time of the oldest message; -1 for an empty queue. Returns milliseconds since 1970, or -1."""
-        return self._run(self._async.earliest_store_time_ms(queue))
-
-    def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The offset of the next message that ``group`` consumes; None if it has no progress there."""
-        return self._run(self._async.consumer_offset(group, queue))
-
-    def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the progress of ``group``. No member may be online, because it would overwrite this progress; otherwise use
-        ``reset_offset``.
-
-        ``offset``: the offset of the next message to consume. Raises GroupNotExist, TopicNotExist: a 5.x broker does not know it;
-        see ``create_group`` (4.9 accepts any name).
+        ``cluster``: only topics of this cluster; default: all topics that the name server knows. ``with_system_topics``: whether to
+        include system topics, retry topics and dead letter topics. Returns a TopicSummary for each topic that has queues.
         """
-        self._run(self._async.set_consumer_offset(group, queue, offset))
+        return self._run(self._async.topic_summaries(cluster=cluster, with_system_topics=with_system_topics))
 
-    def reset_offset_by_time(
-        self, group: str, topic: str, timestamp_ms: int | datetime, *, force: bool = True
-    ) -> dict[MessageQueue, int]:
-        """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online (mqadmin:
-        resetOffsetByTime).
+    def consumers_of(self, topic: str) -> list[str]:
+        """The groups that have progress in ``topic`` or subscribe to it, sorted."""
+        return self._run(self._async.consumers_of(topic))
 
-        ``force``: False: do not move queues forward (only 4.9; 5.x brokers always move them). Returns the new offset by queue.
-        """
-        return self._run(self._async.reset_offset_by_time(group, topic, timestamp_ms, force=force))
-
-    def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """Let ``group`` skip the messages that wait in ``topic`` (mqadmin: skipAccumulatedMessage). Returns the new offset by
-        queue."""
-        return self._run(self._async.skip_accumulated(group, topic))
-
-    def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
-
-        ``offset``: the offset of the next message to consume. Raises ConfigurationError: the offset is not between the queue's
-        oldest message and its end; or members are online, and the broker is 4.9, which can only reset whole topics: stop the
-        members first.
-        """
-        self._run(self._async.reset_offset(group, queue, offset))
-
-    def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Copy the progress of ``source`` to ``destination``, in one topic or in all (mqadmin: cloneGroupOffset).
-
-        No member of ``destination`` may be online, and 5.x brokers must know it (see ``create_group``). Progress in the retry topic
-        of ``source`` is not copied.
-
-        Args:
-            source: the group whose progress is copied.
-            destination: the group that gets it.
-            topic: only this topic; default: all topics of ``source``.
-
-        Returns the new offset by queue.
-        """
-        return self._run(self._async.clone_offsets(source, destination, topic))
-
-    def consume_status(
-        self, topic: str, group: str, client_id: str | None = None
-    ) -> dict[str, dict[MessageQueue, int]]:
-        """The progress in memory of each member that is online, or of one, by client id (mqadmin: getConsumerStatus).
-        ``client_id``: the client id of one member; default: all members that are online. Returns the next offset of each queue,
-        by client id."""
-        return self._run(self._async.consume_status(topic, group, client_id))
-
-    def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """The progress and lag for each queue of one or all of the group's topics; empty before it consumes (mqadmin:
-        consumerProgress -g). ``topic``: only this topic; default: all topics of the group."""
-        return self._run(self._async.consumer_progress(group, topic))
-
-    def lag(self, group: str, topic: str | None = None) -> int:
-        """The number of messages that ``group`` has not consumed yet. ``topic``: only this topic; default: all topics of the group.
-        Returns the sum over all queues."""
-        return self._run(self._async.lag(group, topic))
-
-    def group_summaries(self) -> list[GroupSummary]:
-        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress). Returns a row for each group:
-        first those that have members and an unknown lag, then those with the largest lag."""
-        return self._run(self._async.group_summaries())
-
-    def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
-        """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats). ``only_ordered``: whether to
-        include only groups that consume in order. Returns progress by group, topic and queue."""
-        return self._run(self._async.broker_consume_stats(broker, only_ordered=only_ordered))
-
-    def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
-        """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has
-        waited. Returns a span for each queue."""
-        return self._run(self._async.consume_time_span(topic, group))
-
-    def consumer_connection(self, group: str, *, broker: str | None = None) -> bodies.ConsumerConnection | None:
-        """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is
-        online (mqadmin: consumerConnection).
-
-        ``broker``: ask only this broker, by name (its master) or ``host:port``; default: all, until one has a member online.
-        """
-        return self._run(self._async.consumer_connection(group, broker=broker))
-
-    def consumer_ids(self, group: str) -> list[str]:
-        """The client ids of the members that are online, sorted."""
-        return self._run(self._async.consumer_ids(group))
-
-    def running_info(
-        self, group: str, client_id: str, *, jstack: bool = False, broker: str | None = None
-    ) -> bodies.ConsumerRunningInfo:
-        """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads (mqadmin:
-        consumerStatus -i).
-
-        ``jstack``: whether to include the stacks of its threads. ``broker``: the broker that asks the member, by name (its master)
-        or ``host:port``; default: the first that knows it. Raises RemoteError (the member is not online, or a server refused).
-        """
-        return self._run(self._async.running_info(group, client_id, jstack=jstack, broker=broker))
-
-    def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
-        """The running info of each member, by client id (mqadmin: consumerStatus). ``jstack``: whether to include the stacks of
-        their threads."""
-        return self._run(self._async.running_infos(group, jstack=jstack))
-
-    def producer_connection(self, group: str, topic: str) -> list[bodies.Connection]:
-        """The producers of ``group`` that are connected to a broker of ``topic`` (mqadmin: producerConnection). ``group``: the
-        producer group. Returns a connection for each producer."""
-        return self._run(self._async.producer_connection(group, topic))
-
-    def producers(self, broker: str) -> dict[str, list[bodies.ProducerInfo]]:
-        """All producers that are connected to one broker, by group (mqadmin: producer)."""
-        return self._run(self._async.producers(broker))
-
-    def topics_of_group(self, group: str) -> list[str]:
-        """The topics in which ``group`` has progress, sorted (5.x)."""
-        return self._run(self._async.topics_of_group(group))
-
-    def subscription(self, group: str, topic: str) -> bodies.SubscriptionData | None:
-        """The current subscription of ``group`` to ``topic``; None if it is offline or does not subscribe (5.x). Returns the
-        expression and tags, or None."""
-        return self._run(self._async.subscription(group, topic))
+    def topic_traffic(self, topic: str) -> list[TopicTraffic]:
+        """The traffic of ``topic``: a row for each group that consumes it, or one row without a group (mqadmin: statsAll)."""
+        return self._run(self._async.topic_traffic(topic))
 
     def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
@@ -641,6 +341,306 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x). ``readable``: the
         new value; default: nothing is changed."""
         return self._run(self._async.group_readable(group, topic, readable))
+
+    def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
+        """The progress and lag for each queue of one or all of the group's topics; empty before it consumes (mqadmin:
+        consumerProgress -g). ``topic``: only this topic; default: all topics of the group."""
+        return self._run(self._async.consumer_progress(group, topic))
+
+    def lag(self, group: str, topic: str | None = None) -> int:
+        """The number of messages that ``group`` has not consumed yet. ``topic``: only this topic; default: all topics of the group.
+        Returns the sum over all queues."""
+        return self._run(self._async.lag(group, topic))
+
+    def group_summaries(self) -> list[GroupSummary]:
+        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress). Returns a row for each group:
+        first those that have members and an unknown lag, then those with the largest lag."""
+        return self._run(self._async.group_summaries())
+
+    def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
+        """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats). ``only_ordered``: whether to
+        include only groups that consume in order. Returns progress by group, topic and queue."""
+        return self._run(self._async.broker_consume_stats(broker, only_ordered=only_ordered))
+
+    def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
+        """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has
+        waited. Returns a span for each queue."""
+        return self._run(self._async.consume_time_span(topic, group))
+
+    def consumer_connection(self, group: str, *, broker: str | None = None) -> bodies.ConsumerConnection | None:
+        """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is
+        online (mqadmin: consumerConnection).
+
+        ``broker``: ask only this broker, by name (its master) or ``host:port``; default: all, until one has a member online.
+        """
+        return self._run(self._async.consumer_connection(group, broker=broker))
+
+    def consumer_ids(self, group: str) -> list[str]:
+        """The client ids of the members that are online, sorted."""
+        return self._run(self._async.consumer_ids(group))
+
+    def running_info(
+        self, group: str, client_id: str, *, jstack: bool = False, broker: str | None = None
+    ) -> bodies.ConsumerRunningInfo:
+        """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads (mqadmin:
+        consumerStatus -i).
+
+        ``jstack``: whether to include the stacks of its threads. ``broker``: the broker that asks the member, by name (its master)
+        or ``host:port``; default: the first that knows it. Raises RemoteError (the member is not online, or a server refused).
+        """
+        return self._run(self._async.running_info(group, client_id, jstack=jstack, broker=broker))
+
+    def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
+        """The running info of each member, by client id (mqadmin: consumerStatus). ``jstack``: whether to include the stacks of
+        their threads."""
+        return self._run(self._async.running_infos(group, jstack=jstack))
+
+    def producer_connection(self, group: str, topic: str) -> list[bodies.Connection]:
+        """The producers of ``group`` that are connected to a broker of ``topic`` (mqadmin: producerConnection). ``group``: the
+        producer group. Returns a connection for each producer."""
+        return self._run(self._async.producer_connection(group, topic))
+
+    def producers(self, broker: str) -> dict[str, list[bodies.ProducerInfo]]:
+        """All producers that are connected to one broker, by group (mqadmin: producer)."""
+        return self._run(self._async.producers(broker))
+
+    def topics_of_group(self, group: str) -> list[str]:
+        """The topics in which ``group`` has progress, sorted (5.x)."""
+        return self._run(self._async.topics_of_group(group))
+
+    def subscription(self, group: str, topic: str) -> bodies.SubscriptionData | None:
+        """The current subscription of ``group`` to ``topic``; None if it is offline or does not subscribe (5.x). Returns the
+        expression and tags, or None."""
+        return self._run(self._async.subscription(group, topic))
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The oldest message that is still there."""
+        return self._run(self._async.min_offset(queue))
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The end of a queue: one more than the offset of its newest message."""
+        return self._run(self._async.max_offset(queue))
+
+    def offset_by_time(self, queue: MessageQueue, timestamp_ms: int | datetime, *, last: bool = False) -> int:
+        """The offset of the first message stored at or after a time; the end of the queue if there is none (with 4.9, the newest
+        message). ``last``: whether to return the last one of several messages of that millisecond (5.x)."""
+        return self._run(self._async.offset_by_time(queue, timestamp_ms, last=last))
+
+    def earliest_store_time_ms(self, queue: MessageQueue) -> int:
+        """The store time of the oldest message; -1 for an empty queue. Returns milliseconds since 1970, or -1."""
+        return self._run(self._async.earliest_store_time_ms(queue))
+
+    def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """The offset of the next message that ``group`` consumes; None if it has no progress there."""
+        return self._run(self._async.consumer_offset(group, queue))
+
+    def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Set the progress of ``group``. No member may be online, because it would overwrite this progress; otherwise use
+        ``reset_offset``.
+
+        ``offset``: the offset of the next message to consume. Raises GroupNotExist, TopicNotExist: a 5.x broker does not know it;
+        see ``create_group`` (4.9 accepts any name).
+        """
+        self._run(self._async.set_consumer_offset(group, queue, offset))
+
+    def reset_offset_by_time(
+        self, group: str, topic: str, timestamp_ms: int | datetime, *, force: bool = True
+    ) -> dict[MessageQueue, int]:
+        """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online (mqadmin:
+        resetOffsetByTime).
+
+        ``force``: False: do not move queues forward (only 4.9; 5.x brokers always move them). Returns the new offset by queue.
+        """
+        return self._run(self._async.reset_offset_by_time(group, topic, timestamp_ms, force=force))
+
+    def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
+        """Let ``group`` skip the messages that wait in ``topic`` (mqadmin: skipAccumulatedMessage). Returns the new offset by
+        queue."""
+        return self._run(self._async.skip_accumulated(group, topic))
+
+    def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
+
+        ``offset``: the offset of the next message to consume. Raises ConfigurationError: the offset is not between the queue's
+        oldest message and its end; or members are online, and the broker is 4.9, which can only reset whole topics: stop the
+        members first.
+        """
+        self._run(self._async.reset_offset(group, queue, offset))
+
+    def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
+        """Copy the progress of ``source`` to ``destination``, in one topic or in all (mqadmin: cloneGroupOffset).
+
+        No member of ``destination`` may be online, and 5.x brokers must know it (see ``create_group``). Progress in the retry topic
+        of ``source`` is not copied.
+
+        Args:
+            source: the group whose progress is copied.
+            destination: the group that gets it.
+            topic: only this topic; default: all topics of ``source``.
+
+        Returns the new offset by queue.
+        """
+        return self._run(self._async.clone_offsets(source, destination, topic))
+
+    def consume_status(
+        self, topic: str, group: str, client_id: str | None = None
+    ) -> dict[str, dict[MessageQueue, int]]:
+        """The progress in memory of each member that is online, or of one, by client id (mqadmin: getConsumerStatus).
+        ``client_id``: the client id of one member; default: all members that are online. Returns the next offset of each queue,
+        by client id."""
+        return self._run(self._async.consume_status(topic, group, client_id))
+
+    def view_message(self, offset_message_id: str) -> MessageExt:
+        """The stored copy with this offset message id (mqadmin: queryMsgById). Raises ConfigurationError: it is not an offset
+        message id; for a ``message_id`` use ``messages_by_unique_key``."""
+        return self._run(self._async.view_message(offset_message_id))
+
+    @staticmethod
+    def decode_message_id(offset_message_id: str) -> tuple[str, int]:
+        """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin:
+        DecodeMessageId). Raises ConfigurationError (it is not an offset message id)."""
+        return AsyncAdmin.decode_message_id(offset_message_id)
+
+    def messages_by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int = (1 << 63) - 1,
+        broker: str | None = None,
+    ) -> list[MessageExt]:
+        """The messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
+
+        Args:
+            key: one of the message's ``keys``.
+            max_messages: the maximum number; the newest are returned.
+            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
+            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
+            broker: ask only this broker, by name; default: all that have the topic.
+        """
+        return self._run(
+            self._async.messages_by_key(
+                topic, key, max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms, broker=broker
+            )
+        )
+
+    def messages_by_unique_key(self, topic: str, unique_key: str, *, broker: str | None = None) -> list[MessageExt]:
+        """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
+        (mqadmin: queryMsgByUniqueKey).
+
+        ``unique_key``: the ``message_id``. ``broker``: ask only this broker, by name; default: all that have the topic.
+        """
+        return self._run(self._async.messages_by_unique_key(topic, unique_key, broker=broker))
+
+    def message_trace(
+        self,
+        message_id: str,
+        *,
+        trace_topic: str = TRACE_TOPIC,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int = (1 << 63) - 1,
+    ) -> list[TraceRecord]:
+        """The trace of a message: who sent and who consumed it, as clients of any language recorded it in the trace topic, oldest
+        first (mqadmin: queryMsgTraceById).
+
+        Args:
+            message_id: the message id, not the offset message id of a stored copy.
+            trace_topic: the topic with the trace messages.
+            max_messages: the maximum number of trace messages to read; the newest are read.
+            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
+            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
+
+        Returns one record for each send, and for each call of a listener before and after it. Raises TopicNotExist (there is no
+        trace topic yet).
+        """
+        return self._run(
+            self._async.message_trace(
+                message_id, trace_topic=trace_topic, max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms
+            )
+        )
+
+    def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
+        """The message at an offset of a queue; None if there is none (mqadmin: queryMsgByOffset). ``offset``: the queue offset."""
+        return self._run(self._async.message_at(queue, offset))
+
+    def read_messages(
+        self,
+        queue: MessageQueue,
+        begin_offset: int | None = None,
+        *,
+        end_offset: int | None = None,
+        max_messages: int = 32,
+        expression: FilterExpression | str = "*",
+    ) -> list[MessageExt]:
+        """Messages of a queue in order, without a group and without progress (mqadmin: printMsg, printMsgByQueue, consumeMessage).
+
+        To read whole topics, use QueueReader, which is faster.
+
+        Args:
+            begin_offset: the first offset to read; default: the oldest message.
+            end_offset: the offset before which to stop; default: the current end of the queue.
+            max_messages: the maximum number.
+            expression: tags as ``"a || b"``, or ``sql92("...")``.
+        """
+        return self._run(
+            self._async.read_messages(
+                queue, begin_offset, end_offset=end_offset, max_messages=max_messages, expression=expression
+            )
+        )
+
+    def read_onward(
+        self, positions: Mapping[MessageQueue, int], *, max_messages: int = 32, expression: FilterExpression | str = "*"
+    ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
+        """Pull once from each of these queues, without a group and without progress, to follow a topic (mqadmin: consumeMessage).
+
+        Args:
+            positions: the offset from which to read, by queue; offsets before the oldest message count as its offset.
+            max_messages: the maximum number for each queue; brokers return at most 32 in one pull by default.
+            expression: tags as ``"a || b"``, or ``sql92("...")``.
+
+        Returns the messages, in the order in which they were stored, and the positions for the next call: behind these messages and
+        behind those that the filter left out.
+        """
+        return self._run(self._async.read_onward(positions, max_messages=max_messages, expression=expression))
+
+    def message_track(self, message: MessageExt) -> list[MessageTrack]:
+        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it). ``message``: a
+        message that another method of this class returned. Returns a row for each group."""
+        return self._run(self._async.message_track(message))
+
+    def consume_directly(
+        self, group: str, client_id: str, message: MessageExt | str
+    ) -> bodies.ConsumeMessageDirectlyResult:
+        """Have one member consume a stored message now, without a change of progress and retries (mqadmin: queryMsgById -g -d).
+
+        ``message``: a message that another method of this class returned, or an offset message id. Returns the result of the
+        listener, and how long the call took. Raises RemoteError (the member is not online, is not a push consumer, or did not
+        answer within 10 s).
+        """
+        return self._run(self._async.consume_directly(group, client_id, message))
+
+    def consume_queue(
+        self, queue: MessageQueue, index: int = 0, count: int = 10, group: str | None = None
+    ) -> bodies.QueryConsumeQueueResponseBody:
+        """Entries of a consume queue: the place of each message in the commit log, and whether it passes the filter of ``group``
+        (mqadmin: queryCq).
+
+        Args:
+            index: the offset of the first entry.
+            count: the number of entries.
+            group: the group whose filter is tried; default: none.
+
+        Returns the entries, and the subscription of the group.
+        """
+        return self._run(self._async.consume_queue(queue, index, count, group))
+
+    def resume_half_message(self, topic: str, offset_message_id: str) -> None:
+        """Let the broker ask the producers again about a transaction after it has used up its check-backs. ``offset_message_id``:
+        the offset message id of the half message."""
+        self._run(self._async.resume_half_message(topic, offset_message_id))
 
     def proxy(self) -> str | None:
         """The address of the proxy that is name server and broker here, as at a managed service; None if a name server answers."""

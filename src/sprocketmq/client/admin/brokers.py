@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.client.admin.session import AdminRequests
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
@@ -69,7 +69,7 @@ def rivalry(broker_name: str, broker_id: int, addresses: Collection[str]) -> str
     )
 
 
-class BrokerRequests(AdminSession):
+class BrokerRequests(AdminRequests):
     """The part of AsyncAdmin about brokers and name servers."""
 
     # -- looking ---------------------------------------------------------------------------------------------------------------

@@ -3,23 +3,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sprocketmq.client.admin.session import NO_DATA, AdminSession
+from sprocketmq.client.admin.session import AdminRequests
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.group_members import consumer_connection, consumer_ids
 from sprocketmq.client.settings.validators import check_group
-from sprocketmq.errors import RemoteError, RequestNotServed
+from sprocketmq.errors import RequestNotServed
 from sprocketmq.wire import bodies, headers, requests
-
-if TYPE_CHECKING:
-    pass
 
 _CALL_TIMEOUT_MS: Final = 15_000
 
 
-class GroupMemberRequests(AdminSession):
+class GroupMemberRequests(AdminRequests):
     """The part of AsyncAdmin about the members of groups."""
 
     async def consumer_connection(self, group: str, *, broker: str | None = None) -> bodies.ConsumerConnection | None:
@@ -32,19 +29,6 @@ class GroupMemberRequests(AdminSession):
         if connection is None and broker is None:
             await self._check_exists(group)
         return connection
-
-    async def _connection(self, group: str, broker: str | None = None) -> bodies.ConsumerConnection | None:
-        servers = await self._servers_of_members() if broker is None else [await self._one(broker)]
-        for address in servers:
-            try:
-                connection = await consumer_connection(self._cluster, address, group)
-            except RemoteError as error:
-                if error.code in NO_DATA:
-                    continue
-                raise
-            if connection is not None:
-                return connection
-        return None
 
     async def consumer_ids(self, group: str) -> list[str]:
         """The client ids of the members that are online, sorted."""

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from sprocketmq.client.admin.group_members import GroupMemberRequests
-from sprocketmq.client.admin.groups import GroupRequests
+from sprocketmq.client.admin.session import AdminRequests
 from sprocketmq.client.answer_bodies import answer_body, off_loop
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.group_members import consumer_connection
@@ -83,7 +82,7 @@ def _rows(answers: Iterable[_Answer]) -> dict[MessageQueue, QueueProgress]:
     }
 
 
-class GroupProgressRequests(GroupMemberRequests, GroupRequests):
+class GroupProgressRequests(AdminRequests):
     """The part of AsyncAdmin about the progress of groups."""
 
     async def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
@@ -181,9 +180,9 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
         first: dict[MessageQueue, int] = {}
         for member in connection.connection_set:
             try:
-                info = await self.running_info(group, member.client_id)
+                info = await self._admin.running_info(group, member.client_id)
             except RemoteError:
-                if member.client_id in await self.consumer_ids(group):
+                if member.client_id in await self._admin.consumer_ids(group):
                     raise
                 continue  # it has left
             for queue, held in info.mq_table.items():
@@ -239,7 +238,7 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
         first those that have members and an unknown lag, then those with the largest lag."""
         topics = (await self._cluster.ask_body(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list
         names = {topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)}
-        names.update(group for group in await self.groups() if not is_system_group(group))
+        names.update(group for group in await self._admin.groups() if not is_system_group(group))
         rows: list[GroupSummary] = []
         for group in names:
             connection = await self._connection(group)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sprocketmq.client.admin.session import AdminSession, is_older_than_5, unknown_group
+from sprocketmq.client.admin.session import AdminRequests, is_older_than_5, unknown_group
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
 from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import GroupSettings
 
 
-class GroupRequests(AdminSession):
+class GroupRequests(AdminRequests):
     """The part of AsyncAdmin about groups and their settings."""
 
     async def create_group(

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from sprocketmq.client.admin.offsets import OffsetRequests
-from sprocketmq.client.admin.topic_traffic import TopicTrafficRequests
+from sprocketmq.client.admin.session import AdminRequests
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.consume.pull_loop import decode_pull
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.pulls import TOOLS_GROUP, read_queue
+from sprocketmq.client.remoting.queue_offsets import queue_ends
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group, check_range, check_text, check_time_ms
 from sprocketmq.core.consume.pull_cursor import PullStatus
@@ -57,7 +57,7 @@ class MessageTrack:
     track_type: TrackType
 
 
-class MessageRequests(TopicTrafficRequests, OffsetRequests):
+class MessageRequests(AdminRequests):
     """The part of AsyncAdmin about stored messages."""
 
     async def view_message(self, offset_message_id: str) -> MessageExt:
@@ -215,7 +215,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             expression: tags as ``"a || b"``, or ``sql92("...")``.
         """
         check_range("max_messages", max_messages, 1, 1_000_000)
-        low, high = await all_ended([self.min_offset(queue), self.max_offset(queue)])
+        low, high = await queue_ends(self._cluster, queue, at=await self._address_of(queue))
         at = max(low, low if begin_offset is None else begin_offset)
         end = high if end_offset is None else min(end_offset, high)
         found: list[MessageExt] = []
@@ -274,7 +274,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
     async def message_track(self, message: MessageExt) -> list[MessageTrack]:
         """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it). ``message``: a
         message that another method of this class returned. Returns a row for each group."""
-        groups = await self.consumers_of(message.topic)
+        groups = await self._admin.consumers_of(message.topic)
         return [MessageTrack(group, await self._track(message, group)) for group in groups]
 
     async def _track(self, message: MessageExt, group: str) -> TrackType:
@@ -285,7 +285,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             return TrackType.CONSUME_BROADCASTING
         if connection.consume_type == bodies.ConsumeType.CONSUME_ACTIVELY:
             return TrackType.PULL
-        for queue, progress in (await self.consumer_progress(group, message.topic)).items():
+        for queue, progress in (await self._admin.consumer_progress(group, message.topic)).items():
             here = (message.topic, message.queue_id) == (queue.topic, queue.queue_id)
             if (
                 here

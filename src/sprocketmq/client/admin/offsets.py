@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from sprocketmq.client.admin.group_progress import GroupProgressRequests
-from sprocketmq.client.admin.session import is_older_than_5
+from sprocketmq.client.admin.session import AdminRequests, is_older_than_5
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.group_members import consumer_ids
@@ -32,7 +31,7 @@ _THE_END: Final = -1
 _CALL_TIMEOUT_MS: Final = 15_000
 
 
-class OffsetRequests(GroupProgressRequests):
+class OffsetRequests(AdminRequests):
     """The part of AsyncAdmin about offsets."""
 
     # -- queues ----------------------------------------------------------------------------------------------------------------
@@ -223,7 +222,7 @@ class OffsetRequests(GroupProgressRequests):
         """
         check_group(destination)
         cloned: dict[MessageQueue, int] = {}
-        for queue, progress in (await self.consumer_progress(source, topic)).items():
+        for queue, progress in (await self._admin.consumer_progress(source, topic)).items():
             if progress.consumer_offset >= 0 and not queue.topic.startswith("%RETRY%"):
                 address = await self._address_of(queue)
                 await commit_offset(self._cluster, destination, queue, progress.consumer_offset, at=address)

@@ -45,6 +45,7 @@ from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from sprocketmq.client.admin.async_admin import AsyncAdmin
     from sprocketmq.client.keyword_options import CommonOptions
     from sprocketmq.client.produce.async_producer import AsyncProducer
 
@@ -318,6 +319,14 @@ class AdminSession(AsyncClient[AdminParts]):
             return -1
         found = decode_records(result.body, decompress=False) if result.status is PullStatus.FOUND else []
         return found[0].store_timestamp_ms if found and found[0].queue_offset == offset else -1
+
+
+class AdminRequests(AdminSession):
+    """A family of requests. ``_admin``: the same object, for the requests of other families."""
+
+    @property
+    def _admin(self) -> AsyncAdmin:
+        return self  # type: ignore[return-value]
 
 
 def is_older_than_5(error: RemoteError) -> bool:

@@ -8,9 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from sprocketmq.client.admin.group_progress import GroupProgressRequests
-from sprocketmq.client.admin.session import NO_DATA
-from sprocketmq.client.admin.topics import TopicRequests
+from sprocketmq.client.admin.session import NO_DATA, AdminRequests
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.queue_offsets import topic_stats
@@ -63,7 +61,7 @@ class TopicTraffic:
     out_24_hours: int
 
 
-class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
+class TopicTrafficRequests(AdminRequests):
     """The part of AsyncAdmin about the traffic of topics."""
 
     async def topic_summaries(
@@ -74,9 +72,9 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
         ``cluster``: only topics of this cluster; default: all topics that the name server knows. ``with_system_topics``: whether to
         include system topics, retry topics and dead letter topics. Returns a TopicSummary for each topic that has queues.
         """
-        names: Collection[str] = await self.topics(cluster=cluster)
+        names: Collection[str] = await self._admin.topics(cluster=cluster)
         if not with_system_topics:
-            known = set(await self.system_topics())
+            known = set(await self._admin.system_topics())
             names = {name for name in names if not is_system_topic(name, known)}
         turn = asyncio.Semaphore(_AT_ONCE)
 
@@ -133,7 +131,7 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
         for group in await self.consumers_of(topic):
             outgoing = await self._sum(masters, "GROUP_GET_NUMS", f"{topic}@{group}")
             try:
-                behind = await self.lag(group, topic)
+                behind = await self._admin.lag(group, topic)
             except RemoteError:
                 behind = None
             rows.append(TopicTraffic(topic, group, behind, incoming[0], outgoing[0], incoming[1], outgoing[1]))

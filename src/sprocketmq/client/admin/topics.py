@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages, broker_of, is_older_than_5, queue_count
+from sprocketmq.client.admin.session import PAGE, AdminRequests, all_pages, broker_of, is_older_than_5, queue_count
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.queue_offsets import queue_ends, topic_stats
@@ -24,7 +24,7 @@ _POLL_S: Final = 0.02
 _ORDER: Final = "ORDER_TOPIC_CONFIG"
 
 
-class TopicRequests(AdminSession):
+class TopicRequests(AdminRequests):
     """The part of AsyncAdmin about topics."""
 
     async def create_topic(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Diagnosis of a consumer group: everything that can be seen of it, and one verdict (no mqadmin command)."""
+"""Everything that can be seen of a consumer group, twice, and one verdict about it (no mqadmin command)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import asyncio
 import difflib
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from sprocketmq.client.admin.brokers import BrokerRequests, rivalry
-from sprocketmq.client.admin.messages import MessageRequests
+from sprocketmq.client.admin.brokers import rivalry
 from sprocketmq.client.admin.session import is_older_than_5
 from sprocketmq.client.remoting.concurrent_work import all_ended
-from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.consume.flow_control import MIB, FlowLimits
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, HeadMessage, diagnose
 from sprocketmq.core.doctor.group_state import GroupState, HeldQueue, MemberState, QueueState
 from sprocketmq.core.doctor.listener_stacks import listener_stacks
+from sprocketmq.core.produce.route_table import is_readable
 from sprocketmq.core.retry.retry_schedule import (
     DEFAULT_DELAY_LEVELS,
     SCHEDULE_TOPIC,
@@ -41,14 +40,16 @@ from sprocketmq.wire import bodies
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-_READABLE: Final = 4
-_MOST_WATCHED_MS: Final = 600_000
+if TYPE_CHECKING:
+    from sprocketmq.client.admin.async_admin import AsyncAdmin
+
 _SEARCHED: Final = 256  # messages of each delay level in which waiting retries are searched
 _DECADES_MS: Final = 30 * 365 * 86_400_000
 _FAILURES: Final = (RemoteError, NetworkError, RequestTimeout, ProtocolError)
 
 
 _Reports = Mapping[str, bodies.ConsumerRunningInfo | str]
+_Configs = Mapping[str, bodies.SubscriptionGroupConfig]
 
 
 class _Position(NamedTuple):
@@ -63,31 +64,29 @@ class _Position(NamedTuple):
         return self.broker_offset - max(self.consumer_offset, self.min_offset)
 
 
-class GroupLookRequests(MessageRequests, BrokerRequests):
-    """The part of AsyncAdmin that diagnoses a group."""
+class GroupObserver:
+    """Collects what brokers and members tell of one group."""
 
-    async def diagnose_group(
-        self, group: str, *, stuck_after_ms: int = 30_000, watch_ms: int = 2_000
-    ) -> GroupDiagnosis:
-        """Find out why a group makes no progress: one verdict, its evidence, and what to do. Changes nothing.
+    def __init__(self, admin: AsyncAdmin, group: str, configs: _Configs | RequestNotServed) -> None:
+        self._admin, self._group = admin, group
+        self._configs: _Configs = {} if isinstance(configs, RequestNotServed) else configs
+        self._proxy = configs.address if isinstance(configs, RequestNotServed) else None
+        self._unknown: list[str] = []  # what could not be found out, a sentence each
+        if isinstance(configs, RequestNotServed):
+            self._unknown.append(f"whether the group may consume, and how many retries wait: {configs}")
 
-        ``stuck_after_ms``: how many milliseconds a listener call may take before it counts as stuck. ``watch_ms``: how many
-        milliseconds to watch whether progress changes. Returns the diagnosis; ``not_learned`` lists what could not be found out.
-        """
-        check_range("watch_ms", watch_ms, 0, _MOST_WATCHED_MS)
-        configs: Mapping[str, bodies.SubscriptionGroupConfig] | RequestNotServed
-        try:
-            configs = await self.group_config(group)
-        except RequestNotServed as error:
-            configs = error
-        members = await self._reports(group, jstack=False)
-        first = await self._positions(group, members, [])
-        begun_ms = self._options.clock.now_ms()
-        if members:  # else nobody moves it
+    async def diagnosis(self, stuck_after_ms: int, watch_ms: int) -> GroupDiagnosis:
+        clock = self._admin._options.clock
+        reports = await self._reports(jstack=False)
+        unknown = list(self._unknown)
+        first = await self._positions(reports)
+        self._unknown = unknown  # what the second observation does not learn counts
+        begun_ms = clock.now_ms()
+        if reports:  # else nobody moves it
             await asyncio.sleep(watch_ms / 1000)
-        look = await self._look(group, configs, first, begun_ms)
-        found = diagnose(look, stuck_after_ms)
-        offset = look.head_offset(found.queue) if found.queue is not None else None
+        state = await self._observation(first, begun_ms)
+        found = diagnose(state, stuck_after_ms)
+        offset = state.head_offset(found.queue) if found.queue is not None else None
         if found.queue is None or offset is None:
             return found
         return await self._with_head(found, found.queue, offset)
@@ -95,7 +94,7 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
     async def _with_head(self, found: GroupDiagnosis, queue: MessageQueue, offset: int) -> GroupDiagnosis:
         """Name the message that the queue waits for."""
         try:
-            messages = await self.read_messages(queue, offset, max_messages=1)
+            messages = await self._admin.read_messages(queue, offset, max_messages=1)
         except (*_FAILURES, ConfigurationError):
             messages = []
         if not messages or messages[0].queue_offset != offset:
@@ -109,48 +108,39 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
         )
         return msgspec.structs.replace(found, evidence=(*found.evidence, sentence), head=head)
 
-    async def _look(
-        self,
-        group: str,
-        configs: Mapping[str, bodies.SubscriptionGroupConfig] | RequestNotServed,
-        first: Mapping[MessageQueue, _Position],
-        begun_ms: int,
-    ) -> GroupState:
+    async def _observation(self, first: Mapping[MessageQueue, _Position], begun_ms: int) -> GroupState:
         """The second observation, with the changes since the first."""
-        unknown: list[str] = []
-        proxy = None
-        if isinstance(configs, RequestNotServed):
-            proxy = configs.address
-            unknown.append(f"whether the group may consume, and how many retries wait: {configs}")
-            configs = {}
-        reports = await self._reports(group, jstack=True)
-        second = await self._positions(group, reports, unknown)
-        now_ms = self._options.clock.now_ms()
-        connection = await self.consumer_connection(group)
+        admin, group, proxy = self._admin, self._group, self._proxy
+        reports = await self._reports(jstack=True)
+        second = await self._positions(reports)
+        now_ms = admin._options.clock.now_ms()
+        connection = await admin.consumer_connection(group)
         subscribed = set(connection.subscription_table) if connection is not None else set()
         wanted = _wanted(reports) | {topic for topic in subscribed if not is_retry_topic(topic)}
         own = {queue: at for queue, at in second.items() if not is_retry_topic(queue.topic)}
         if proxy is None:
-            unknown += await self._rivals()
-        waiting = await self._waiting(group, own, unknown)
-        count, next_ms = await self._retries(group, unknown) if proxy is None else (None, None)
+            self._unknown += await self._rivals()
+        waiting = await self._waiting(own)
+        count, next_ms = await self._retries() if proxy is None else (None, None)
         # A proxy remembers a topic that did not exist, and would keep the first retries back, see ``make_retry_topic``.
         had_retries = proxy is None or retry_topic(group) in subscribed
-        absent = await self._absent(wanted, unknown) if proxy is None else ()
+        absent = await self._absent(wanted) if proxy is None else ()
         return GroupState(
             group,
             now_ms,
             now_ms - begun_ms,
-            switched_off=tuple(sorted(name for name, config in configs.items() if not config.consume_enable)),
-            unknown_at=tuple(sorted({queue.broker_name for queue in own} - configs.keys())) if proxy is None else (),
+            switched_off=tuple(sorted(name for name, config in self._configs.items() if not config.consume_enable)),
+            unknown_at=tuple(sorted({queue.broker_name for queue in own} - self._configs.keys()))
+            if proxy is None
+            else (),
             same_ids=_more_than_once(connection),
             absent=absent,
-            unreadable=tuple(await self._unreadable(group, wanted - {name for name, _ in absent}, unknown)),
-            hidden=tuple(one for one in await self._hidden(own, unknown) if not wanted or one.topic in wanted),
-            members=tuple(_member_look(group, client_id, report) for client_id, report in reports.items()),
+            unreadable=tuple(await self._unreadable(wanted - {name for name, _ in absent})),
+            hidden=tuple(one for one in await self._hidden(own) if not wanted or one.topic in wanted),
+            members=tuple(_member_state(group, client_id, report) for client_id, report in reports.items()),
             broadcasting=connection is not None and connection.message_model == bodies.MessageModel.BROADCASTING,
             queues={
-                queue: _queue_look(at, first.get(queue), waiting.get(queue))
+                queue: _queue_state(at, first.get(queue), waiting.get(queue))
                 for queue, at in own.items()
                 if not wanted or queue.topic in wanted
             },
@@ -159,33 +149,33 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
             else None,
             retries_waiting=count,
             next_retry_ms=next_ms,
-            last_error=await self._last_error(group) if had_retries else None,
-            not_learned=tuple(unknown),
+            last_error=await self._last_error() if had_retries else None,
+            not_learned=tuple(self._unknown),
             proxy=proxy,
         )
 
-    async def _reports(self, group: str, *, jstack: bool) -> dict[str, bodies.ConsumerRunningInfo | str]:
+    async def _reports(self, *, jstack: bool) -> dict[str, bodies.ConsumerRunningInfo | str]:
         """The running info of each member, or the reason why there is none."""
 
         async def ask(client_id: str) -> bodies.ConsumerRunningInfo | str:
             try:
-                return await self.running_info(group, client_id, jstack=jstack)
+                return await self._admin.running_info(self._group, client_id, jstack=jstack)
             except _FAILURES as error:
                 return str(error)
 
-        ids = await self.consumer_ids(group)
+        ids = await self._admin.consumer_ids(self._group)
         return dict(zip(ids, await all_ended(map(ask, ids)), strict=True))
 
-    async def _positions(self, group: str, reports: _Reports, unknown: list[str]) -> dict[MessageQueue, _Position]:
+    async def _positions(self, reports: _Reports) -> dict[MessageQueue, _Position]:
         """The position of the group in each queue: from the brokers, or from a member that is further and has not written its progress
         yet (members write it every 5 s, for the first time after 10 s)."""
         commits = _commits(reports)
         try:
-            progress = await self.consumer_progress(group)
+            progress = await self._admin.consumer_progress(self._group)
         except GroupNotExist:
             raise
         except RemoteError as error:
-            unknown.append(f"how far the group is: {error}")
+            self._unknown.append(f"how far the group is: {error}")
             return {}
         found = {
             queue: _Position(at.broker_offset, max(at.consumer_offset, commits.get(queue, -1)), at.min_offset)
@@ -193,113 +183,111 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
         }
         for topic in _wanted(reports) - {queue.topic for queue in found}:  # brokers have no progress for these
             try:
-                stats = await self.topic_stats(topic)
+                stats = await self._admin.topic_stats(topic)
             except _FAILURES as error:
-                unknown.append(f"which queues topic {topic} has: {error}")
+                self._unknown.append(f"which queues topic {topic} has: {error}")
                 continue
             for queue, offsets in stats.items():
                 found[queue] = _Position(offsets.max_offset, commits.get(queue, -1), offsets.min_offset)
         return found
 
-    async def _waiting(
-        self, group: str, positions: Mapping[MessageQueue, _Position], unknown: list[str]
-    ) -> dict[MessageQueue, int]:
+    async def _waiting(self, positions: Mapping[MessageQueue, _Position]) -> dict[MessageQueue, int]:
         """How long the next message of each queue has been waiting."""
         found: dict[MessageQueue, int] = {}
         for topic in sorted({queue.topic for queue, at in positions.items() if at.lag}):
             try:
-                spans = await self.consume_time_span(topic, group)
+                spans = await self._admin.consume_time_span(topic, self._group)
             except _FAILURES as error:
-                unknown.append(f"for how long messages of {topic} wait: {error}")
+                self._unknown.append(f"for how long messages of {topic} wait: {error}")
                 continue
             # Java brokers count from 1970 if they find no message.
             found.update({one.message_queue: one.delay_time for one in spans if 0 < one.delay_time < _DECADES_MS})
         return found
 
-    async def _absent(self, wanted: set[str], unknown: list[str]) -> tuple[tuple[str, str], ...]:
+    async def _absent(self, wanted: set[str]) -> tuple[tuple[str, str], ...]:
         """The topics that do not exist, each with a similar name."""
         try:
-            known = set(await self.topics()) if wanted else set()
+            known = set(await self._admin.topics()) if wanted else set()
         except _FAILURES as error:
-            unknown.append(f"which topics exist: {error}")
+            self._unknown.append(f"which topics exist: {error}")
             return ()
         return tuple(
             (topic, next(iter(difflib.get_close_matches(topic, known, 1)), "")) for topic in sorted(wanted - known)
         )
 
-    async def _unreadable(self, group: str, wanted: set[str], unknown: list[str]) -> list[tuple[str, str]]:
+    async def _unreadable(self, wanted: set[str]) -> list[tuple[str, str]]:
         """The topics that the group may not consume, with the reason."""
         found: list[tuple[str, str]] = []
         for topic in sorted(wanted):
             try:
-                for name, config in (await self.topic_config(topic)).items():
-                    if not config.perm & _READABLE:
+                for name, config in (await self._admin.topic_config(topic)).items():
+                    if not is_readable(config.perm):
                         found.append((topic, f"its permission at {name} is {config.perm}, which lets nobody read it"))
-                readable = await self.group_readable(group, topic)
+                readable = await self._admin.group_readable(self._group, topic)
                 found += [(topic, f"{name} forbids it to this group") for name, may in readable.items() if not may]
             except RequestNotServed:
-                if not await self.queues(topic):
+                if not await self._admin.queues(topic):
                     found.append((topic, "it has no queue that may be read"))
             except RemoteError as error:
                 if not is_older_than_5(error):  # 4.9 cannot forbid a topic to a group
-                    unknown.append(f"whether topic {topic} may be read: {error}")
+                    self._unknown.append(f"whether topic {topic} may be read: {error}")
             except (NetworkError, RequestTimeout) as error:
-                unknown.append(f"whether topic {topic} may be read: {error}")
+                self._unknown.append(f"whether topic {topic} may be read: {error}")
         return found
 
-    async def _hidden(self, positions: Mapping[MessageQueue, _Position], unknown: list[str]) -> list[MessageQueue]:
+    async def _hidden(self, positions: Mapping[MessageQueue, _Position]) -> list[MessageQueue]:
         """The queues with waiting messages that no route tells members to read."""
         found: list[MessageQueue] = []
         for topic in sorted({queue.topic for queue in positions}):
             waiting = {queue for queue, at in positions.items() if queue.topic == topic and at.lag}
             try:
-                readable = set(await self.queues(topic)) if waiting else set()
+                readable = set(await self._admin.queues(topic)) if waiting else set()
             except _FAILURES as error:
-                unknown.append(f"which queues of topic {topic} may be read: {error}")
+                self._unknown.append(f"which queues of topic {topic} may be read: {error}")
                 continue
             found += sorted(waiting - readable) if readable else []  # else the topic may not be read at all
         return found
 
     async def _rivals(self) -> list[str]:
         """A sentence for each broker of which there are two, so that the two looks may be at different ones."""
-        info = await self.cluster_info()
+        info = await self._admin.cluster_info()
         return [
             rivalry(name, number, (info.broker_addr_table[name].broker_addrs.get(number, "?"), *addresses))
             for name, by_id in (info.rivals or {}).items()
             for number, addresses in by_id.items()
         ]
 
-    async def _retries(self, group: str, unknown: list[str]) -> tuple[int | None, int | None]:
+    async def _retries(self) -> tuple[int | None, int | None]:
         """How many retries wait for delivery, among the first messages of each delay level, and when the first one is due."""
         count, next_ms = 0, None
         try:
-            for name, address in (await self._masters(None, None)).items():
-                info = await self.broker_runtime_info(address)
+            for name, address in (await self._admin._masters(None, None)).items():
+                info = await self._admin.broker_runtime_info(address)
                 levels = DelayLevels.parse(
-                    (await self.broker_config(address)).get("messageDelayLevel") or DEFAULT_DELAY_LEVELS
+                    (await self._admin.broker_config(address)).get("messageDelayLevel") or DEFAULT_DELAY_LEVELS
                 )
                 for level in range(1, levels.max_level + 1):
                     progress, _, end = info.get(f"scheduleMessageOffset_{level}", "0,0").partition(",")
                     if not progress.isdigit() or not end.isdigit() or int(end) <= int(progress):
                         continue
                     queue = MessageQueue(SCHEDULE_TOPIC, name, queue_of_delay_level(level))
-                    held = await self.read_messages(queue, int(progress), max_messages=_SEARCHED)
-                    mine = [one for one in held if one.properties.get(props.REAL_TOPIC) == retry_topic(group)]
+                    held = await self._admin.read_messages(queue, int(progress), max_messages=_SEARCHED)
+                    mine = [one for one in held if one.properties.get(props.REAL_TOPIC) == retry_topic(self._group)]
                     count += len(mine)
                     dues = [levels.due_ms(level, one.store_timestamp_ms) for one in mine]
                     next_ms = min([*dues, *([] if next_ms is None else [next_ms])], default=None)
         except (*_FAILURES, ConfigurationError) as error:
-            unknown.append(f"how many retries wait: {error}")
+            self._unknown.append(f"how many retries wait: {error}")
             return None, None
         return count, next_ms
 
-    async def _last_error(self, group: str) -> str | None:
+    async def _last_error(self) -> str | None:
         """The reason of the newest retry, if its consumer recorded one."""
         newest: MessageExt | None = None
         try:
-            for queue in await self.queues(retry_topic(group)):
-                end = await self.max_offset(queue)
-                for one in await self.read_messages(queue, max(0, end - 1), max_messages=1):
+            for queue in await self._admin.queues(retry_topic(self._group)):
+                end = await self._admin.max_offset(queue)
+                for one in await self._admin.read_messages(queue, max(0, end - 1), max_messages=1):
                     if newest is None or one.store_timestamp_ms > newest.store_timestamp_ms:
                         newest = one
         except (*_FAILURES, ConfigurationError):  # there was no retry yet
@@ -334,7 +322,7 @@ def _commits(reports: _Reports) -> dict[MessageQueue, int]:
     return found
 
 
-def _queue_look(at: _Position, before: _Position | None, waiting_ms: int | None) -> QueueState:
+def _queue_state(at: _Position, before: _Position | None, waiting_ms: int | None) -> QueueState:
     known = at.consumer_offset >= 0
     return QueueState(
         at.broker_offset,
@@ -345,7 +333,7 @@ def _queue_look(at: _Position, before: _Position | None, waiting_ms: int | None)
     )
 
 
-def _member_look(group: str, client_id: str, info: bodies.ConsumerRunningInfo | str) -> MemberState:
+def _member_state(group: str, client_id: str, info: bodies.ConsumerRunningInfo | str) -> MemberState:
     """A member, from its running info; the keys of ``properties`` are Java's names of options."""
     if isinstance(info, str):
         return MemberState(client_id, silent_because=info)
