@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The libraries of the extras (such as ``sprocketmq[broker]``), and the error message if they are not installed.
-
-A client needs only msgspec, and uvloop where it exists. Without the other libraries, starting a broker raises one sentence, not an
-ImportError.
-"""
+"""The libraries of the extras (such as ``sprocketmq[broker]``), and one sentence instead of an ImportError if they are not installed."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts from peers cannot add lines to the log: line breaks in names, client ids, remarks and texts of errors are escaped.
-
-A filter on each of this package's loggers does this, so it works with all handlers of an application. A package that logs imports this
-module in its ``__init__``, and its loggers are listed here; a test checks both.
-
-The filter escapes arguments, not the message itself. A stack that is logged on purpose is an argument of type :class:`Lines`.
-"""
+"""Texts from peers cannot add lines to the log: a filter on each of this package's loggers escapes line breaks in the arguments of
+records, so it works with all handlers of an application. A package that logs imports this module in its ``__init__``, and its loggers
+are listed here; a test checks both. A stack that is logged on purpose is an argument of type :class:`Lines`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages whose names load when they are first used, so that a program that imports one name does not load all others.
-
-Used by ``sprocketmq``, ``sprocketmq.wire.bodies`` and ``sprocketmq.wire.headers``. Type checkers see imports, the
-interpreter a table of the same names by module::
+"""Packages whose names load when they are first used: ``sprocketmq``, ``sprocketmq.wire.bodies`` and ``sprocketmq.wire.headers``. Type
+checkers see imports, the interpreter a table of the same names by module; ``tests/unit/test_names.py`` compares them::
 
     if TYPE_CHECKING:
         from package.module import Name as Name
@@ -10,7 +8,6 @@ interpreter a table of the same names by module::
         __getattr__, __dir__, __all__ = names_of(__name__, {"module": "Name ..."})
 
 After its first use a name is an ordinary global of its package, so later uses do not call ``__getattr__``.
-``tests/unit/test_names.py`` checks that the two lists are equal.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work for a thread of an executor that perhaps cannot be started: memory or a limit of threads is used up, or the interpreter ends.
-
-``ThreadPoolExecutor.submit`` puts the work into its queue before it starts the thread. If that fails, ``submit`` raises, but the work stays
-in the queue: a thread that a later call starts runs it, after newer work that its caller has done another way meanwhile. Written files
-would have their old content again.
-
-Laws
-1. Work runs once at most.
-2. Work that the caller has claimed never runs on another thread.
-"""
+``ThreadPoolExecutor.submit`` queues the work before it starts the thread. If that fails, ``submit`` raises, but the work stays queued: a
+later thread runs it, after newer work that its caller has done another way meanwhile, and files would have their old content again. So
+work runs once at most, and never on another thread after the caller has claimed it."""
 
 from __future__ import annotations
 

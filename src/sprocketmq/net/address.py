@@ -9,12 +9,10 @@ from sprocketmq.errors import ConfigurationError
 
 
 def announced_host(bind_host: str, broker_ip: str) -> str:
-    """The address to report to clients: ``broker_ip`` if set, else the bound one, or one of this machine if bound to all.
-
-    A name in ``broker_ip`` is reported as it is: clients can check it in a certificate, and find a host whose address changes
-    (Java: BrokerController.getBrokerAddr). Raises ConfigurationError (the name cannot be resolved, or no address is known that
-    leads to the bound one).
-    """
+    """The address to report to clients: ``broker_ip`` if set, else the bound one, or one of this machine if bound to all. A name in
+    ``broker_ip`` is reported as it is: clients can check it in a certificate, and find a host whose address changes (Java:
+    BrokerController.getBrokerAddr). Raises ConfigurationError (the name cannot be resolved, or no address is known that leads to the
+    bound one)."""
     host = broker_ip or bind_host
     if host == "::":  # listens to IPv6 only, but local_ip finds an IPv4 address
         raise ConfigurationError(
@@ -51,7 +49,6 @@ def _ip_address(host: str) -> str | None:
 
 
 def joined_address(host: str, port: int) -> str:
-    """``host:port``, an IPv6 host in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -79,10 +76,8 @@ def packed_address(peer: tuple[str, int]) -> tuple[bytes, int]:
 
 
 def broker_given_as_name_server(address: str) -> str:
-    """What to say of a broker that was given as name server."""
     return f"{address} is a broker, not a name server; its name servers are usually at port 9876"
 
 
 def name_server_given_as_broker(address: str) -> str:
-    """What to say of a name server that was given as broker."""
     return f"{address} is a name server, not a broker; brokers are usually at port 10911, or name one as the name server knows it"

@@ -6,14 +6,12 @@
                                             --> and one frame more: the connection is closed
     its requests are in work --> held bytes --> high-water mark: its further requests wait
 
-Laws
-1. A server stops reading from a peer, and handling frames that it has read, while ``is_congested``, or while more than the high-water
-   mark is held. It continues when the peer has read nearly everything, or when requests have ended. A client always reads.
-2. Messages that the peer did not request are dropped while it is congested (``push``), and of notices that repeat each other only the
-   last one waits (``push_newest``), so other peers cannot fill its queue. If the queue becomes too long nevertheless, it is closed.
+1. A server stops reading from a peer, and handling frames that it has read, while ``is_congested``, or while more than the high-water mark
+   is held. It continues when the peer has read nearly everything, or when requests have ended. A client always reads.
+2. Messages that the peer did not request are dropped while it is congested (``push``), and of notices that repeat each other only the last
+   one waits (``push_newest``), so other peers cannot fill its queue.
 3. All of these bytes are counted in ``net.output.queued_bytes``, which limits the sum over all connections. Bytes that are held for the
    requests of a peer that has disconnected are counted until they are released.
-4. After ``abort`` nothing is kept.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ class BoundedProtocol(asyncio.Protocol):
 
     def __init__(self, queued: QueuedBytes, decoder: FrameDecoder, *, is_served: bool) -> None:
         self._queued, self._decoder = queued, decoder
-        self._is_served = is_served  # made by a server, so law 1 applies
+        self._is_served = is_served  # made by a server, which stops reading from a peer that does not read
         self._transport: asyncio.Transport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tls_bytes = 0  # what the transport may keep besides
@@ -67,8 +65,7 @@ class BoundedProtocol(asyncio.Protocol):
         self._backlogs = self._backlog_bytes = 0
 
     @abstractmethod
-    def _serve(self, whole: bytes, spans: list[Span]) -> None:
-        """Handle these frames, or keep them for later."""
+    def _serve(self, whole: bytes, spans: list[Span]) -> None: ...
 
     @abstractmethod
     def send_raw(self, chunks: list[bytes]) -> None:
@@ -96,7 +93,6 @@ class BoundedProtocol(asyncio.Protocol):
 
     @property
     def is_served(self) -> bool:
-        """Whether a server made this connection."""
         return self._is_served
 
     @property
@@ -106,7 +102,6 @@ class BoundedProtocol(asyncio.Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Number of bytes that wait to be written."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     @property
@@ -122,7 +117,7 @@ class BoundedProtocol(asyncio.Protocol):
             self._when_writable.append(call)
 
     def push_newest(self, kind: object, frame: bytes) -> None:
-        """Write a notice that replaces earlier ones of its kind: while the peer does not read, only the last one waits."""
+        """Write a notice that replaces earlier ones of its kind while the peer does not read."""
         if not self.backs_up:
             self.send_raw([frame])
         elif not self.is_closed and (kind in self._newest or len(self._newest) < _MOST_KINDS):
@@ -141,12 +136,12 @@ class BoundedProtocol(asyncio.Protocol):
         self._backlogs += 1
         self._backlog_bytes = 0
         if self._loop is not None:  # _write checks by itself; but TLS also writes at other times
-            self._loop.call_soon(self._look_at_unsent)
+            self._loop.call_soon(self._check_unsent)
 
     def resume_writing(self) -> None:
         self.backs_up = self.is_congested = False
         self._note()
-        self._go_on()
+        self._resume()
         while self._newest and not self.backs_up:
             self.send_raw([self._newest.pop(next(iter(self._newest)))])
         while self._when_writable and not self.backs_up:
@@ -154,8 +149,8 @@ class BoundedProtocol(asyncio.Protocol):
         if not self.is_congested:
             self._turns.give()
 
-    def _look_at_unsent(self) -> None:
-        """Count the unsent bytes; if there are too many, stop handling requests, or close the connection (laws 1 and 2)."""
+    def _check_unsent(self) -> None:
+        """Stop handling requests, or close the connection, if there are too many."""
         unsent_bytes, queued = self.unsent_bytes, self._queued
         if not self.backs_up or self._is_aborted:
             return
@@ -174,7 +169,7 @@ class BoundedProtocol(asyncio.Protocol):
             if self._transport is not None and not self._transport.is_closing():
                 self._transport.pause_reading()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """Handle the frames that wait, and read again, unless too many bytes are kept still or again."""
         if not self._is_stopped or self._is_aborted:
             return
@@ -196,7 +191,7 @@ class BoundedProtocol(asyncio.Protocol):
         self._queued.note(self, in_bytes, out_bytes, self.now_s())
 
     def queued_bytes(self) -> tuple[int, int]:
-        """The bytes that are kept from this peer and for it; small amounts do not count (see net.output.queued_bytes)."""
+        """The bytes that are kept from this peer and for it, without small amounts."""
         in_bytes = (
             self._decoder.pending_bytes + self._held_bytes + (0 if self._unread is None else len(self._unread[0]))
         )
@@ -227,7 +222,7 @@ class BoundedProtocol(asyncio.Protocol):
     def unpause(self) -> None:
         self._long_answers -= 1
         if self._loop is not None:
-            self._loop.call_soon(self._go_on)
+            self._loop.call_soon(self._resume)
 
     def release(self, request_bytes: int) -> None:
         self._held_bytes -= request_bytes
@@ -236,10 +231,10 @@ class BoundedProtocol(asyncio.Protocol):
         elif self._noted_in and (not self._held_bytes or self._noted_held_bytes - self._held_bytes >= COUNTED_IN_BYTES):
             self._note()
         if self._is_stopped and self._loop is not None:
-            self._loop.call_soon(self._go_on)  # later, because release may be called while a read is being handled
+            self._loop.call_soon(self._resume)  # later, because release may be called while a read is being handled
 
     def abort(self) -> None:
-        """Close at once; unsent bytes are lost."""
+        """Close at once; unsent bytes are lost, and nothing is kept."""
         self._is_aborted = self._is_stopped = True
         self._unread = None
         if self._transport is not None:

@@ -5,25 +5,21 @@
       RequestingProtocol     requests of this side, and writing
         Connection           requests of the peer: bytes -> frames -> commands -> handler -> answers
 
-Both sides may send requests. Flag bit 0 alone distinguishes a response from a request, and each side counts its own opaques, so the same
-number can be in flight in both directions. For each request of the peer, in order, the loop calls ``handler(connection, command)``. It
-returns the response, or None if there is none (one-way) or not yet (the pull is parked; answer later with ``send``).
+Both sides may send requests, and each counts its own opaques: flag bit 0 alone distinguishes a response. For each request of the peer, in
+order, the loop calls ``handler(connection, command)``. It returns the response, or None if there is none (one-way) or not yet (the pull is
+parked; answer later with ``send``).
 
-Laws
 1. All frames of one read are handled before anything is written, and their answers leave in one write (one system call).
 2. When the connection ends, every request in flight fails with ConnectionLost, once.
 3. Bytes that break the protocol close this connection and nothing else.
-4. While the peer does not read, a server handles no more of its requests: above the high-water mark it stops reading, and requests that
-   were already read wait, so memory is bounded (``net.bounded_protocol``). The mark is checked after each answer, because one read may
-   bring thousands of requests. A client always reads; if both sides stopped, each would wait for the other forever.
-5. A server gives each read of a connection a share of the loop's time (``QueuedBytes.share_s``). Requests for which the share was not
-   enough wait until all other connections had their turn. The share shrinks with the number of connections that wait, so that together
-   they take at most 10 ms of a turn. A single request that takes longer is not interrupted; see ``broker.chunked_work``.
-6. A server's slow-request log sees each request, with the time from its decode to its answer.
+4. While the peer does not read, a server handles no more of its requests (``net.bounded_protocol``). The mark is checked after each answer,
+   because one read may bring thousands of requests. A client always reads: if both sides stopped, each would wait for the other forever.
+5. A server gives each read of a connection a share of the loop's time (``QueuedBytes.share_s``). Requests for which it was not enough wait
+   until all other connections had their turn. The shares of those that wait add up to at most 10 ms of a turn. A single request that takes
+   longer is not interrupted; see ``broker.chunked_work``.
 
-Two tables avoid work for frequent commands. Their keys are the four bytes after ``{"code":`` in a JSON header. A server's ``readers``
-decode a request directly into its typed header (also binary headers, whose key is the code's two bytes). A client's ``answer_readers`` read
-the answer to a send. Frames that they do not understand are decoded by ``decode_command``.
+Frequent commands are not decoded by ``decode_command`` but by the four bytes after ``{"code":`` (or the two of a binary header): a
+server's ``readers`` decode a request directly into its typed header, a client's ``answer_readers`` read the answer to a send.
 """
 
 from __future__ import annotations
@@ -83,7 +79,7 @@ _BINARY: Final = 1 << 24  # of the word in front of a header, whose upper 8 bits
 _CODE_AT: Final = 4 + len('{"code":')
 # Copying up to so much costs less than giving each record to the socket, and holds no view of the log for a slow reader.
 _COPIED_BYTES: Final = 64 * 1024
-_MAX_GATHERED_BYTES: Final = 1024 * 1024  # answers that wait for the rest of their read (law 1)
+_MAX_GATHERED_BYTES: Final = 1024 * 1024  # answers that wait for the rest of their read
 _WAITING_BYTES: Final = 4096  # a task, a future, a timer, the command
 _FIELD_BYTES: Final = 104  # the most that a place in a growing dict takes
 _NO_BODY: Final = memoryview(b"")
@@ -96,11 +92,8 @@ _NOT_GRPC: Final = "use its remoting port, or a name server (always the latter i
 
 
 class Connection(RequestingProtocol):
-    """Protocol object of one connection; made by ConnectionPool (client side) or Server (server side).
-
-    Attributes: ``remote_address`` and ``local_address`` (``ip:port``), ``state`` (a dict for the owner's notes, such as the client id seen
-    in a heartbeat), ``is_closed``; ``backs_up``: some bytes wait because the peer does not read, ``is_congested``: more than should.
-    """
+    """Protocol object of one connection; made by ConnectionPool (client side) or Server (server side). ``state``: the owner's notes,
+    such as the client id seen in a heartbeat."""
 
     __slots__ = (
         "_answer_readers",
@@ -242,15 +235,15 @@ class Connection(RequestingProtocol):
                         if now_s - began_s >= slow_s:
                             self._note_slow(command, began_s, now_s)
                         if now_s >= ends_s and stop != last:
-                            self._let_others_in(whole, spans[spans.index((at, stop, word)) + 1 :])
+                            self._yield_turn(whole, spans[spans.index((at, stop, word)) + 1 :])
                             return
 
-    def _let_others_in(self, whole: bytes, spans: list[Span]) -> None:
-        """Keep the rest of the frames, and handle them after other connections had their turn (law 5)."""
+    def _yield_turn(self, whole: bytes, spans: list[Span]) -> None:
+        """Keep the rest of the frames, and handle them after other connections had their turn."""
         assert self._loop is not None
         self._stop()
         self._keep_unread(whole, spans)
-        self._queued.wait_for_share(self._go_on, self._loop)
+        self._queued.wait_for_share(self._resume, self._loop)
 
     def _refuse_bytes(self, error: ProtocolError) -> None:
         _bad_bytes.log(self.last_read_s, "closing the connection to %s: %s", self.remote_address, error)
@@ -297,8 +290,7 @@ class Connection(RequestingProtocol):
     def send_with_body(
         self, header: bytes, body: Iterable[Any], body_bytes: int, serialize_type: int = SERIALIZE_JSON
     ) -> None:
-        """Send an answer whose body is in pieces (views of the commit log); large bodies go to the socket without being joined.
-        ``header`` is encoded as ``serialize_type`` says (``Command.header_bytes``)."""
+        """Send an answer whose body is in pieces (views of the commit log); large bodies go to the socket without being joined."""
         header_bytes = len(header)
         prefix = _pack_prefix(4 + header_bytes + body_bytes, serialize_type << TYPE_SHIFT | header_bytes)
         self._out_bytes += body_bytes
@@ -312,7 +304,6 @@ class Connection(RequestingProtocol):
             self.send_raw([frame])
 
     def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
-        """Set the sizes of the system's buffers; 0 leaves one unchanged."""
         sock = None if self._transport is None else self._transport.get_extra_info("socket")
         if sock is not None:
             for option, size in ((socket.SO_SNDBUF, send_bytes), (socket.SO_RCVBUF, receive_bytes)):
@@ -320,7 +311,6 @@ class Connection(RequestingProtocol):
                     sock.setsockopt(socket.SOL_SOCKET, option, size)
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: give up the connection, which belongs to the parent."""
         transport, self._transport = self._transport, None
         if transport is not None:
             self._inherited = transport  # kept: its finalizer would use a loop that two processes share
@@ -378,14 +368,14 @@ def _refuse(connection: Connection, command: Command) -> Command:
 
 
 def bytes_while_waiting(command: Command) -> int:
-    """The memory of a request whose answer cannot be made yet: its body, its fields, and the objects that wait (see
-    ``Connection.hold``). Its body, a view of the whole read, is copied or released."""
+    """The memory of a request that waits: its body (a view of the whole read, which is copied or released), its fields and objects (see
+    ``Connection.hold``)."""
     command.body = bytes(command.body)
     return _WAITING_BYTES + len(command.body) + text_bytes(command)
 
 
 def text_bytes(command: Command) -> int:
-    """The memory of a command's texts. An empty field counts, too: its name and its place take a hundred bytes."""
+    """The memory of a command's texts. The name and place of an empty field take a hundred bytes, too."""
     raw = command.raw_header
     if raw is not None:
         return len(raw)
@@ -395,12 +385,9 @@ def text_bytes(command: Command) -> int:
 
 
 async def close_all(connections: Collection[Connection]) -> None:
-    """Close ``connections`` and wait until they are gone: a loop that ends before is left with open sockets.
-
-    Over TLS a peer may not answer the closing, and a peer that does not read may hold bytes: after half a second the connection is
-    aborted. A server that has not read everything from a client has the 5 s of ``close``, because one-way requests (messages, progress)
-    would be lost unnoticed. A peer notices lost answers itself.
-    """
+    """Close ``connections`` and wait until they are gone: a loop that ends before is left with open sockets. Over TLS a peer may not
+    answer the closing, and a peer that does not read may hold bytes: after half a second the connection is aborted. A server that has
+    not read everything from a client has the 5 s of ``close``, because one-way requests (messages, progress) would be lost unnoticed."""
     now_s = asyncio.get_running_loop().time
     began_s, pause_s = now_s(), 0.0
     for connection in connections:

@@ -12,10 +12,8 @@ log = logging.getLogger("sprocketmq.net")
 
 
 class GatheredAnswers:
-    """Inside ``with``, answers to connections that were given to :meth:`take` are kept and written at the end, in order.
-
-    All of this happens in one turn of the loop. The bytes that the connections hold for the requests are released after the write.
-    """
+    """Inside ``with``, answers to connections that were given to :meth:`take` are kept and written at the end, in order, all in one turn
+    of the loop. The bytes that the connections hold for the requests are released after the write."""
 
     __slots__ = ("_began", "_kept_bytes")
 

@@ -70,7 +70,6 @@ class HaConnection(asyncio.Protocol):
             self._on_report(self, _REPORT.unpack_from(data, whole - _REPORT.size)[0])
 
     def queued_bytes(self) -> tuple[int, int]:
-        """Incoming and outgoing bytes; incoming reports have only eight bytes."""
         return 0, 0 if self.writable or self._transport is None else self._transport.get_write_buffer_size()
 
     def _note(self) -> None:
@@ -114,7 +113,6 @@ class HaConnection(asyncio.Protocol):
         self.abort()
 
     def abort(self) -> None:
-        """Close at once."""
         self.writable = False
         if self._transport is not None:
             self._transport.abort()

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections to many addresses, opened on demand, one per address (Java: NettyRemotingClient's channel table).
-
-Two callers that need the same address at the same time wait for one connect. A broken connection is removed at once, and the next call
-opens a new one, so a broker that comes back is used again without further action. After a fork the child's copy of a pool is closed.
-"""
+"""Connections to many addresses, opened on demand, one per address (Java: NettyRemotingClient's channel table). Callers that need the
+same address wait for one connect. A broken connection is removed at once, and the next call opens a new one. After a fork the child's
+copy of a pool is closed."""
 
 from __future__ import annotations
 
@@ -58,9 +56,7 @@ def split_address(address: str, what: str = "address") -> tuple[str, int]:
 class RenewableCredentials(Protocol):
     """Credentials that can change while the client runs."""
 
-    def current(self) -> Credentials:
-        """The credentials for signing now."""
-        ...
+    def current(self) -> Credentials: ...
 
     def reread(self) -> None:
         """Read the credentials again, because a signature was refused."""
@@ -114,7 +110,6 @@ class ConnectionPool:
 
     @property
     def addresses(self) -> list[str]:
-        """Addresses with an open connection."""
         return [address for address, connection in self._open.items() if not connection.is_closed]
 
     @property
@@ -144,17 +139,16 @@ class ConnectionPool:
         return self._renewable is not None and _is_refused_signature(answer)
 
     def open_connection(self, address: str) -> Connection | None:
-        """The connection to ``address`` if encoded frames can be written to it now. They must have ``added_fields``, and be signed with
-        ``credentials``."""
+        """The connection to ``address`` if encoded frames, with ``added_fields`` and signed with ``credentials``, can be written to it
+        now."""
         if address in self._opening:  # others wait for it and go first
             return None
         connection = self._open.get(address)
         return connection if connection is not None and connection.takes_frames else None
 
     async def connection(self, address: str, timeout_ms: int | None = None) -> Connection:
-        """The open connection to ``address``, opening it if there is none. ``timeout_ms``: how long this caller waits, if that is
-        less than the connect timeout. Connecting continues for other callers. Raises ConnectFailed (refused, unknown host, or
-        not within the timeout), ConfigurationError (the address is not host:port)."""
+        """The connection to ``address``, opened if there is none. ``timeout_ms``: how long this caller waits, if that is less than the
+        connect timeout; connecting continues for others. Raises ConnectFailed, ConfigurationError (the address is not host:port)."""
         opening, connection = self._opening.get(address), self._open.get(address)
         is_there = connection is not None and not connection.is_closed
         if opening is None and is_there:
@@ -179,11 +173,8 @@ class ConnectionPool:
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
         """Send a request to ``address`` and wait; ``timeout_ms`` covers everything: connecting, a peer that does not read, the answer.
-
-        Raises:
-            As ``connection`` and ``Connection.invoke``.
-            SignatureRefused: the newest keys of RenewableCredentials were refused; with fixed credentials the refusal is returned.
-        """
+        Raises as ``connection`` and ``Connection.invoke``; SignatureRefused: the newest keys of RenewableCredentials were refused (with
+        fixed credentials the refusal is returned)."""
         now_s = asyncio.get_running_loop().time
         connection = self._open.get(address)
         if connection is None or connection.is_closed or address in self._opening:
@@ -240,9 +231,9 @@ class ConnectionPool:
         await connection.invoke_oneway(command, max(1, timeout_ms - int((now_s() - began_s) * 1000)))
 
     def close_if_silent(self, address: str, connection: Connection, started_s: float, error: Exception) -> None:
-        """After a timeout: close a connection on which nothing has arrived since ``started_s``, as Java does
-        (clientCloseSocketIfTimeout). Otherwise a host that disappeared silently would never be reconnected. Unsent requests are lost;
-        their callers get an error at once."""
+        """After a timeout: close a connection on which nothing has arrived since ``started_s`` (Java: clientCloseSocketIfTimeout).
+        Otherwise a host that disappeared silently would never be reconnected. Unsent requests are lost; their callers get an error at
+        once."""
         if connection.last_read_s <= started_s:
             if self._open.get(address) is connection:
                 del self._open[address]
@@ -282,7 +273,6 @@ class ConnectionPool:
         await close_all(closing)
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: give up the connections, which belong to the parent."""
         self._closed = self._forked = True
         self._inherited, self._open = (self._open, self._opening), {}
         self._opening = {}
@@ -373,7 +363,6 @@ _TO_TRUST: Final = {
 
 
 def _connect_error(address: str, error: OSError, *, tls: bool) -> str:
-    """Why a connection could not be opened, and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         todo = _TO_TRUST.get(error.verify_code, "trust the authority that signed it")
         return f"the certificate of {address} is not trusted: {error.verify_message}; {todo}"

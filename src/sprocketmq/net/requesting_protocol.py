@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The requests that one side of a connection sends, their answers, and what is written (Java: NettyRemotingAbstract.responseTable).
 
-Laws
 1. Requests of one turn of the loop leave together, up to _GATHERED_REQUEST_BYTES. A request leaves at once if no other is in flight.
    Nothing that is written later overtakes them.
 2. Each request in flight ends once: with its answer, its timeout, ConnectionLost, or ``forget``.
@@ -35,9 +34,9 @@ _ONEWAY_TIMEOUT_MS: Final = 15_000  # of waiting for a peer that does not read
 
 
 class RequestingProtocol(BoundedProtocol):
-    """The part of a Connection that sends requests, and that writes. ``signer``: adds fields and the signature of access control to
-    each Command of this side; None: nothing is added. ``read_bytes``, ``written_bytes``: of all frames so far; what the peer has
-    written and this side has not read is under way."""
+    """The part of a Connection that sends requests, and that writes. ``signer`` adds fields and the signature of access control to each
+    Command of this side. ``read_bytes``, ``written_bytes``: of all frames so far; what the peer has written and this side has not read
+    is under way."""
 
     __slots__ = (
         "_asked", "_asked_bytes", "_opaque", "_out", "_out_bytes", "_waiting", "read_bytes", "signer", "written_bytes",
@@ -46,7 +45,7 @@ class RequestingProtocol(BoundedProtocol):
     def __init__(self, queued: QueuedBytes, decoder: FrameDecoder, *, is_served: bool) -> None:
         super().__init__(queued, decoder, is_served=is_served)
         self._waiting: WaitingRequests  # set in connection_made, before the first request
-        self._asked: list[bytes] = []  # requests that wait for the others of this turn of the loop (law 1)
+        self._asked: list[bytes] = []  # requests that wait for the others of this turn of the loop
         self._asked_bytes = 0
         self._opaque = 0
         self._out: list[Any] | None = None  # answers gathered, mostly while a read is handled
@@ -108,7 +107,6 @@ class RequestingProtocol(BoundedProtocol):
         )
 
     def forget(self, opaque: int) -> None:
-        """Stop waiting for the answer."""
         self._waiting.forget(opaque)
 
     def read_stored(self, read: memoryview, at: int, stop: int) -> bool:
@@ -117,8 +115,8 @@ class RequestingProtocol(BoundedProtocol):
         return answer is not None and self._waiting.answer_stored(answer)
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
-        """Send a request and wait for its answer. Raises RequestTimeout (no answer within ``timeout_ms``, or the peer did not read
-        so long that nothing was sent), ConnectionLost (the connection is closed, or broke meanwhile)."""
+        """Send a request and wait for its answer. Raises RequestTimeout (also if the peer did not read so long that nothing was sent),
+        ConnectionLost."""
         if self.is_congested or not self._turns.is_idle:
             timeout_ms = await self._turn(command.code, timeout_ms)
             try:
@@ -136,8 +134,8 @@ class RequestingProtocol(BoundedProtocol):
             del future  # it holds the error, whose traceback holds this frame
 
     async def invoke_oneway(self, command: Command, timeout_ms: int = _ONEWAY_TIMEOUT_MS) -> None:
-        """Write a request that gets no answer; waits only while the peer does not read. Raises RequestTimeout: it did not read for
-        ``timeout_ms``; nothing was sent. ConnectionLost: the connection is closed."""
+        """Write a request that gets no answer. Raises RequestTimeout: the peer did not read for ``timeout_ms``, nothing was sent.
+        ConnectionLost."""
         if self.is_congested or not self._turns.is_idle:
             await self._turn(command.code, timeout_ms)
             try:
@@ -224,7 +222,7 @@ class RequestingProtocol(BoundedProtocol):
             self.written_bytes += sum(map(len, chunks))
             write_pieces(self._transport, chunks, self._counted_bytes, is_paused=self.backs_up)
         if self.backs_up:
-            self._look_at_unsent()
+            self._check_unsent()
 
     def _resolve(self, command: Command) -> None:
         if not self._waiting.answer(command.opaque, command):

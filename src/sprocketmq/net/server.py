@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A listening socket whose connections speak the remoting protocol (Java: NettyRemotingServer).
-
-Limits keep one peer from blocking the server for others: a connection above the limit is closed at once, a silent one after a while, and
-so is one whose peer reads (nearly) nothing of the bytes that wait for it, even if it is half-closed.
-``net.bounded_protocol`` limits the memory of a single connection, ``net.output.queued_bytes`` that of all together.
-"""
+"""A listening socket whose connections speak the remoting protocol (Java: NettyRemotingServer). One peer cannot block it for others: a
+connection above the limit is closed at once, a silent one after a while, and so is one whose peer reads (nearly) nothing of the bytes
+that wait for it, even if it is half-closed."""
 
 from __future__ import annotations
 
@@ -108,7 +105,6 @@ class Server:
 
     @property
     def refused_connections(self) -> int:
-        """How many connections were refused."""
         return self._refused.count
 
     @property
@@ -141,7 +137,6 @@ class Server:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Stop listening and close every connection; answers that were written are still sent."""
         if self._idle_sweep is not None:
             self._idle_sweep.cancel()
         if self._server is not None:
@@ -200,14 +195,14 @@ class Server:
         now_s = loop.time()
         for connection in list(self._connections):
             if connection.backs_up or connection.is_closed:  # while closing, its peer may not read the last bytes
-                self._look_at_slow_reader(connection, now_s)
+                self._check_slow_reader(connection, now_s)
             else:
                 self._stalled.pop(connection, None)
                 if now_s - connection.last_read_s > self._limits.max_idle_s:
                     connection.close()
         self._idle_sweep = loop.call_later(self._limits.sweep_interval_s, self._sweep)
 
-    def _look_at_slow_reader(self, connection: Connection, now_s: float) -> None:
+    def _check_slow_reader(self, connection: Connection, now_s: float) -> None:
         (number, left_bytes) = backlog = connection.backlog
         (number_before, left_before_bytes), since_s = self._stalled.setdefault(connection, (backlog, now_s))
         if number != number_before or left_before_bytes - left_bytes >= COUNTED_OUT_BYTES:

@@ -35,16 +35,9 @@ _TEST_CERTIFICATE_DAYS: Final = 3_650
 
 @dataclass(frozen=True)
 class TlsSettings:
-    """The settings of a server's TLS; the names are Apache's without their prefix.
-
-    Attributes:
-        mode: permissive or enforcing.
-        cert_path, key_path: PEM files, the certificate with its chain.
-        key_password: of an encrypted key.
-        need_client_auth: none, optional or require a certificate of the client.
-        auth_client, trust_cert_path: check it against these authorities.
-        test_mode: make a self-signed certificate instead of reading one.
-    """
+    """The settings of a server's TLS; the names are Apache's without their prefix. ``mode``: permissive or enforcing.
+    ``need_client_auth``: none, optional or require a certificate of the client; ``auth_client``, ``trust_cert_path``: check it against
+    these authorities. ``test_mode``: make a self-signed certificate instead of reading one."""
 
     mode: Literal["permissive", "enforcing"] = "permissive"
     cert_path: str = ""

@@ -4,8 +4,7 @@
     accept --> wait until a byte can be read, look at it without taking it --> 0x16: handshake with the present certificate
                                                                            `-> any other: plain, or closed when TLS is enforced
 
-Only a server with TLS listens in this way; without TLS the loop's own listener is used, without such a check. A connection that sends
-nothing, or does not finish its handshake in time, is closed; until then it counts as a connection.
+A connection that sends nothing, or does not finish its handshake in time, is closed; until then it counts as a connection.
 """
 
 from __future__ import annotations
@@ -73,7 +72,6 @@ class TlsListener:
         return port
 
     def close(self) -> None:
-        """Stop listening, and close connections that have no protocol yet."""
         for listening in self._listening:
             self._loop.remove_reader(listening)
             listening.close()
@@ -116,14 +114,14 @@ class TlsListener:
                 continue
             connection.setblocking(False)
             self._silent[connection] = self._loop.call_later(self._first_byte_timeout_s, self._give_up, connection)
-            self._loop.add_reader(connection, self._look, connection)
+            self._loop.add_reader(connection, self._peek, connection)
 
     def _give_up(self, connection: socket.socket) -> None:
         self._silent.pop(connection).cancel()
         self._loop.remove_reader(connection)
         connection.close()
 
-    def _look(self, connection: socket.socket) -> None:
+    def _peek(self, connection: socket.socket) -> None:
         try:
             first = connection.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):

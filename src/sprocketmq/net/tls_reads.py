@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a connection over TLS reads, in blocks of their own size.
-
-asyncio and uvloop read each record into a new block of 256 KiB and shrink it. What is left of such a block fits no further one, so a
-process that keeps the parts of many long frames took two to three times their bytes, and kept that after the connections had ended. A
-protocol with a buffer of its own gets its records in that buffer, and copies what came.
-"""
+"""What a connection over TLS reads, in blocks of their own size. asyncio and uvloop read each record into a new block of 256 KiB and
+shrink it; what is left fits no further one, so a process that keeps the parts of many long frames took, and kept, two to three times
+their bytes. A protocol with a buffer of its own gets its records in that buffer, and copies what came."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of one connection that wait for their answers, each until its own deadline (Java: NettyRemotingAbstract's responseTable).
-
-Laws
-1. A future ends once: with its answer, at its deadline, or when the connection breaks. Later events change nothing.
-2. One timer serves all requests; it is set for the earliest deadline or before. Requests with the same timeout have rising deadlines, so
-   the timer is set once per timeout and not for each request, and a request that is answered in time needs no timer operation.
-3. Only sends that asked for a stored answer (see ``wire.send_frames``) get one. All other requests get Commands.
-"""
+"""Requests of one connection that wait for their answers, each until its own deadline (Java: NettyRemotingAbstract's responseTable). A
+future ends once; later events change nothing. One timer serves all requests; it is set for the earliest deadline or before: requests
+with the same timeout have rising deadlines, so a request that is answered in time needs no timer operation. Only sends that asked for a
+stored answer (``wire.send_frames``) get one; all other requests get Commands."""
 
 from __future__ import annotations
 
@@ -74,11 +70,9 @@ class WaitingRequests:
         return True
 
     def forget(self, opaque: int) -> None:
-        """Remove a request whose caller does not wait any more."""
         self._by_opaque.pop(opaque, None)
 
     def fail_all(self, error: RocketMQError) -> None:
-        """Fail all requests, because the connection broke."""
         waiting, self._by_opaque = self._by_opaque, {}
         if self._timer is not None:
             self._timer.cancel()
@@ -89,9 +83,9 @@ class WaitingRequests:
 
     def _arm(self, at_s: float) -> None:
         self._timer_at_s = at_s
-        self._timer = self._loop.call_at(at_s, self._look)
+        self._timer = self._loop.call_at(at_s, self._expire)
 
-    def _look(self) -> None:
+    def _expire(self) -> None:
         self._timer = None
         now_s = self._loop.time()
         late = [(waiting[1], opaque) for opaque, waiting in self._by_opaque.items() if waiting[1] <= now_s]

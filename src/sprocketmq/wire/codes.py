@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of the remoting protocol: request codes, response codes, languages, versions (Java: RequestCode, ResponseCode, MQVersion).
-
-Only numbers that this package sends, answers or has to recognise are listed; add a number together with the code that uses it.
-"""
+"""Numbers of the remoting protocol that this package sends, answers or has to recognise (Java: RequestCode, ResponseCode, MQVersion)."""
 
 from __future__ import annotations
 

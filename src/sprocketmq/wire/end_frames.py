@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""END_TRANSACTION frames for many half messages of one topic, written from a template: only three numbers differ.
-
-Law: a template's frame is the same, byte for byte, as that of ``encode_command`` for the same header.
-"""
+"""END_TRANSACTION frames for many half messages of one topic, written from a template: only three numbers differ. They are, byte for
+byte, those of ``encode_command``."""
 
 from __future__ import annotations
 
@@ -35,7 +33,6 @@ class EndTransactionTemplate:
         self._text = text
 
     def frame(self, opaque: int, queue_offset: int, commit_log_offset: int) -> bytes:
-        """The whole frame, ready to write."""
         header = self._text % {b"queue": queue_offset, b"log": commit_log_offset, b"opaque": opaque}
         size = len(header)
         return _pack_lengths(4 + size, size) + header

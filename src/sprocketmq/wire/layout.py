@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of big-endian fields of fixed length, described once: struct formats, positions, sizes and NumPy types are derived from the table.
-
-Every format with fixed fields has one such table, in the module for that format. Everything is derived when modules are imported.
-"""
+"""Rows of big-endian fields of fixed length: struct formats, positions, sizes and NumPy types are derived from one table for each
+format."""
 
 from __future__ import annotations
 
@@ -16,10 +14,9 @@ _NUMPY_TYPES: Final = {"b": "i1", "B": "u1", "h": ">i2", "H": ">u2", "i": ">i4",
 
 
 class Layout:
-    """The fields between the first byte of something and its first part of variable length. ``fields``: (name, type) in their
-    order. A type is one of the struct module, or several that make one field: ``"4sI"`` is a host, an address and a port.
-    ``struct``: all fields; ``size``: their bytes. ``at``: where each field begins. ``index``: where each field's first value is
-    in what ``struct.unpack`` gives."""
+    """The fields between the first byte of something and its first part of variable length. ``fields``: (name, type) in their order. A
+    type is one of the struct module, or several that make one field: ``"4sI"`` is a host, an address and a port. ``struct``: all fields;
+    ``size``: their bytes. ``at``: where each field begins. ``index``: where each field's first value is in what ``struct.unpack`` gives."""
 
     def __init__(self, *fields: tuple[str, str]) -> None:
         self.types: dict[str, str] = dict(fields)
@@ -37,11 +34,9 @@ class Layout:
         self.size = self.struct.size
 
     def span(self, name: str) -> slice:
-        """The bytes of a field."""
         return slice(self.at[name], self.at[name] + self.width(name))
 
     def width(self, name: str) -> int:
-        """How many bytes a field has."""
         return struct.calcsize(">" + self.types[name])
 
     def subset(self, *names: str, signed: bool = True) -> struct.Struct:

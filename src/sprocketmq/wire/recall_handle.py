@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handle by which a producer recalls a timer message: in the answer to its send, and in RECALL_MESSAGE. Java: RecallMessageHandle.
+"""The handle by which a producer recalls a timer message: in the answer to its send, and in RECALL_MESSAGE (Java: RecallMessageHandle).
 
     URL-safe base64, padded, of   "v1" topic brokerName deliverMs uniqueKey   joined by spaces
 
-``deliverMs`` is the time slot of the waiting message (TIMER_OUT_MS) plus one, so that rounding it down to the precision of the slots gives
-the same slot. The unique key is the message id that the producer knows.
+``deliverMs`` is the time slot of the waiting message (TIMER_OUT_MS) plus one, so that rounding down gives the same slot.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ class RecallHandle(Struct, frozen=True):
     unique_key: str
 
     def encode(self) -> str:
-        """The text form."""
         plain = " ".join((_VERSION, self.topic, self.broker_name, self.deliver_ms, self.unique_key))
         return base64.urlsafe_b64encode(plain.encode()).decode()
 

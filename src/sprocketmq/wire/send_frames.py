@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two frames of a send, written and read without a Command between (Java: RemotingCommand of SEND_MESSAGE_V2 and its answer).
+"""The two frames of a send, written and read without a Command between (Java: RemotingCommand of SEND_MESSAGE_V2 and its answer). All but
+six values of the request, or seven with a signature, stay the same from message to message of one queue, and are written once.
 
-All but six values of a send's request stay the same from message to message of one queue: they are written once, and the six are put
-between. If the client signs its requests, the signature is a seventh. The answer of a send that was stored is read straight into its typed
-header.
-
-Laws
 1. A template's frame is, byte for byte, what ``encode_command`` makes of the same header with the same added fields and signature.
 2. An answer is read here as ``decode_command`` and ``Command.header`` read it, or not at all: after None, call them.
 """
@@ -39,15 +35,9 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class SendTemplate:
-    """The request of messages to one queue.
-
-    Args:
-        code: SEND_MESSAGE_V2, SEND_BATCH_MESSAGE or SEND_REPLY_MESSAGE_V2.
-        header: of any such message; only what stays the same is read of it: all but ``sys_flag``, ``born_timestamp``, ``flag`` and
-            ``properties``. For a retry topic it would not stay the same.
-        added: further fields of each request, as those of a namespace of version 2.
-        credentials: sign the request; None: it is not signed.
-    """
+    """The request of messages to one queue. ``code``: SEND_MESSAGE_V2, SEND_BATCH_MESSAGE or SEND_REPLY_MESSAGE_V2. ``header``: of any
+    such message, not of a retry topic; only what stays the same is read of it. ``added``: further fields of each request, as those of a
+    namespace of version 2."""
 
     __slots__ = ("_key", "_signed", "_text", "credentials")
 
@@ -84,7 +74,6 @@ class SendTemplate:
     def frame(
         self, opaque: int, sys_flag: int, born_timestamp_ms: int, flag: int, properties_text: str, body: bytes
     ) -> bytes:
-        """The whole frame, ready to write."""
         properties = _encode(properties_text)
         if self.credentials is None:
             header = self._text % (sys_flag, born_timestamp_ms, flag, properties, opaque)
@@ -96,7 +85,6 @@ class SendTemplate:
 
 
 def _pair(name: str, value: str) -> bytes:
-    """One field, ready to stand in a template."""
     return b'"%b":%b' % (name.encode(), _encode(value).replace(b"%", b"%%"))
 
 

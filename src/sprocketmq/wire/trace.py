@@ -9,12 +9,8 @@
     EndTransaction  type timestamp region group topic msgId tags keys storeHost msgType transactionId state fromCheck
     Recall          type timestamp region group topic msgId success                               (5.x)
 
-SubBefore and SubAfter of one listener call have the same request id; SubAfter has neither region nor topic. The trace message has the ids
-and keys of all its records as its own keys, so that it can be found by them.
-
-Laws
-1. ``decode(encode(r)) == r`` for each record whose texts contain no separator, for the fields of its type.
-2. A record that cannot be read is left out without an error: other clients write to the same topic.
+SubBefore and SubAfter of one listener call have the same request id; SubAfter has neither region nor topic. The keys of the trace
+message are the ids and keys of all its records. A record that cannot be read is left out: other clients write to the same topic.
 """
 
 from __future__ import annotations
@@ -35,8 +31,6 @@ _NULL: Final = "null"
 
 
 class TraceType(str, Enum):
-    """What a record is about."""
-
     PUB = "Pub"
     SUB_BEFORE = "SubBefore"
     SUB_AFTER = "SubAfter"
@@ -68,16 +62,15 @@ class TraceRecord(msgspec.Struct):
     """One record; what a type does not carry has its default.
 
     Attributes:
-        trace_type: see TraceType.
         timestamp_ms: when the send or the listener call began; for SUB_AFTER when it ended.
         region_id: the broker's region, "DefaultRegion" unless set there.
-        group: of the producer or consumer.
-        topic, message_id, tags, keys: of the traced message; ``keys`` separated by blanks, None where it has none.
-        store_host: the broker that was sent to. body_length: in bytes. cost_ms: of the send, or the listener call per message.
-        message_type: see MessageType. offset_message_id: the stored copy.
+        keys: of the traced message, separated by blanks; None where it has none.
+        store_host: the broker that was sent to.
+        cost_ms: of the send, or the listener call per message.
+        offset_message_id: of the stored copy.
         success: stored with SEND_OK, or consumed.
-        request_id: joins SUB_BEFORE and SUB_AFTER. retry_times: deliveries before this one.
-        context_code: how the call ended, see ConsumeReturnType.
+        request_id: joins SUB_BEFORE and SUB_AFTER.
+        retry_times: deliveries before this one.
         transaction_id, transaction_state, from_transaction_check: of END_TRANSACTION.
     """
 
@@ -135,7 +128,7 @@ def encode_trace(record: TraceRecord, *, cloud: bool = False) -> str:
 
 
 def decode_trace(body: bytes) -> list[TraceRecord]:
-    """The records of one trace message, in order; those that cannot be read are left out (law 2)."""
+    """The records of one trace message, in order, without those that cannot be read."""
     records: list[TraceRecord] = []
     for line in body.decode("utf-8", "replace").split(_RECORD):
         if line:

@@ -228,14 +228,14 @@ def test_a_peer_that_always_has_as_much_to_read_as_before_stays_while_it_reads(
 ) -> None:
     async def scenario(server: Server, servant: Servant, address: str) -> None:
         looks = 0
-        look = server._look_at_slow_reader
+        look = server._check_slow_reader
 
         def counted(connection: Connection, now_s: float) -> None:
             nonlocal looks
             looks += 1
             look(connection, now_s)
 
-        monkeypatch.setattr(server, "_look_at_slow_reader", counted)
+        monkeypatch.setattr(server, "_check_slow_reader", counted)
         with raw(address) as reader:
             loop = asyncio.get_running_loop()
             await loop.sock_sendall(reader, asked(LARGE, 12))
@@ -271,7 +271,7 @@ def looked_at(kib: Iterable[tuple[int, int]]) -> bool:
         written += more * 1024
         peer.unsent_bytes = size * 1024
         peer.backlog = (1, peer.unsent_bytes - written)
-        server._look_at_slow_reader(peer, 15.0 * number)
+        server._check_slow_reader(peer, 15.0 * number)
     return bool(peer.is_cut)
 
 

@@ -212,7 +212,7 @@ def collect_samples(broker: Broker) -> Iterator[Sample]:
     yield "sprocketmq_refused_connections_total", {}, broker.refused_connections
     yield "sprocketmq_cut_off_connections_total", {}, broker.cut_off_connections
     yield "sprocketmq_parked_pulls", {}, len(broker.parked)
-    broker.queued_bytes.look_again()
+    broker.queued_bytes.refresh()
     yield "sprocketmq_queued_bytes", {"direction": "in"}, broker.queued_bytes.in_bytes
     yield "sprocketmq_queued_bytes", {"direction": "out"}, broker.queued_bytes.out_bytes
     yield "sprocketmq_closed_for_queued_bytes_total", {}, broker.queued_bytes.closed_connections

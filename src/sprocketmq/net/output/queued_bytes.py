@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the bytes that one server (on all its ports) or one client keeps for its peers: the driver of core.buffer_budget.
+"""Counts the bytes that one server (on all its ports) or one client keeps for its peers: the driver of core.buffer_budget. Counted for each
+connection: unsent bytes above ``COUNTED_OUT_BYTES``; and the arrived part of a frame, requests that wait, and requests in work, above
+``COUNTED_IN_BYTES`` together. So there is no work for a connection whose peer reads and whose frames arrive in full.
 
-Counted for each connection: bytes that wait to be written, if they are more than ``COUNTED_OUT_BYTES``; and the arrived part of a frame,
-requests that were read and wait, and requests in work, if they are more than ``COUNTED_IN_BYTES`` together.
-Smaller amounts are not counted, so there is no work for a connection whose peer reads and whose frames arrive in full.
-
-Laws
 1. Above ``limit_bytes`` connections are closed, beginning with those that have kept the most for the longest (core.buffer_budget). The
    figures are updated before that, so that no connection is closed for bytes that were sent meanwhile.
 2. A connection with more than ``most_out_bytes`` unsent bytes is closed in any case. Answers to a peer's own requests stop at
@@ -77,7 +74,7 @@ class QueuedBytes:
 
     @property
     def closed_connections(self) -> int:
-        """How many connections were closed by laws 1 and 2."""
+        """How many connections were closed for their bytes."""
         return self._closed.count
 
     def wait_for_share(self, go_on: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
@@ -105,28 +102,25 @@ class QueuedBytes:
         self.share_s = max(_LEAST_SHARE_S, _SHARE_S / (1 + len(self._sharers)))
 
     def note(self, holder: Holder, in_bytes: int, out_bytes: int, now_s: float) -> None:
-        """Record how many bytes the connection holds now; may close others, and this one."""
         self._budget.note(holder, in_bytes, out_bytes, now_s)
         if self._budget.is_over:
             self._relieve(now_s)
 
     def discard(self, holder: Holder) -> None:
-        """Remove a connection that has ended."""
         self._budget.discard(holder)
 
     def close_unread(self, holder: Holder, out_bytes: int, now_s: float) -> None:
-        """Close a connection whose peer does not read and whose unsent bytes are over the limit (law 2)."""
+        """Close a connection whose peer does not read and whose unsent bytes are over the limit."""
         sentence = "%s does not read: %d bytes wait for it, %d are allowed (writeBufferHighWaterMark and one frame); it is closed"
         self._closed.log(now_s, sentence, holder.remote_address, out_bytes, self.most_out_bytes)
         self._close(holder)
 
-    def look_again(self) -> None:
-        """Update the figures of all connections."""
+    def refresh(self) -> None:
         for holder in self._budget.holders:
             self._budget.note(holder, *holder.queued_bytes(), holder.now_s())
 
     def _relieve(self, now_s: float) -> None:
-        self.look_again()
+        self.refresh()
         sentence = "%d bytes are queued for peers and from them, %d are allowed (maxQueuedBytes); %s is closed, it has %d of them"
         total_bytes = self._budget.total_bytes
         for holder in self._budget.victims(now_s):

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing many pieces with one call, so that the transport still reports when its peer does not read.
+"""Writing many pieces with one call, so that the transport still reports when its peer does not read. asyncio's own selector transport of
+Python 3.12.0 to 3.12.8, 3.13.0 and 3.13.1 does not check its high-water mark in ``writelines`` (CPython issue 127655): ``pause_writing`` is
+never called, and the bytes grow without limit. Setting the mark makes the transport check it.
 
-asyncio's own selector transport of Python 3.12.0 to 3.12.8, 3.13.0 and 3.13.1 does not check its high-water mark in ``writelines``
-(CPython issue 127655): ``pause_writing`` is never called, and the bytes for a peer that does not read grow without limit. Setting the mark
-makes the transport check it. uvloop's transport, and asyncio's in other versions, check it in ``writelines``.
-
-Over TLS asyncio makes a record of each piece (``sslproto.SSLProtocol._do_write``): 22 more bytes and an encryption of its own for each
-request or answer, and a call to decrypt it at the other side. So small pieces are joined to full records. OpenSSL encrypts what one call is
-given into a buffer that grows to hold it, and that the connection keeps: eight answers of 256 KiB took 1.4 MiB of each connection for good,
-whether its peer read or not. So one call is given five records.
+Over TLS asyncio makes a record of each piece (``sslproto.SSLProtocol._do_write``): 22 more bytes, an encryption and a decryption for
+each. So small pieces are joined to full records. OpenSSL encrypts one call's data into a buffer that grows, and that the connection
+keeps: eight answers of 256 KiB took 1.4 MiB of each connection for good. So one call is given five records.
 """
 
 from __future__ import annotations

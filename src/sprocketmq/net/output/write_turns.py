@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns for callers that wait to write to a peer that does not read: one after the other, as the peer reads.
-
-Laws
-1. Turns are given one at a time, in the order of the requests for them. After writing, a caller passes the turn on if there is room.
-2. A turn of a caller that stopped waiting goes to the next one.
-3. A caller that waits longer than its timeout gets no turn, and has written nothing.
-4. A new caller goes to the end while others wait, or have a turn and have not written yet: no caller is overtaken.
-"""
+"""Turns for callers that wait to write to a peer that does not read: one at a time, in the order of the requests for them. A caller that
+stopped waiting is passed over; one that waits longer than its timeout has written nothing. A new caller goes to the end while others
+wait, or have a turn and have not written yet."""
 
 from __future__ import annotations
 
@@ -48,9 +43,9 @@ class WriteTurns:
     def _leave(self) -> None:
         while self._waiting and self._waiting[0].done():
             self._waiting.popleft()
-        self._look()
+        self._note_idle()
 
-    def _look(self) -> None:
+    def _note_idle(self) -> None:
         self.is_idle = not self._waiting and not self._is_given
 
     def pass_on(self, *, room: bool) -> None:
@@ -58,14 +53,14 @@ class WriteTurns:
         self._is_given = False
         if room:
             self.give()
-        self._look()
+        self._note_idle()
 
     def give(self) -> None:
         """Let the next caller write, unless one has a turn already."""
         while self._waiting and not self._is_given:
             turn = self._waiting.popleft()
             self._is_given = _set(turn, True)
-        self._look()
+        self._note_idle()
 
     def give_all(self) -> None:
         """The connection has ended: wake all callers, which then find it closed."""

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replaceable time: SystemClock for production, and ManualClock, with which a 10 s retry takes no real time in a test.
-
-Code in ``core`` never reads the time; drivers pass ``clock.now_ms()``. Drivers schedule only with ``call_later`` and ``sleep``.
-Network timeouts guard a socket and always use the event loop's own time.
-
-A manual clock is at rest when nothing is left to do before one of its timers is due: then it can go to the next one at once, and nothing
-happens later than in real time. What it has to know of for that is made known by :func:`watch`.
-"""
+"""Replaceable time: SystemClock for production, and ManualClock, with which a 10 s retry takes no real time in a test. Code in ``core``
+never reads the time; drivers pass ``clock.now_ms()``, and schedule only with ``call_later`` and ``sleep``. Network timeouts always use
+the event loop's own time. A manual clock is at rest when nothing is left to do before one of its timers is due: then it can go to the
+next one at once. What it has to know of for that is made known by :func:`watch`."""
 
 from __future__ import annotations
 
@@ -35,9 +31,7 @@ class Timer(Protocol):
 class Clock(Protocol):
     """The interface of clocks. ``call_later`` and ``sleep`` belong to the running event loop."""
 
-    def now_ms(self) -> int:
-        """Milliseconds since 1970 (Java's System.currentTimeMillis)."""
-        ...
+    def now_ms(self) -> int: ...
 
     def steady_ms(self) -> int:
         """Milliseconds of a clock that cannot be set, to measure how long a peer is silent. At the process's start it is :meth:`now_ms`."""
@@ -119,15 +113,9 @@ class _ManualTimer:
 
 
 class ManualClock:
-    """A clock that moves only when the test advances it.
-
-    ``advance(ms)`` is called from a thread that runs no event loop of the test's subjects (the test's own thread): it steps from timer to
-    timer in due order, runs each on the loop that owns it, waits until it ran, and lets each loop settle before the next, so a chain of
-    timers (a delay level that re-schedules itself each 100 ms) plays out exactly as it would in real time.
-
-    Args:
-        start_ms: milliseconds since 1970; default the real time, so that a peer with a system clock does not see the year 1970.
-    """
+    """A clock that moves only when the test advances it. ``advance(ms)`` is called from the test's own thread: it steps from timer to
+    timer in due order, runs each on the loop that owns it, and lets each loop settle before the next, so a chain of timers plays out as
+    in real time. ``start_ms``: since 1970; default the real time, so that a peer with a system clock does not see the year 1970."""
 
     def __init__(self, start_ms: int | None = None) -> None:
         self._now_ms: float = float(time.time_ns() // 1_000_000 if start_ms is None else start_ms)
@@ -139,7 +127,6 @@ class ManualClock:
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970 (Java's System.currentTimeMillis). Returns the time."""
         return int(self._now_ms)
 
     def steady_ms(self) -> int:
@@ -190,13 +177,13 @@ class ManualClock:
 
         ``hanging``: the calls of listeners (:meth:`running_calls`) that are not waited for.
         """
-        seen = self._look(hanging)
+        seen = self._counts(hanging)
         # Looked at twice, because not all is looked at in the same moment: what one end wrote after its look, the other may have read
         # before its own. Nothing was under way between two looks that see the same.
         return (
             seen is not None
             and all(seen.get((remote, local)) == (read, written) for (local, remote), (written, read) in seen.items())
-            and self._look(hanging) == seen
+            and self._counts(hanging) == seen
         )
 
     def running_calls(self) -> Set[object]:
@@ -215,7 +202,7 @@ class ManualClock:
         with self._lock:
             self._parts.add(part)
 
-    def _look(self, hanging: Set[object]) -> dict[tuple[str, str], tuple[int, int]] | None:
+    def _counts(self, hanging: Set[object]) -> dict[tuple[str, str], tuple[int, int]] | None:
         """What each end has written and read, by its addresses; None: something is busy."""
         if not self._turn_loops(_ROUNDS, _TURN_S):
             return None

@@ -24,7 +24,6 @@ class ConnectionShare:
         return self._open + others < self.limit
 
     def take(self) -> bool:
-        """Count one more connection; False, without counting it, if the limit is reached."""
         with self._lock:
             if self._open >= self.limit:
                 return False

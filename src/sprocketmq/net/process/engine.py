@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One event loop on one background thread: how blocking callers use the async code, without a second copy of any logic.
+"""One event loop on one background thread: how blocking callers use the async code, without a second copy of any logic. ``Engine.shared()``
+serves all blocking clients of a process; a broker has an engine of its own, so that a busy client cannot delay it.
 
-``Engine.shared()`` serves all blocking clients of a process; a broker has an engine of its own, so that a busy client cannot delay it.
-A callback that raises SystemExit or KeyboardInterrupt ends ``run_forever``; that must end neither the loop, which other clients use, nor
-the process, so it is logged and the loop goes on. (asyncio handles all other exceptions itself.)
-End of the interpreter: after the functions of ``atexit`` no other thread runs any more. A ``__del__`` that runs then would wait for the
-engine for ever, so calls are refused. Before that, when the main thread has ended and others go on, ``concurrent.futures`` has shut its
-executors down (and cannot be imported any more, nor can uvloop, which imports it): the engine's loop runs their work on threads of its own.
-gevent and eventlet replace threads by greenlets of one thread, where the engine's loop would wait, and nothing else would run. A real
-thread beside them does not help: their locks, queues and selectors are everywhere in the standard library and fail, or wake nobody, when
-two threads use them (tried with gevent 26.9). So no engine is made there.
-Fork: a child process has the parent's objects but not its thread. So the shared engine is keyed by process id and created again there, and
-an inherited engine refuses calls.
+A callback that raises SystemExit or KeyboardInterrupt ends ``run_forever``; that must end neither the loop nor the process, so it is logged
+and the loop goes on.
+
+End of the interpreter: after the functions of ``atexit`` no other thread runs any more, and a ``__del__`` would wait for the engine for
+ever, so calls are refused. Before that, when the main thread has ended and others go on, ``concurrent.futures`` has shut its executors down
+(and cannot be imported any more, nor can uvloop, which imports it): the engine's loop runs their work on threads of its own.
+
+gevent and eventlet replace threads by greenlets of one thread, where the engine's loop would block all others. A real thread beside them
+does not help: their locks, queues and selectors are everywhere in the standard library and fail, or wake nobody, between two threads (tried
+with gevent 26.9). So no engine is made there.
+
+Fork: a child process has the parent's objects but not its thread. So the shared engine is keyed by process id and created again there,
+and an inherited engine refuses calls.
 """
 
 from __future__ import annotations
@@ -77,7 +80,6 @@ def _lasting(base: type[asyncio.AbstractEventLoop]) -> type[asyncio.AbstractEven
 
 
 def _check_threads() -> None:
-    """Raise ConfigurationError if threads were replaced by greenlets."""
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
     if gevent is not None and gevent.is_module_patched("threading"):
         name, instead = "gevent", "monkey.patch_all(thread=False)"
@@ -122,7 +124,6 @@ class Engine:
             return engine
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: refuse calls."""
         self.is_inherited = True
 
     def _main(self) -> None:
@@ -169,12 +170,10 @@ class Engine:
         timeout_s: float | None = None,
         unreceived: Callable[[T], object] | None = None,
     ) -> T:
-        """Run ``coroutine`` on the engine and wait for its result; an interrupt (Ctrl-C) cancels it there.
-
-        ``unreceived``: called on the engine with a result that the caller did not get because of an interrupt or timeout at the
-        same time; it is called before the next coroutine of this caller runs. Raises ClosedError (the engine is closed, or the
-        interpreter is ending), RuntimeError (called on the engine's own thread, where waiting would never end).
-        """
+        """Run ``coroutine`` on the engine and wait for its result; an interrupt (Ctrl-C) cancels it there. ``unreceived``: called on the
+        engine with a result that the caller did not get because of an interrupt or timeout at the same time; it is called before the
+        next coroutine of this caller runs. Raises ClosedError (the engine is closed, or the interpreter is ending), RuntimeError (called
+        on the engine's own thread, where waiting would never end)."""
         if self.on_engine_thread:
             coroutine.close()
             raise RuntimeError("a blocking call was made on the engine's own thread; use the async client there")
@@ -246,10 +245,9 @@ class _BlockingCall(Generic[T]):
         self._has_ended = True
         self._gate.release()
         if self._given_up:
-            self._look_at(task)
+            self._retrieve(task)
 
     def result(self, timeout_s: float | None) -> T:
-        """Return or raise what the coroutine returned or raised, like concurrent.futures.Future.result."""
         if not self._gate.acquire(timeout=_WAIT_S if timeout_s is None else timeout_s):
             if timeout_s is not None:
                 raise concurrent.futures.TimeoutError
@@ -273,18 +271,18 @@ class _BlockingCall(Generic[T]):
             if self._task is None:
                 self._coroutine.close()
             elif self._task.done():
-                self._look_at(self._task)
+                self._retrieve(self._task)
 
     def _cancel(self) -> None:
         self._given_up = True
         if self._task is None:  # the interrupt came before the loop started it
             self._coroutine.close()
         elif self._has_ended:
-            self._look_at(self._task)
+            self._retrieve(self._task)
         else:  # perhaps it is done, and ``_ended`` on its way
             self._task.cancel()
 
-    def _look_at(self, task: asyncio.Task[T]) -> None:
+    def _retrieve(self, task: asyncio.Task[T]) -> None:
         """Retrieve an outcome that no other code retrieves, so that asyncio does not warn."""
         if not task.cancelled() and task.exception() is None and self._unreceived is not None:
             self._unreceived(task.result())

@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a forked child does with the sockets that it inherited from its parent.
+"""What a forked child does with the sockets that it inherited. If two processes read and write one connection, both lose it; one that the
+child only keeps open stays open when the parent dies, and brokers treat the parent as a live member. So before anything else runs in the
+child:
 
-A child of ``fork`` has copies of the parent's objects and descriptors, but none of its threads. If two processes read and write one
-connection, both lose it. A connection that the child only keeps open stays open when the parent closes it or dies, and brokers continue
-to treat the parent as a live member. Therefore, before anything else runs in the child:
-
-1. The descriptor of each inherited socket is redirected to /dev/null. The connection belongs to the parent alone again. Whatever the
-   child's copies of loops and transports still do with the descriptor (close it, remove it from the epoll set that both processes share)
-   has no effect on the parent.
+1. The descriptor of each inherited socket is redirected to /dev/null. Whatever the child's copies of loops and transports still do with it
+   (close it, remove it from the epoll set that both processes share) has no effect on the parent.
 2. The objects are marked, so that using one raises ClosedError with the text ``FORKED``. They are kept alive, because a loop that is
    garbage-collected would close what it shares.
-
-The parent is not affected. ``spawn`` and ``forkserver`` start clean processes, where none of this is needed.
 """
 
 from __future__ import annotations
@@ -47,10 +42,8 @@ def register(client: ForkAware) -> None:
 
 
 class LockAcrossForks:
-    """A lock for the whole process. A forked child gets a new one, because another thread of the parent may have held it.
-
-    Keep the object, and take its ``lock`` anew each time.
-    """
+    """A lock for the whole process; take its ``lock`` anew each time: a forked child gets a new one, because another thread may have
+    held it."""
 
     def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
         self._make: Final = make

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of glibc's malloc for processes that allocate large blocks again and again: brokers, and clients that read or write in bulk.
-
-Such a process allocates the same few large blocks repeatedly: bytes from the network, Arrow columns that are being built. By default glibc
-returns freed blocks of that size to the kernel at once and asks for new ones, whose pages the kernel must find and clear: 0.1 us a page at
-best, and up to 10 us on a virtual machine whose host reclaims unused memory. Decoding for Spark then takes three times as long. With these
-thresholds glibc keeps up to ``TRIM_THRESHOLD_BYTES`` of freed memory. Other allocators are left alone.
-"""
+"""Settings of glibc's malloc for processes that allocate the same few large blocks again and again: bytes from the network, Arrow
+columns. By default glibc returns freed blocks of that size to the kernel at once and asks for new ones, whose pages the kernel must
+clear: 0.1 us a page at best, up to 10 us on a virtual machine whose host reclaims memory; decoding for Spark takes three times as long.
+With these thresholds glibc keeps up to ``TRIM_THRESHOLD_BYTES`` of freed memory."""
 
 from __future__ import annotations
 

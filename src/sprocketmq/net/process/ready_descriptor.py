@@ -4,18 +4,10 @@
     the loop that owns it --set(True)--> one byte in a pair of sockets --> select, epoll or kqueue of another thread wakes
                           --set(False)-> takes the byte back
 
-A pair of sockets and not a pipe, because select on Windows takes sockets only.
-
-No wake-up is lost, and none comes while nothing is ready, because the byte is a state and not an event, and only the owner's loop changes
-it:
-
-- Something becomes ready before the other thread registers the descriptor, or between its last call and its next ``select``: the byte is
-  there, and ``select`` returns at once.
-- The other thread takes all there is while more arrives: both happen on the owner's loop, one after the other. If the arrival is the later
-  one, the byte is written again after it was taken back.
-- Two threads wake for one byte: the second one finds nothing and waits again. So the user never reads the byte; a thread that did could
-  take the one that stands for something newer.
-- The end is a state, too: whoever sets True last leaves it True, until ``close``.
+A pair of sockets and not a pipe, because select on Windows takes sockets only. No wake-up is lost, and none comes while nothing is
+ready, because the byte is a state and not an event, and only the owner's loop changes it. So the user never reads the byte: of two
+threads that wake for it, the second one finds nothing and waits again. The end is a state, too: whoever sets True last leaves it True,
+until ``close``.
 """
 
 from __future__ import annotations

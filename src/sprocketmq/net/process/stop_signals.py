@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The signals that stop a program, and their handlers for the async consumers of one event loop. A loop has one handler for each signal, so
-its consumers share it.
-
-first consumer begins to wait --> handlers installed --> a signal sets the events of all that wait
-last consumer has ended ------> handlers removed, and those of ``signal.signal`` put back
-"""
+"""The signals that stop a program, and their handlers for the async consumers of one event loop: one handler for each signal, installed
+when the first consumer begins to wait. When the last one has ended, those of ``signal.signal`` are put back."""
 
 from __future__ import annotations
 

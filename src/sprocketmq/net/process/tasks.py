@@ -30,7 +30,6 @@ class Tasks:
         return iter(self._tasks.copy())
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run ``work`` as a task on the running loop."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -55,7 +54,6 @@ class Tasks:
         return task
 
     def cancel(self) -> None:
-        """Cancel all of them, without waiting."""
         self._closed = True
         for task in self._tasks:
             task.cancel()

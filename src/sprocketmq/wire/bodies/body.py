@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base class of typed bodies (Java: RemotingSerializable): ``body.encode()`` writes fastjson's dialect of JSON, ``Type.decode(data)``
-reads it and standard JSON."""
+"""The base class of typed bodies (Java: RemotingSerializable), in fastjson's dialect of JSON; standard JSON is read, too."""
 
 from __future__ import annotations
 
@@ -20,22 +19,17 @@ class Body(msgspec.Struct, rename="camel"):
     """Base of the typed bodies. Names are camelCase on the wire; a field that peers may omit has the default of Java's class."""
 
     def encode(self) -> bytes:
-        """Encode as JSON in the dialect of fastjson: see ``wire.text.fastjson``. Returns UTF-8."""
         return fastjson.dumps(self)
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview) -> Self:
-        """Decode a body. ``data``: JSON as fastjson writes it. Returns the body, with defaults for fields that are missing. Raises
-        ProtocolError (the text is not JSON, or has another shape)."""
+        """The body, with defaults for fields that are missing. Raises ProtocolError: the text is not JSON, or has another shape."""
         return fastjson.decode(data, cls)
 
     @classmethod
     def of_request(cls, data: bytes | bytearray | memoryview) -> Self:
-        """Decode the body of a request. A long text must be standard JSON, which is fast to read.
-
-        ``data``: JSON as fastjson writes it. Returns the body, with defaults for fields that are missing. Raises ProtocolError (it
-        is too long, not JSON, or has another shape).
-        """
+        """As :meth:`decode`, of a body from a client: a long text must be standard JSON, which is fast to read. Raises ProtocolError,
+        also if it is too long."""
         if len(data) > fastjson.MAX_REQUEST_BYTES:
             allowed = fastjson.MAX_REQUEST_BYTES
             raise ProtocolError(

@@ -19,7 +19,6 @@ class SubscriptionGroupConfig(Body):
     """The settings of one group on one broker.
 
     Attributes:
-        group_name: its name.
         consume_enable: whether the group may pull at all.
         consume_from_min_enable: whether it may begin at the oldest message.
         consume_broadcast_enable: whether its members may broadcast.
@@ -79,10 +78,8 @@ class BloomFilterData(Body):
 
 
 class ConsumerFilterData(Body):
-    """The filter of one group in one topic. It is dead since ``dead_time`` (ms), unless that is before ``born_time``.
-
-    ``client_version`` is the version of the subscription from which it was made.
-    """
+    """The filter of one group in one topic, made from version ``client_version`` of its subscription. It is dead since ``dead_time``
+    (ms), unless that is before ``born_time``."""
 
     consumer_group: str
     topic: str

@@ -42,10 +42,8 @@ class ConsumerOffsetSnapshot(ConsumerOffsetSerializeWrapper):
 
 
 class DelayOffsetSerializeWrapper(Body):
-    """The next offset in the queue of each delay level. 4.9 writes no data version.
-
-    ``copies_before``, which only we write: the offsets count all delivered copies whose records are before this physical offset of the log.
-    """
+    """The next offset in the queue of each delay level. 4.9 writes no data version. Only we write ``copies_before``: the offsets count
+    all delivered copies whose records are before this physical offset of the log."""
 
     offset_table: dict[int, int] = {}
     data_version: DataVersion | None = None

@@ -40,10 +40,7 @@ class RegisterBrokerBody(Body):
 
 
 class RegistrationTopics:
-    """A registration whose topics are read in shares, because a large one takes long to read.
-
-    Attributes: ``data_version``, ``count`` of its topics.
-    """
+    """A registration whose topics are read in shares, because a large one takes long to read. ``count``: of its topics."""
 
     def __init__(self, data_version: DataVersion, count: int, topics: Iterator[TopicConfig]) -> None:
         self.data_version, self.count, self._topics = data_version, count, topics

@@ -45,10 +45,8 @@ class TopicRouteData(Body):
 
 
 class ClusterInfo(Body):
-    """Body of the answer to GET_BROKER_CLUSTER_INFO (106): brokers by name, broker names by cluster.
-
-    ``rivals``: by broker name and id the addresses that take turns with the one in ``broker_addr_table``; only our name server tells them.
-    """
+    """Body of the answer to GET_BROKER_CLUSTER_INFO (106): brokers by name, broker names by cluster. Only our name server tells
+    ``rivals``: by broker name and id the addresses that take turns with the one in ``broker_addr_table``."""
 
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}

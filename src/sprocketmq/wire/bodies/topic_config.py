@@ -17,7 +17,6 @@ class DataVersion(Body):
     timestamp: int = 0
 
     def next_version(self, now_ms: int, state_version: int = 0) -> None:
-        """Set the next version, after a change."""
         self.timestamp = now_ms
         self.state_version = state_version
         self.counter += 1

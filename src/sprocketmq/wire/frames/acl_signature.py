@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The signature of a request to a cluster with access control (Java: AclUtils, AclClientRPCHook; the same in 4.9 and 5.x).
-
-The signed text consists of all ext field *values*, sorted by their keys and without separators, and the body: HMAC-SHA1, as Base64. Any
-change to ext fields after signing breaks it, so signing is the last step of a request.
-"""
+"""The signature of a request to a cluster with access control (Java: AclUtils, AclClientRPCHook; the same in 4.9 and 5.x): HMAC-SHA1, as
+Base64, of all ext field *values*, sorted by their keys and without separators, and the body. So signing is the last step of a request."""
 
 from __future__ import annotations
 
@@ -67,7 +64,6 @@ class SigningKey:
 
 @functools.lru_cache(maxsize=16)  # a process signs with few keys, but each of its requests
 def signing_key(secret_key: str) -> SigningKey:
-    """The prepared secret key."""
     return SigningKey(secret_key)
 
 

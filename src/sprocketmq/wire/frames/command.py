@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """RemotingCommand: one request or response, and its two header encodings (Java: RemotingCommand, RocketMQSerializable).
 
-Frame on the wire, all integers big-endian::
-
-    0        4        8                  8+headerLen
+    0        4        8                  8+headerLen         integers are big-endian
     | length | t  hl  | header           | body ...
     length    int32, bytes that follow it (4 + headerLen + bodyLen)
     t         1 byte, header encoding: 0 JSON, 1 ROCKETMQ (binary)
     hl        3 bytes, headerLen
+    ROCKETMQ  code i16, language i8, version i16, opaque i32, flag i32, remark(i32 len), ext(i32 len): key(i16 len) value(i32 len) ...
 
-The ROCKETMQ header is ``code i16, language i8, version i16, opaque i32, flag i32, remark(i32 len), ext(i32 len)`` and ext is a run of
-``key(i16 len) value(i32 len)``. Its 16-bit ``code`` cannot carry the POP codes, so our requests never use it; we only read and answer it.
-A peer answers in its own configured encoding, not in that of the request, so both are decoded on every connection at any time.
+The 16-bit ``code`` of ROCKETMQ cannot carry the POP codes, so our requests never use it; we only read and answer it. A peer answers in
+its own configured encoding, so both are decoded on every connection at any time.
 """
 
 from __future__ import annotations
@@ -57,10 +55,9 @@ class Command(msgspec.Struct):
         opaque: number that pairs a response with its request; each side counts its own requests.
         flag: bit 0 response, bit 1 one-way (no answer is expected, not even an error).
         version: ``MQVersion`` ordinal of the sender.
-        language: name of the sender's language, ``"PYTHON"`` for ours.
         remark: text for people; holds the error of a failed request.
         ext_fields: the typed header as strings; read with :meth:`header`.
-        body: the payload, empty when absent (the wire cannot tell the two apart).
+        body: empty when absent: the wire cannot tell the two apart.
         serialize_type: encoding this command was received in, or will be written in.
     """
 
@@ -155,10 +152,8 @@ class _ReadHeader(msgspec.Struct):
 
 
 class _ReadHeaderWithNulls(msgspec.Struct):
-    """The same with nulls, or numbers in place of texts, as Apache's C++ client writes them: fastjson converts them to texts.
-
-    It also converts objects and arrays (StringCodec of fastjson, readString of fastjson2).
-    """
+    """The same with nulls, or numbers in place of texts, as Apache's C++ client writes them: fastjson converts them, objects and arrays
+    to texts."""
 
     code: _Int32
     extFields: dict[str, Any] | None = None  # noqa: N815
@@ -220,7 +215,6 @@ def _encode_binary(command: Command) -> bytes:
 
 
 def binary_field(key: str, value: bytes) -> bytes:
-    """One ext field of a ROCKETMQ header."""
     key_bytes = key.encode()
     return _I16.pack(len(key_bytes)) + key_bytes + _I32.pack(len(value)) + value
 

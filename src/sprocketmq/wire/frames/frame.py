@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cutting a byte stream into frames (Java: NettyDecoder, a LengthFieldBasedFrameDecoder over the int32 length).
-
-Sans-I/O: it takes received bytes and returns whole frames. A frame that is split over many reads is joined once, so the cost per byte does
-not depend on the size of reads: large reads are kept as they are, small ones in one buffer, because each object takes memory of its own. A
-length beyond the limit is an error before any byte of the frame is kept, so the limit bounds the memory of a connection.
-"""
+"""Cutting a byte stream into frames (Java: NettyDecoder, a LengthFieldBasedFrameDecoder over the int32 length). Large reads are kept as
+they are, small ones in one buffer, because each object takes memory of its own; a frame that is split over many reads is joined once. A
+length beyond the limit is an error before any byte of the frame is kept, so the limit bounds the memory of a connection."""
 
 from __future__ import annotations
 
@@ -87,7 +84,6 @@ class FrameDecoder:
         return spans
 
     def _wait(self, data: bytes | memoryview) -> None:
-        """Keep these bytes, which never change, until the rest of their frame arrives."""
         rest = self._rest
         self.pending_bytes += len(data)
         if len(data) >= _SMALL_BYTES:

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache of binary (ROCKETMQ) headers of one request by their shape: the ext fields without two values that differ each time.
+"""A cache of binary (ROCKETMQ) headers of one request by their shape: the ext fields without two values that differ each time (a producer's
+time and properties, a puller's offsets). The rest is decoded once.
 
     | fields ... | name of one | length, value | fields ... | name of the other | length, value | fields ... |
       `------- before -------'                  `------------ between --------'                  `- behind -'
 
-A producer's headers differ only in the time and the properties, a puller's in two offsets. The rest is decoded once.
-
-Laws
 1. A shape has the same result as decoding each of its headers. ``before`` and ``between``, without the names at their ends, and ``behind``
    are whole fields, and none of them is one of the two. So the two values cannot change the meaning of the others.
-2. Shapes come from the network: the cache is limited and has no long ones. Signed requests have another signature each time, so they have
-   no shape.
+2. Shapes come from the network: the cache is limited and has no long ones. Signed requests have another signature each time, so they
+   have no shape.
 """
 
 from __future__ import annotations
@@ -68,7 +66,7 @@ class HeaderShapes:
         self._one, self._other = (_Varying(header_type, attribute) for attribute in varying)
         self._known: dict[_Runs, Any] = {}
 
-    def look(self, header: bytes) -> Any | None:
+    def find(self, header: bytes) -> Any | None:
         """The typed header of a header without remark whose ext fields end where it ends; None: it has no shape, decode it."""
         first, second = self._one, self._other
         first_at, second_at = header.find(first.begin, _FIELDS_AT), header.find(second.begin, _FIELDS_AT)

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command that keeps its header in the form of the wire; its fields are made at their first use.
+"""A command that keeps its header in the form of the wire; its fields are made at their first use, for example by an interceptor. A request
+is decoded once, straight into the typed header of its code (``header_reader``); an answer may have the text of its header already, made of
+constant parts.
 
-A request is decoded once, straight into the typed header of its code (``header_reader``). An answer may have the text of its header
-already, made of constant parts. In both cases the dictionary of fields is made only if it is needed, for example for interceptors.
-
-Laws
 1. ``ext_fields`` are what ``decode_command`` reads from the same bytes.
 2. After a read of ``ext_fields``, or a change of any attribute, it is an ordinary command, which is written as its attributes say.
-3. ``fields`` are the same fields for reading only, as in the check of a signature. The command keeps its header, typed and raw. Code that
-   changes fields must use ``ext_fields``.
+3. ``fields`` are the same fields for reading only, as in the check of a signature: the command keeps its header, typed and raw.
 4. The kept header is a copy, so it does not keep the whole read alive.
 """
 
@@ -40,9 +37,8 @@ _Fields = dict[str, str]
 
 
 class RawCommand(Command, gc=False):
-    """See the docstring of the module. ``raw_header``: the header on the wire; None after ``ext_fields`` were made.
-    ``typed_header``: the header of a request as its declared type; None for an answer, and after ``ext_fields`` were made,
-    because they may be changed."""
+    """``raw_header``: the header on the wire. ``typed_header``: the header of a request as its declared type. Both are None after
+    ``ext_fields`` were made, because they may be changed; an answer has no ``typed_header``."""
 
     raw_header: bytes | None = None  # type: ignore[misc]  # of each one, not of the class
     typed_header: Any = None  # type: ignore[misc]
@@ -71,7 +67,7 @@ class RawCommand(Command, gc=False):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.raw_header is not None and name != "ext_fields":
-            _ = self.ext_fields  # law 2
+            _ = self.ext_fields  # from here on an ordinary command
         super().__setattr__(name, value)
 
     def header(self, header_type: type[H]) -> H:
@@ -159,13 +155,13 @@ _NOT_MADE: Final[_Fields] = {}  # stands for the fields until they are used
 def binary_header_reader(header_type: type[T], varying: tuple[str, str]) -> HeaderReader:
     """Return the same for ROCKETMQ headers. Raises ProtocolError for headers that ``decode_command`` refuses. ``varying``: see
     ``HeaderShapes``."""
-    look, unpack, fixed_bytes = HeaderShapes(header_type, varying).look, BINARY_HEAD.unpack_from, BINARY_HEAD.size
+    find, unpack, fixed_bytes = HeaderShapes(header_type, varying).find, BINARY_HEAD.unpack_from, BINARY_HEAD.size
 
     def read(header: bytes, body: memoryview) -> Command | None:
         if len(header) > fixed_bytes:
             code, language, version, opaque, flag, remark_bytes, ext_bytes = unpack(header)
             if not remark_bytes and ext_bytes == len(header) - fixed_bytes:
-                typed = look(header)
+                typed = find(header)
                 if typed is not None:
                     name = LANGUAGE_NAMES.get(language, "OTHER")
                     return RawCommand(

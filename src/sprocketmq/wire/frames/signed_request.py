@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access key and the signature of a request, as access control reads them.
-
-A RawCommand keeps its typed header: the signed texts are read directly from its raw header, in the order in which they were signed, without
-a dictionary. This works for a JSON header that has only the declared fields and the fields of every request. For other headers, and for
-ordinary commands, the ext fields are read.
-
-Law: both ways give the same access key, signature and text.
-"""
+"""The access key and the signature of a request, as access control reads them. A RawCommand keeps its typed header: the signed texts are
+read directly from its raw header, in the order in which they were signed. That works for a JSON header that has only the declared fields
+and the fields of every request; otherwise the ext fields are read, with the same result."""
 
 from __future__ import annotations
 
@@ -27,10 +22,8 @@ _OF_EVERY_REQUEST: Final = ("bname", "lo", "ns", "nsd", "oway")
 
 
 class SignedRequest(msgspec.Struct, gc=False):
-    """One request; :func:`signed_request` makes it. Its attributes are the signed texts, sorted by their names on the wire.
-
-    An absent text is read as an empty one: neither changes the signed text.
-    """
+    """One request; :func:`signed_request` makes it. Its attributes are the signed texts, sorted by their names on the wire. An absent
+    text is an empty one: neither changes the signed text."""
 
     access_key: str = msgspec.field(default="", name=ACCESS_KEY)
     security_token: str = msgspec.field(default="", name=SECURITY_TOKEN)

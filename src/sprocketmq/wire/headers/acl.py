@@ -7,10 +7,8 @@ from sprocketmq.wire.headers.ext_header import ExtHeader
 
 
 class CreateAccessConfigRequestHeader(ExtHeader):
-    """Header of UPDATE_AND_CREATE_ACL_CONFIG (50, 4.9): create or change an account.
-
-    Permissions are lists of ``name=PUB|SUB``, separated by commas. Absent fields stay as they are, except ``admin``, which becomes false.
-    """
+    """Header of UPDATE_AND_CREATE_ACL_CONFIG (50, 4.9). Permissions are lists of ``name=PUB|SUB``, separated by commas. Absent fields
+    stay as they are, except ``admin``, which becomes false."""
 
     access_key: str
     secret_key: str | None = None
@@ -29,10 +27,8 @@ class DeleteAccessConfigRequestHeader(ExtHeader):
 
 
 class GetBrokerAclConfigResponseHeader(ExtHeader):
-    """Header of the answer to GET_BROKER_CLUSTER_ACL_INFO (52, 4.9): the versions of the access files.
-
-    ``version`` is a DataVersion as JSON, ``all_acl_file_version`` a JSON object with the DataVersion of each file.
-    """
+    """Header of the answer to GET_BROKER_CLUSTER_ACL_INFO (52, 4.9): a DataVersion as JSON, and a JSON object with the DataVersion of
+    each file."""
 
     version: str
     all_acl_file_version: str
@@ -42,20 +38,15 @@ class GetBrokerAclConfigResponseHeader(ExtHeader):
 
 
 class UpdateGlobalWhiteAddrsConfigRequestHeader(ExtHeader):
-    """Header of UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53, 4.9): set the addresses that need no account.
-
-    ``global_white_addrs`` is a list separated by commas. Without a path, the default file is changed.
-    """
+    """Header of UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53, 4.9): addresses that need no account, separated by commas. Without a path, the
+    default file is changed."""
 
     global_white_addrs: str
     acl_file_full_path: str | None = None
 
 
 class UserRequestHeader(ExtHeader):
-    """Header of AUTH_CREATE_USER, AUTH_UPDATE_USER, AUTH_DELETE_USER and AUTH_GET_USER (3001 to 3004, 5.x): the name of the user.
-
-    The first two have a UserInfo as body.
-    """
+    """Header of AUTH_CREATE_USER, AUTH_UPDATE_USER (with a UserInfo as body), AUTH_DELETE_USER and AUTH_GET_USER (3001 to 3004, 5.x)."""
 
     username: str | None = None
 
@@ -67,10 +58,8 @@ class ListUsersRequestHeader(ExtHeader):
 
 
 class AclSubjectRequestHeader(ExtHeader):
-    """Header of AUTH_CREATE_ACL, AUTH_UPDATE_ACL and AUTH_GET_ACL (3006, 3007, 3009, 5.x): policies of the subject ``User:name``.
-
-    The first two have an AclInfo as body.
-    """
+    """Header of AUTH_CREATE_ACL, AUTH_UPDATE_ACL (with an AclInfo as body) and AUTH_GET_ACL (3006, 3007, 3009, 5.x): policies of
+    ``User:name``."""
 
     subject: str | None = None
 

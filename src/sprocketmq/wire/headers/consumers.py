@@ -42,10 +42,8 @@ class GetConsumerConnectionListRequestHeader(ExtHeader):
 
 
 class GetConsumeStatsRequestHeader(ExtHeader):
-    """Header of GET_CONSUME_STATS (208): get the progress of a group in one topic, or in all its topics.
-
-    ``topic_list`` names several topics, each followed by ``;``.
-    """
+    """Header of GET_CONSUME_STATS (208): the progress of a group in one topic, all its topics, or those of ``topic_list``, each followed
+    by ``;``."""
 
     consumer_group: str
     topic: str | None = None
@@ -61,10 +59,8 @@ class GetConsumerRunningInfoRequestHeader(ExtHeader):
 
 
 class ConsumeMessageDirectlyResultRequestHeader(ExtHeader):
-    """Header of CONSUME_MESSAGE_DIRECTLY (309), administrator to broker to client: call the listener once with one message.
-
-    The request from the broker to the client has the record as body.
-    """
+    """Header of CONSUME_MESSAGE_DIRECTLY (309): call the listener once with one message, whose record the broker sends to the client as
+    body."""
 
     consumer_group: str
     client_id: str | None = None

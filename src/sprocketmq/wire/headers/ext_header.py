@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base class of typed headers: structs whose fields are sent as text under Java's field names (Java: CommandCustomHeader).
-
-``command.header(Type)`` reads a header. It ignores unknown fields and raises ProtocolError if a required field is missing or cannot be
-read. Numbers are checked against the Java type (Integer, Long), so they always fit into records and store.
-"""
+``command.header(Type)`` ignores unknown fields and raises ProtocolError for a required field that is missing or unreadable. Numbers are
+checked against the Java type (Integer, Long), so they always fit into records and store."""
 
 from __future__ import annotations
 

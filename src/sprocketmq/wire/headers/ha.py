@@ -7,10 +7,8 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int64
 
 
 class ExchangeHAInfoHeader(ExtHeader):
-    """Header of EXCHANGE_BROKER_HA_INFO (906) and of its answer: the replication address of a master.
-
-    A request without ``master_ha_address`` asks a master for its address; a request with it gives a slave the address.
-    """
+    """Header of EXCHANGE_BROKER_HA_INFO (906) and of its answer. A request without ``master_ha_address`` asks a master for its
+    replication address; a request with it gives a slave the address."""
 
     master_ha_address: str | None = None
     master_flush_offset: Int64 | None = None
@@ -18,10 +16,7 @@ class ExchangeHAInfoHeader(ExtHeader):
 
 
 class HandoverRequestHeader(ExtHeader):
-    """Header of HANDOVER (30001, not in Apache): one step of giving a broker's messages to its slave.
-
-    ``step`` is start, status, finish or cancel.
-    """
+    """Header of HANDOVER (30001, not in Apache), a step of giving a broker's messages to its slave: start, status, finish or cancel."""
 
     step: str
     timeout_ms: Int64 | None = None

@@ -7,21 +7,16 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
 
 class GetRouteInfoRequestHeader(ExtHeader):
-    """Header of GET_ROUTEINFO_BY_TOPIC (105): get the route of a topic.
-
-    ``accept_standard_json_only`` requests an answer with quoted integer keys.
-    """
+    """Header of GET_ROUTEINFO_BY_TOPIC (105). ``accept_standard_json_only`` requests an answer with quoted integer keys."""
 
     topic: str
     accept_standard_json_only: bool | None = None
 
 
 class RegisterBrokerRequestHeader(ExtHeader):
-    """Header of REGISTER_BROKER (103): a broker sends its addresses and topics to a name server.
-
-    ``body_crc32`` is CRC32(body) & 0x7FFFFFFF; 0 means no check. ``compressed`` is the form of the body. ``is_part`` is not in Apache: it
-    says that the broker has more topics than these. Apache's name servers ignore it.
-    """
+    """Header of REGISTER_BROKER (103): a broker's addresses and topics. ``body_crc32`` is CRC32(body) & 0x7FFFFFFF; 0 means no check.
+    ``compressed`` is the form of the body. ``is_part``, not in Apache: the broker has more topics than these. Apache's name servers
+    ignore it."""
 
     broker_name: str
     broker_addr: str

@@ -7,11 +7,8 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
 
 class QueryConsumerOffsetRequestHeader(ExtHeader):
-    """Header of QUERY_CONSUMER_OFFSET (14): get the progress of a group in a queue.
-
-    For a queue without progress whose first message is in memory, the broker answers 0. If ``set_zero_if_not_found`` is False, it answers
-    "not found".
-    """
+    """Header of QUERY_CONSUMER_OFFSET (14). For a queue without progress whose first message is in memory, the broker answers 0, or with
+    ``set_zero_if_not_found`` False "not found"."""
 
     consumer_group: str
     topic: str
@@ -96,10 +93,8 @@ class GetEarliestMsgStoretimeResponseHeader(ExtHeader):
 
 
 class ResetOffsetRequestHeader(ExtHeader):
-    """Header of INVOKE_BROKER_TO_RESET_OFFSET (222, administrator to broker) and RESET_CONSUMER_CLIENT_OFFSET (220, broker to client).
-
-    ``timestamp`` -1 means the end of the queue.
-    """
+    """Header of INVOKE_BROKER_TO_RESET_OFFSET (222) and RESET_CONSUMER_CLIENT_OFFSET (220, to a client). ``timestamp`` -1 means the end
+    of the queue."""
 
     topic: str
     group: str
@@ -110,8 +105,8 @@ class ResetOffsetRequestHeader(ExtHeader):
 
 
 class GetConsumerStatusRequestHeader(ExtHeader):
-    """Header of INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223, administrator to broker) and GET_CONSUMER_STATUS_FROM_CLIENT (221, broker to
-    client): get the progress that a running consumer has in memory."""
+    """Header of INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223) and GET_CONSUMER_STATUS_FROM_CLIENT (221): the progress that a running
+    consumer has in memory."""
 
     topic: str
     group: str
@@ -119,10 +114,8 @@ class GetConsumerStatusRequestHeader(ExtHeader):
 
 
 class QueryCorrectionOffsetHeader(ExtHeader):
-    """Header of QUERY_CORRECTION_OFFSET (308): get the lowest progress of all groups in a topic, compared with ``compare_group``.
-
-    ``filter_groups`` names groups that do not count, separated by ``,``.
-    """
+    """Header of QUERY_CORRECTION_OFFSET (308): the lowest progress of all groups in a topic but ``filter_groups`` (separated by ``,``),
+    compared with ``compare_group``."""
 
     topic: str
     compare_group: str
@@ -139,8 +132,8 @@ class CloneGroupOffsetRequestHeader(ExtHeader):
 
 
 class QueryConsumeQueueRequestHeader(ExtHeader):
-    """Header of QUERY_CONSUME_QUEUE (321): get ``count`` entries of a consume queue from ``index`` on, and whether they pass the
-    group's filter."""
+    """Header of QUERY_CONSUME_QUEUE (321): ``count`` entries of a consume queue from ``index`` on, and whether they pass the group's
+    filter."""
 
     topic: str
     queue_id: Int32

@@ -7,10 +7,8 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
 
 class PullMessageRequestHeader(ExtHeader):
-    """Header of PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361).
-
-    ``sys_flag`` holds PULL_* bits of ``wire.records.sys_flag``; ``suspend_timeout_millis`` is how long the broker may hold the pull.
-    """
+    """Header of PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361). ``sys_flag``: PULL_* bits of ``wire.records.sys_flag``;
+    ``suspend_timeout_millis``: how long the broker may hold the pull."""
 
     consumer_group: str
     topic: str

@@ -7,10 +7,8 @@ from sprocketmq.wire.headers.ext_header import ExtHeader
 
 
 class RecallMessageRequestHeader(ExtHeader):
-    """Header of RECALL_MESSAGE (370). ``recall_handle`` comes from the answer to the send, see ``wire.recall_handle``.
-
-    It is required in Java's class as well, but there a missing field only causes a line in the log and counts as an empty handle.
-    """
+    """Header of RECALL_MESSAGE (370). ``recall_handle`` comes from the answer to the send, see ``wire.recall_handle``; to Java a missing
+    one is an empty one."""
 
     topic: str
     recall_handle: str = ""

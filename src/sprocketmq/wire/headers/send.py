@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headers of sending: codes 10, 310, 320, 324, 325, 326 and 36 (Java: SendMessageRequestHeader and related classes).
-
-The header of a send has two forms. V1 uses the field names; V2, the default of every client, uses one letter for each field to save bytes.
-Codes 10 and 324 are V1; 310, 320 and 325 are V2. :class:`SendMessageRequestHeaderV2` is a SendMessageRequestHeader with other names on the
-wire, so that readers of a header need to know only one class.
-"""
+"""Headers of sending: codes 10, 310, 320, 324, 325, 326 and 36 (Java: SendMessageRequestHeader and related classes). Codes 10 and 324
+have form V1, with the field names; 310, 320 and 325 V2, the default of every client, with one letter for each field.
+:class:`SendMessageRequestHeaderV2` is a SendMessageRequestHeader, so readers of a header need to know only one class."""
 
 from __future__ import annotations
 
@@ -17,10 +14,8 @@ if TYPE_CHECKING:
 
 
 class SendMessageRequestHeader(ExtHeader):
-    """Header of SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324).
-
-    ``properties`` is the text form of ``wire.records.properties``; ``bname`` is the broker to which the queue belongs.
-    """
+    """Header of SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324). ``properties``: as in ``wire.records.properties``; ``bname``: the broker
+    of the queue."""
 
     producer_group: str
     topic: str
@@ -39,12 +34,10 @@ class SendMessageRequestHeader(ExtHeader):
 
     @staticmethod
     def from_v1(command: Command) -> SendMessageRequestHeader:
-        """Read the header of codes 10 and 324."""
         return command.header(SendMessageRequestHeader)
 
     @staticmethod
     def from_v2(command: Command) -> SendMessageRequestHeader:
-        """Read the header of codes 310, 320 and 325."""
         return command.header(SendMessageRequestHeaderV2)
 
 
@@ -98,10 +91,8 @@ class SendMessageRequestHeaderV2(SendMessageRequestHeader, rename=_V2_NAMES):
 
 
 class SendMessageResponseHeader(ExtHeader):
-    """Header of the answer to a send. ``msg_id`` is the offset message id (ids of a batch are joined by ``,``).
-
-    MSG_REGION and TRACE_ON are sent with it as plain ext fields.
-    """
+    """Header of the answer to a send. ``msg_id`` is the offset message id (ids of a batch are joined by ``,``). MSG_REGION and TRACE_ON
+    are plain ext fields."""
 
     msg_id: str
     queue_id: Int32
@@ -142,10 +133,8 @@ class ReplyMessageRequestHeader(ExtHeader):
 
 
 class ConsumerSendMsgBackRequestHeader(ExtHeader):
-    """Header of CONSUMER_SEND_MSG_BACK (36): deliver the stored message at commit log ``offset`` to ``group`` again.
-
-    With ``delay_level`` 0 the broker chooses the level (3 + reconsume times); a negative one means the dead-letter topic.
-    """
+    """Header of CONSUMER_SEND_MSG_BACK (36): deliver the message at commit log ``offset`` to ``group`` again. With ``delay_level`` 0 the
+    broker chooses the level (3 + reconsume times); a negative one means the dead-letter topic."""
 
     offset: Int64
     group: str

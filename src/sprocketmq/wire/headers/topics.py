@@ -7,10 +7,7 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int32
 
 
 class CreateTopicRequestHeader(ExtHeader):
-    """Header of UPDATE_AND_CREATE_TOPIC (17): create or change a topic.
-
-    ``attributes`` is a list of changes such as ``+message.type=FIFO`` (5.x).
-    """
+    """Header of UPDATE_AND_CREATE_TOPIC (17). ``attributes`` is a list of changes such as ``+message.type=FIFO`` (5.x)."""
 
     topic: str
     default_topic: str
@@ -37,10 +34,7 @@ class GetTopicStatsInfoRequestHeader(ExtHeader):
 
 
 class GetAllTopicConfigRequestHeader(ExtHeader):
-    """Header of GET_ALL_TOPIC_CONFIG (21): get all topics of a broker.
-
-    For pages (5.x) ``topic_seq`` is the first topic and ``max_topic_num`` the page size.
-    """
+    """Header of GET_ALL_TOPIC_CONFIG (21). For pages (5.x) ``topic_seq`` is the first topic and ``max_topic_num`` the page size."""
 
     topic_seq: Int32 | None = None
     data_version: str | None = None
@@ -68,10 +62,8 @@ class GetAllSubscriptionGroupResponseHeader(ExtHeader):
 
 
 class DeleteSubscriptionGroupRequestHeader(ExtHeader):
-    """Header of DELETE_SUBSCRIPTIONGROUP (207): delete a consumer group.
-
-    ``clean_offset`` (5.x) and ``remove_offset`` (4.9) say whether its progress is deleted, too; send both.
-    """
+    """Header of DELETE_SUBSCRIPTIONGROUP (207). ``clean_offset`` (5.x) and ``remove_offset`` (4.9): is its progress deleted, too? Send
+    both."""
 
     group_name: str
     clean_offset: bool | None = None
@@ -117,10 +109,7 @@ class QuerySubscriptionByConsumerRequestHeader(ExtHeader):
 
 
 class UpdateGroupForbiddenRequestHeader(ExtHeader):
-    """Header of UPDATE_AND_GET_GROUP_FORBIDDEN (353, 5.x): set and get whether a group may read a topic.
-
-    With ``readable`` None nothing changes.
-    """
+    """Header of UPDATE_AND_GET_GROUP_FORBIDDEN (353, 5.x): whether a group may read a topic. With ``readable`` None nothing changes."""
 
     group: str
     topic: str

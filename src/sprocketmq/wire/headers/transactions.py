@@ -7,10 +7,8 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
 
 class EndTransactionRequestHeader(ExtHeader):
-    """Header of END_TRANSACTION (37), producer to broker: commit or roll back a transaction.
-
-    ``commit_or_rollback`` is 8 for commit, 12 for rollback, 0 for unknown. Both offsets are those of the half message.
-    """
+    """Header of END_TRANSACTION (37): ``commit_or_rollback`` is 8 for commit, 12 for rollback, 0 for unknown. Both offsets are those of
+    the half message."""
 
     producer_group: str
     tran_state_table_offset: Int64
@@ -24,10 +22,8 @@ class EndTransactionRequestHeader(ExtHeader):
 
 
 class CheckTransactionStateRequestHeader(ExtHeader):
-    """Header of CHECK_TRANSACTION_STATE (39), broker to one producer of the group: ask how a transaction ended.
-
-    The body is the half message as a record, with its real topic and queue.
-    """
+    """Header of CHECK_TRANSACTION_STATE (39), to one producer of the group: how did a transaction end? The body is the half message as a
+    record, with its real topic and queue."""
 
     tran_state_table_offset: Int64
     commit_log_offset: Int64
@@ -39,10 +35,8 @@ class CheckTransactionStateRequestHeader(ExtHeader):
 
 
 class ResumeCheckHalfMessageRequestHeader(ExtHeader):
-    """Header of RESUME_CHECK_HALF_MESSAGE (323), administrator to broker: check a discarded half message again.
-
-    ``msg_id`` is the offset message id of a discarded half message in TRANS_CHECK_MAX_TIME_TOPIC.
-    """
+    """Header of RESUME_CHECK_HALF_MESSAGE (323): check again the half message in TRANS_CHECK_MAX_TIME_TOPIC with the offset message id
+    ``msg_id``."""
 
     msg_id: str
     topic: str | None = None

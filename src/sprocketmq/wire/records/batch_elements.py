@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The messages of a batch as columns, and the records that the broker stores for them. Works for all batches.
+"""The messages of a batch as columns, and the records that the broker stores for them.
 
     element    head |          body |              length of the properties, properties
     record     head ---------- body | its topic |  length of the properties, properties
 
 The bytes behind the head of an element are copied unchanged, in two pieces. The heads of the records differ in a few numbers only, which
-NumPy writes for all of them at once.
+NumPy writes for all at once. Elements are split one after the other, for a quarter of a microsecond each; if all have the same lengths,
+which three comparisons of columns show, NumPy splits them for half of that.
 
-Elements are split one after the other, for a quarter of a microsecond each. If all have the same lengths, which three comparisons of
-columns show, NumPy splits them for half of that.
-
-Laws
 1. ``of`` accepts the bodies that ``split_batch`` accepts, except an empty one, finds the same elements, and refuses the others with the
    same error.
-2. ``records`` returns, for each element, what ``encode_record`` makes of its parts.
-3. ``tags_codes`` returns, for each element, what ``tags_code`` returns for its property TAGS.
+2. ``records`` returns, for each element, what ``encode_record`` makes of its parts; ``tags_codes`` what ``tags_code`` returns for its
+   TAGS.
 """
 
 from __future__ import annotations
@@ -60,16 +57,8 @@ _TAGS: Final = f"\x02{TAGS}\x01".encode()
 
 
 class BatchElements:
-    """The elements of a batch's body; :meth:`of` creates it.
-
-    Attributes:
-        data: the body of the batch.
-        count: the number of elements.
-        bodies: the body of each element.
-        tails: the length of the properties and the properties of each element.
-        texts: all tails together.
-        flags, sizes, body_bytes: one number for each element, or one for all.
-    """
+    """The elements of a batch's body, made by :meth:`of`. ``tails``: the length of the properties and the properties of each element;
+    ``texts``: all tails together. ``flags``, ``sizes``, ``body_bytes``: one number for each element, or one for all."""
 
     __slots__ = ("bodies", "body_bytes", "count", "data", "flags", "sizes", "tails", "texts")
 
@@ -105,11 +94,9 @@ class BatchElements:
 
     @property
     def ends_in_zero(self) -> bool:
-        """Whether the properties of an element end in a zero byte."""
         return bool([tail for tail in self.tails if not tail[-1] and len(tail) > _LENGTH_BYTES])
 
     def bodies_and_properties(self) -> Iterator[tuple[bytes, bytes]]:
-        """Body and properties of each element."""
         return zip(self.bodies, [tail[_LENGTH_BYTES:] for tail in self.tails], strict=True)
 
     def tags_codes(self) -> list[int]:
@@ -156,9 +143,8 @@ class BatchElements:
         return sizes.cumsum() - sizes + physical_offset, sizes
 
     def records(self, record: bytes, queue_offset: int, places: Ints, sizes: Ints | int) -> bytes:
-        """The records of all elements, back to back. ``record``: the record of a message without body and properties; its other
-        fields are the same for all elements. ``queue_offset``: the queue offset of the first record. ``places``, ``sizes``: the
-        result of :meth:`record_places`."""
+        """The records of all elements, back to back. ``record``: of a message without body and properties, for all other fields.
+        ``queue_offset``: of the first record. ``places``, ``sizes``: the result of :meth:`record_places`."""
         count = self.count
         (sys_flag,) = _RECORD_SYS_FLAG(record)
         columns = _columns((sys_flag & HOSTS_V6) >> V6_SHIFT)
@@ -200,9 +186,8 @@ def _alike(data: bytes) -> BatchElements | None:
 
 
 def _one_by_one(data: bytes) -> BatchElements | None:
-    """The elements; None if one of them is invalid. The lengths are read without a sign, so that a negative one ends after the
-    data, as one that is too large. With any wrong length a tail is too short, or the last element does not end where the data
-    end."""
+    """The elements; None if one of them is invalid. The lengths are read without a sign, so a negative one ends after the data, as one
+    that is too large. With any wrong length a tail is too short, or the last element does not end where the data end."""
     at, end = 0, len(data)
     flags: list[int] = []
     bodies: list[bytes] = []
@@ -264,7 +249,6 @@ def _heads(size: int) -> np.dtype[Any]:
 
 @lru_cache(maxsize=64)
 def _opaque(length: int) -> np.dtype[Any]:
-    """A NumPy type of ``length`` bytes."""
     return np.dtype((np.void, length))
 
 

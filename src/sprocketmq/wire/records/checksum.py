@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checksum of a record's body (Java: UtilAll.crc32, java.util.zip.CRC32).
-
-zlib-ng computes it with instructions of the processor that zlib does not use: 0.06 us for 1 KB instead of 0.4. A broker installs it.
-Without it, as in a client, the standard library's function gives the same number.
-"""
+"""The checksum of a record's body (Java: UtilAll.crc32). zlib-ng, which a broker installs, takes 0.06 us for 1 KB instead of the
+standard library's 0.4."""
 
 from __future__ import annotations
 

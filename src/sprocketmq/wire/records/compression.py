@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compressed message bodies (Java: CompressionType and its Compressors).
-
-ZLIB is an RFC 1950 stream and always available. LZ4 means the LZ4 *frame* format, and ZSTD ordinary frames; both need the ``compression``
-extra. Bit 0x1 of the sysFlag says whether a body is compressed, and bits 8 to 10 how. Clients before 5 write 0 there, which means ZLIB.
-"""
+"""Compressed message bodies (Java: CompressionType and its Compressors). ZLIB is an RFC 1950 stream; LZ4 means the LZ4 *frame* format,
+ZSTD ordinary frames, both of the ``compression`` extra. Bit 0x1 of the sysFlag says whether a body is compressed, bits 8 to 10 how.
+Clients before 5 write 0 there, which means ZLIB."""
 
 from __future__ import annotations
 
@@ -28,7 +26,6 @@ class CompressionType(IntEnum):
 
     @property
     def sys_flag(self) -> int:
-        """The sysFlag bits of a message that is compressed this way."""
         return COMPRESSED | (self.value << 8)
 
     @classmethod
@@ -51,7 +48,6 @@ def compress(body: bytes, compression_type: CompressionType = CompressionType.ZL
 
 
 def check_library(compression_type: CompressionType) -> None:
-    """Raise ConfigurationError if the library for this type is not installed."""
     compress(b"-", compression_type)
 
 

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public message types: MessageQueue, Message (to be sent), MessageExt (received). Java: the same names, and MessageClientExt.
-
-As in Java, tags, keys and all system values are in ``properties`` under reserved names (MessageConst); the attributes are views of them.
-The properties of a received message, and most of its fixed fields, are parsed on first access, because most listeners read the body only.
-Those of a message to be sent are kept in their text form, made of checked values, until the dict is read, which most senders never do.
-From then on only the dict counts, because its owner may change it at any time.
-"""
+"""The public message types: MessageQueue, Message (to be sent), MessageExt (received). Java: the same names, and MessageClientExt. As in
+Java, tags, keys and system values are in ``properties`` under reserved names (MessageConst). A received message parses its properties,
+and most fixed fields, on first access, because most listeners read the body only. A message to be sent keeps them as text, made of
+checked values, until the dict is read, which most senders never do; from then on only the dict counts, because its owner may change it."""
 
 from __future__ import annotations
 
@@ -316,11 +313,9 @@ class MessageExt(Message, Generic[V]):
 
     @property
     def value(self) -> V:
-        """The body as the consumer's ``value_deserializer`` reads it, when it is first asked for; ``body`` stays as it is.
-
-        Raises ValueDeserializationError, with topic, id and reason, when the body is something else; ConfigurationError when the consumer
-        has no ``value_deserializer`` for this topic.
-        """
+        """The body as the consumer's ``value_deserializer`` reads it, when it is first asked for; ``body`` stays as it is. Raises
+        ValueDeserializationError, with topic, id and reason, when the body is something else; ConfigurationError when the consumer has
+        no ``value_deserializer`` for this topic."""
         try:
             return self._value
         except AttributeError:

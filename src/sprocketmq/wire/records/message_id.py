@@ -20,21 +20,15 @@ _OFFSET_ID_BYTES: Final = (IPV4_BYTES + _OFFSET_TAIL.size, IPV6_BYTES + _OFFSET_
 
 
 def unique_key_prefix(ip: bytes, pid: int, class_loader_hash: int) -> str:
-    """Return the part of a unique key that is constant in a process, for :func:`unique_key_after`. ``ip``: 4 or 16 address bytes of
-    this machine. ``pid``: process id, of which 16 bits are used. ``class_loader_hash``: any number that stays the same in this
-    process."""
+    """The part of a unique key that is constant in a process. ``ip``: 4 or 16 address bytes of this machine. ``pid``: 16 bits of it are
+    used. ``class_loader_hash``: any number that stays the same in this process."""
     return (ip + _UNIQUE_PREFIX.pack(pid & 0xFFFF, class_loader_hash & 0xFFFFFFFF)).hex().upper()
 
 
 def unique_key_after(prefix: str, now_ms: int, month_start_ms: int, counter: int) -> str:
-    """Return one unique key: 32 characters for IPv4, 56 for IPv6. A producer calls this for each message.
-
-    Args:
-        prefix: the result of :func:`unique_key_prefix`.
-        now_ms: time of sending. A time up to 1000 s before the month's start is taken as its start, because a clock may be set back.
-        month_start_ms: local midnight of the first of the month; the caller updates it when a new month begins.
-        counter: number of the message in this process; wraps at 16 bits.
-    """
+    """One unique key: 32 characters for IPv4, 56 for IPv6. A time up to 1000 s before the month's start is taken as its start, because a
+    clock may be set back. ``month_start_ms``: local midnight of the first; the caller updates it. ``counter``: number of the message in
+    this process; wraps at 16 bits."""
     span = now_ms - month_start_ms
     if -1_000_000 < span < 0:
         span = 0
@@ -48,8 +42,8 @@ def offset_message_id(host: tuple[bytes, int], offset: int) -> str:
 
 
 def decode_offset_message_id(message_id: str) -> tuple[tuple[bytes, int], int]:
-    """Return ``((address bytes, port), commit log offset)`` of an offset message id. Raises ConfigurationError: it is not an offset
-    message id. A unique key has the same form, but is looked up in the index."""
+    """``((address bytes, port), commit log offset)``. Raises ConfigurationError: not an offset message id. A unique key has the same
+    form, but is looked up in the index."""
     try:
         raw = bytes.fromhex(message_id)
     except ValueError:

@@ -4,10 +4,9 @@
     name \\x01 value \\x02 name \\x01 value \\x02 ...
 
 There is no escaping, so names and values must not contain the two separators. Readers accept a missing last \\x02 and drop a pair whose
-name or value is empty. If a name occurs twice, its last value counts. The text has at most 32,767 bytes, because its length is an int16.
-
-``get_property``, ``set_property`` and ``remove_property`` work on the raw bytes, because the broker needs two or three properties of a
-message, and a dict of all would be slow.
+name or value is empty; of a name that occurs twice the last value counts. The text has at most 32,767 bytes (an int16).
+``get_property``, ``set_property`` and ``remove_property`` work on the raw bytes: the broker needs two or three properties of a message,
+and a dict of all would be slow.
 """
 
 from __future__ import annotations
@@ -155,9 +154,8 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Return the text form, in the order of the mapping. A pair with an empty value is left out, because every reader would drop
-    it. Raises ConfigurationError: a name or value is not text, or holds a separator or a lone surrogate, or the text is longer
-    than 32,767 bytes."""
+    """The text form as bytes, without pairs that have an empty value. Raises ConfigurationError: as ``joined_properties``, or it is
+    longer than 32,767 bytes."""
     return encode_text(joined_properties(properties))
 
 
@@ -184,9 +182,8 @@ def encode_text(text: str) -> bytes:
 
 
 def joined_properties(properties: Mapping[str, str]) -> str:
-    """Return the text form as text. Properties may be changed until the message is sent, so they are checked here: to readers, a
-    separator in a value would begin another property. Raises ConfigurationError (a name or value is not text, or holds a
-    separator or a lone surrogate)."""
+    """The text form. Properties may be changed until the message is sent, so they are checked here: to readers, a separator in a value
+    would begin another property. Raises ConfigurationError: a name or value is not text, or holds a separator or a lone surrogate."""
     text = ""
     for name, value in properties.items():
         # Printable text contains no separator. A subclass of str may have its own ``__format__``, so it does not pass here.
@@ -204,10 +201,7 @@ def joined_properties(properties: Mapping[str, str]) -> str:
 
 
 def _joined_one_by_one(properties: Mapping[str, str]) -> str:
-    r"""``joined_properties`` with an error message for invalid properties.
-
-    A value may contain ``\x01``: readers take the first one of a pair as the separator, and keep the others.
-    """
+    r"""``joined_properties`` with an error message. A value may contain ``\x01``: readers take the first one of a pair as the separator."""
     parts: list[str] = []
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
@@ -315,12 +309,8 @@ def text_with(text: str, name: str, value: str) -> str:
 
 
 def user_properties_text(properties: Mapping[str, str]) -> str:
-    """Check the properties that a user sets, and return their text form.
-
-    Raises:
-        ConfigurationError: a name or value is not text, is empty or contains a separator (``\\x01``, ``\\x02``) or a lone surrogate, or a
-            name is reserved.
-    """
+    """The text form of properties that a user sets. Raises ConfigurationError: a name or value is not text, is empty or contains a
+    separator (``\\x01``, ``\\x02``) or a lone surrogate, or a name is reserved."""
     text = ""
     if not isinstance(properties, Mapping):
         raise ConfigurationError(
@@ -358,8 +348,8 @@ def _checked_user_property(name: object, value: object) -> tuple[str, str]:
 
 
 def checked_value(name: str, value: Any) -> str:
-    """Return ``value`` if it is allowed as the value of a property, as a plain str. ``name`` is its name in the error message.
-    Raises ConfigurationError (it is not text, is blank, or contains a separator or a lone surrogate)."""
+    """The value of the property ``name`` as a plain str. Raises ConfigurationError: it is not text, is blank, or contains a separator or
+    a lone surrogate."""
     # Printable text contains no separator, and no white space except blanks. Most values pass here, with three calls.
     if type(value) is str and value.isprintable() and value and not value.isspace():
         return value
@@ -396,8 +386,8 @@ def _advice(value: object) -> str:
 
 
 def join_keys(keys: str | Iterable[str]) -> str:
-    """Return index keys in the form of the KEYS property: separated by blanks. One text may contain several keys, as in Java's
-    setKeys. Raises ConfigurationError: a key is not text, is blank, or (in a list) contains white space."""
+    """Index keys, separated by blanks; one text may contain several, as in Java's setKeys. Raises ConfigurationError: a key is not text,
+    is blank, or (in a list) contains white space."""
     if isinstance(keys, str):
         if keys.isprintable() and keys and KEY_SEPARATOR not in keys:
             return plain_text(keys)

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The message record: the bytes of the commit log and of the answers to pull, view and query (Java: CommitLog, MessageDecoder).
-
-``wire.records.record_layout`` says where each field is; this module writes and reads records. It has somewhat more than 500 lines, because
-each function that writes stands next to the function that reads the same.
-
-Every decoder here is safe for hostile bytes: it raises only ProtocolError, and allocates no more than the size of its input
-(``wire.records.compression`` limits a compressed body).
-"""
+"""The message record: the bytes of the commit log and of the answers to pull, view and query (Java: CommitLog, MessageDecoder). Where
+each field is: ``wire.records.record_layout``. Each function that writes stands next to the one that reads the same. Every decoder is
+safe for hostile bytes: it raises only ProtocolError, and allocates no more than the size of its input (a compressed body:
+``wire.records.compression``)."""
 
 from __future__ import annotations
 
@@ -209,16 +205,9 @@ def blank_size(buffer: Buffer, at: int = 0) -> int:
 
 
 class RecordView:
-    """One record in a buffer. The fixed fields are read at once; body, topic and properties when they are needed.
-
-    The constructor checks that the lengths of the parts add up to the record's size, so the properties below never read beyond it.
-
-    Attributes: ``size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp_ms, born_host,
-    store_timestamp_ms, store_host`` (hosts as address bytes and port), ``reconsume_times, prepared_transaction_offset``.
-
-    Raises:
-        ProtocolError: there is no complete record at ``at``.
-    """
+    """One record in a buffer. The fixed fields are read at once; body, topic and properties when they are needed. The constructor checks
+    that the lengths add up to the record's size, so nothing is read beyond it. Hosts are address bytes and port. Raises ProtocolError:
+    there is no complete record at ``at``."""
 
     __slots__ = (
         "_body_at",
@@ -300,7 +289,6 @@ class RecordView:
 
     @property
     def raw(self) -> memoryview:
-        """The whole record, a view into the buffer."""
         return memoryview(self._buffer)[self.at : self.at + self.size]
 
     def __repr__(self) -> str:
@@ -335,9 +323,8 @@ def _tail(buffer: Buffer, at: int, size: int, magic: int, body_at: int, body_byt
 
 
 def record_parts(buffer: Buffer, at: int = 0) -> tuple[tuple[Any, ...], memoryview, bytes]:
-    """Return head, body and raw properties of the record at ``at``. Takes a third of the time of a RecordView, for callers that
-    copy many. The head consists of the fixed fields in their order, each host as address bytes and port. The body is a view into
-    the buffer. Raises ProtocolError (there is no complete record at ``at``)."""
+    """Head, body (a view) and raw properties of the record at ``at``, in a third of the time of a RecordView. The head: the fixed fields
+    in their order, each host as address bytes and port. Raises ProtocolError: there is no complete record at ``at``."""
     end = len(buffer) - at
     if at >= 0 and end >= MIN_RECORD_BYTES:
         head = _UNPACK_V4(buffer, at)
@@ -394,17 +381,16 @@ def decode_records(
     more_properties: bytes = b"",
     unreadable: list[tuple[MessageExt, Exception]] | None = None,
 ) -> list[MessageExt]:
-    """Decode consecutive records, as in the answer to a pull, into messages. Does not check checksums: TCP and the broker have done so.
+    """Decode consecutive records, as in the answer to a pull, into messages. Checksums are not checked: TCP and the broker have done so.
 
     Args:
         broker_name: set in each message; a record does not contain it.
-        decompress: decompress bodies, and clear COMPRESSED (not the type bits) in ``sys_flag``; return the messages inside an inner
-            batch (5.x topics of queue.type BatchCQ) one by one, and clear NEED_UNWRAP. A body that cannot be opened stays as it is,
-            with its bit set, so that one bad message does not stop the other messages of its queue.
+        decompress: decompress bodies, and clear COMPRESSED (not the type bits) in ``sys_flag``; return the messages of an inner batch (5.x
+            topics of queue.type BatchCQ) one by one, and clear NEED_UNWRAP. A body that cannot be opened stays as it is, with its bit set,
+            so that one bad message does not stop the others of its queue.
         queue_id: set in each message instead of the record's; None keeps the record's.
         more_properties: appended to the properties of each message, in their text form, when they are first read.
-        unreadable: called with each message whose body cannot be opened, and the reason, which may be a decompressor that is not installed.
-
+        unreadable: called with each message whose body cannot be opened, and the reason.
     Raises:
         ProtocolError: the bytes are not complete records, or other bytes follow them. Nothing is skipped.
         ConfigurationError: a body needs a decompressor that is not installed, and there is no ``unreadable``.

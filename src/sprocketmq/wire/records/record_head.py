@@ -15,11 +15,8 @@ def _unpacked(head: bytes) -> tuple[Any, ...]:
 
 
 class LazyField:
-    """A slot whose value is read on first access from the head of the record, which is kept in ``_head``.
-
-    Most listeners only use body, keys and tags, so the other fields need not be read. A value that was set replaces the record's.
-    ``slot``: the slot's own descriptor. ``field``: its name in the record's layout.
-    """
+    """A slot whose value is read on first access from the head of the record, in ``_head``, unless it was set: most listeners only use
+    body, keys and tags. ``slot``: the slot's own descriptor. ``field``: its name in the record's layout."""
 
     __slots__ = ("index", "slot")
 

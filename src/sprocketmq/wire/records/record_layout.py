@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of a message record. All code that reads or writes records is derived from this table of fields (Java: CommitLog).
+"""The layout of a message record, from which all code that reads or writes records is derived (Java: CommitLog).
 
     fixed fields | body | topic length, topic | properties length, properties
 
-The fixed fields are in ``FIELDS``. Two things vary. A host has 4 or 16 address bytes, according to its bit of sysFlag, which moves all
-fields behind it; so there are four layouts. The topic's length has one byte or two, according to the magic. V2 is for topics longer than
-127 bytes, and 4.9 does not know it.
-
-A filler ends a commit log file: it has the number of remaining bytes in place of the size, and ``MAGIC_BLANK`` in place of the magic.
+A host has 4 or 16 address bytes, according to its bit of sysFlag, which moves all fields behind it; so there are four layouts. The
+topic's length has one byte, or two with magic V2, for topics longer than 127 bytes, which 4.9 does not know. A filler ends a commit log
+file: the number of remaining bytes in place of the size, and ``MAGIC_BLANK``.
 """
 
 from __future__ import annotations
@@ -74,5 +72,4 @@ BLANK_BYTES: Final = SIZE_AND_MAGIC.size
 
 
 def layout_of(sys_flag: int) -> Layout:
-    """Return the layout of a record with this sysFlag."""
     return LAYOUTS[(sys_flag & HOSTS_V6) >> V6_SHIFT]

@@ -30,7 +30,6 @@ def transaction_type(sys_flag: int) -> int:
 
 
 def with_transaction_type(sys_flag: int, transaction: int) -> int:
-    """Return ``sys_flag`` with these transaction bits."""
     return (sys_flag & ~TRANSACTION_MASK) | transaction
 
 
@@ -45,7 +44,6 @@ PULL_LITE_PULL: Final = 0x10
 def pull_sys_flag(
     *, commit_offset: bool, suspend: bool, subscription: bool, class_filter: bool = False, lite_pull: bool = False
 ) -> int:
-    """Return the sysFlag of a pull request."""
     return (
         (PULL_COMMIT_OFFSET if commit_offset else 0)
         | (PULL_SUSPEND if suspend else 0)

@@ -1,15 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every request of the protocol, each declared once: its code, headers and bodies, the rights it needs, and who serves it.
-
-    declaration     the attributes of a request
-    access          what rights a request may need, and where it names the resource
-    messages, consumers, offsets, topics, brokers, accounts, name_servers
-                    the requests by family: ``requests.offsets.GET_MAX_OFFSET``
-
-Everything else about a request is derived from its declaration: which handlers a server must have, what access control checks, which header
-fields are checked before a handler sees them, how a client sends it and reads the answer, what a handover refuses, and the table in
-docs/internals/requests.md. A family is imported at its first use, because a producer never needs most of them.
-"""
+"""Every request of the protocol, each declared once in the module of its family (``requests.offsets.GET_MAX_OFFSET``): its code, headers
+and bodies, the rights it needs, and who serves it. Handlers, access control, checks of headers, clients, the handover and
+docs/internals/requests.md go by it. A family is imported at its first use, because a producer never needs most of them."""
 
 from __future__ import annotations
 
@@ -44,7 +36,6 @@ def __getattr__(name: str) -> ModuleType:
 
 @cache
 def declared() -> tuple[AnyRequest, ...]:
-    """All requests, by code."""
     from sprocketmq.wire.requests.declaration import Request
 
     found = [one for name in FAMILIES for one in vars(__getattr__(name)).values() if isinstance(one, Request)]

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rights that a request needs, as its declaration states them: which right on which resource, and where the request names it.
-
-``core.access.need_readers`` reads the names from a request. A right is stated for both generations of access control: actions of 5.x, one
-of which is enough, and a permission of 4.9 (Java: Permission, Action).
-"""
+"""The rights that a request needs, as its declaration states them: which right on which resource, and where the request names it. A
+right is stated for both generations of access control: actions of 5.x, one of which is enough, and a permission of 4.9 (Java:
+Permission, Action)."""
 
 from __future__ import annotations
 
@@ -23,10 +21,8 @@ ADMIN: Final = 16
 
 
 class Right(Struct, frozen=True, eq=False):
-    """A right on a resource: ``actions`` of 5.x, one of which is enough, and the ``permission`` of 4.9.
-
-    There is one object for each right. It is compared by identity, because it is a part of the key of cached decisions.
-    """
+    """``actions`` of 5.x, one of which is enough, and the ``permission`` of 4.9. There is one object for each right, compared by
+    identity: it is a part of the key of cached decisions."""
 
     actions: frozenset[str]
     permission: int
@@ -71,10 +67,8 @@ class FieldNeed(Struct, frozen=True):
 
 
 class ReplyNeed(Struct, frozen=True):
-    """The right to send a reply of request-reply to the topic in ``field``.
-
-    The broker's own topic for replies is open to all consumers, as in Apache.
-    """
+    """The right to send a reply of request-reply to the topic in ``field``. The broker's own topic for replies is open to all, as in
+    Apache."""
 
     field: str
 
@@ -93,10 +87,7 @@ class BodyNeed(Struct, frozen=True):
 
 
 class RecordNeed(Struct, frozen=True):
-    """A right on the topic of the message whose record begins at a commit log offset.
-
-    If no record begins there, the handler does not find it either.
-    """
+    """A right on the topic of the message whose record begins at a commit log offset. If none does, the handler finds none either."""
 
     offset: Callable[[Command], int]
     right: Right

@@ -67,13 +67,9 @@ class Request(Struct, Generic[H, A, B], frozen=True, eq=False, kw_only=True):
     """One request of the protocol.
 
     Attributes:
-        code: its number and its name.
         served_by: the peer with a handler for it. A server does not start without this handler, or with undeclared handlers.
         access: the rights that its sender needs, in both generations of access control. A server does not start if this is None.
-        header: the typed header of the request, or None.
-        body: the body of the request, or None.
-        answer_header: the typed header of a successful answer, or None.
-        answer_body: the body of a successful answer, or None.
+        header, body, answer_header, answer_body: their types; the last two are those of a successful answer.
         oneway: whether official clients send it without waiting for an answer, always or sometimes.
         changes_tables: whether it changes a table that slaves copy. A handover refuses it, because the slave might miss the change.
     """
@@ -93,16 +89,13 @@ class Request(Struct, Generic[H, A, B], frozen=True, eq=False, kw_only=True):
         return self.code.name
 
     def command(self, header: H | None = None, body: Buffer = b"", *, oneway: bool = False) -> Command:
-        """Make a command of this request."""
         return request(self.code, header, body, oneway=oneway)
 
     def answer_header_in(self, answer: Command) -> A:
-        """Decode the header of a successful answer. Raises ProtocolError."""
         assert self.answer_header is not None
         return answer.header(self.answer_header)
 
     def answer_body_in(self, answer: Command) -> B:
-        """Decode the body of a successful answer. Raises ProtocolError."""
         assert self.answer_body is not None
         return self.answer_body.decode(answer.body)
 

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON bodies in the dialect that Java peers write and read (fastjson 1.2), and in standard JSON.
-
-Beyond standard JSON the dialect knows::
+"""JSON bodies in the dialect that Java peers write and read (fastjson 1.2), and in standard JSON. Beyond standard JSON the dialect knows::
 
     {0:"10.0.0.1:10911"}                                     integer keys without quotes
     {{"brokerName":"b","queueId":0,"topic":"t"}:5}           whole objects as keys (Map<MessageQueue, ...>)
     {"a":{...},"b":{"$ref":"$.a"}}                           a repeated object, named by its path from the root ("$", "@", ".." too)
 
-Fields are sorted by name and absent when null; enums go by name. The reader accepts both dialects: standard JSON takes a fast path,
-anything else a parser of our own, which is linear, limits its depth, and says at which character it gave up. It leaves small objects of
-standard JSON, such as the rows of a table, to msgspec, and reads long texts of either dialect in such pieces: no single call takes long,
-so that a thread that decodes lets other threads have the GIL. A Java reader accepts integer keys with or without quotes, but a MessageQueue
-key only as an object.
+Fields are sorted by name and absent when null; enums go by name. Standard JSON takes a fast path, anything else a parser of our own,
+which is linear, limits its depth, and says at which character it gave up. Long texts are read in pieces of small objects, so that no
+single call holds the GIL for long. A Java reader accepts integer keys with or without quotes, but a MessageQueue key only as an object.
 """
 
 from __future__ import annotations
@@ -54,12 +50,9 @@ class ObjectKey(tuple[tuple[str, Any], ...]):
 
 
 def loads(data: Buffer) -> Any:
-    """Any JSON text of either dialect as dicts, lists and scalars.
-
-    Object keys become :class:`MessageQueue` where they are one, else :class:`ObjectKey`. Integer keys become ``int`` when they come
-    without quotes and stay ``str`` when quoted; a typed :func:`decode` gives ``int`` for both. References become the very object
-    they name. Raises ProtocolError (neither dialect, not UTF-8, or nested deeper than 64).
-    """
+    """Any JSON text of either dialect as dicts, lists and scalars. Object keys become :class:`MessageQueue` where they are one, else
+    :class:`ObjectKey`; integer keys without quotes ``int``, quoted ones ``str``; references the very object they name. Raises
+    ProtocolError: neither dialect, not UTF-8, or nested deeper than 64."""
     raw = bytes(data)
     if b'"$ref"' not in raw:
         try:
@@ -70,7 +63,6 @@ def loads(data: Buffer) -> Any:
 
 
 def _parsed(raw: bytes) -> Any:
-    """As ``loads``, by the parser alone."""
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -80,12 +72,9 @@ def _parsed(raw: bytes) -> Any:
 
 
 def pairs(data: Buffer, field: str, most_chars: int) -> Iterator[tuple[Any, Any]]:
-    """Keys and values of the object that is called ``field`` in a text of either dialect, one at a time as they are asked for.
-
-    For texts from strangers that may be long: nothing is read beyond the pair that is asked for. Each pair may have ``most_chars``
-    characters, as may the other fields of the text, which are passed over. References are not resolved. Raises ProtocolError: as
-    :func:`loads`, once the place is reached; or something is longer, or there are many other fields.
-    """
+    """Keys and values of the object called ``field`` in a long text from a stranger, one pair at a time: nothing is read beyond it. A
+    pair may have ``most_chars`` characters, as may the other fields, which are passed over. References are not resolved. Raises
+    ProtocolError: as :func:`loads`, once the place is reached; something is longer; or there are many other fields."""
     try:
         text = bytes(data).decode()
     except UnicodeDecodeError as error:
@@ -94,9 +83,9 @@ def pairs(data: Buffer, field: str, most_chars: int) -> Iterator[tuple[Any, Any]
 
 
 def decode(data: Buffer, as_type: type[T], max_odd_bytes: int | None = None) -> T:
-    """A JSON text of either dialect as ``as_type``. Unknown fields are ignored, a null field counts as absent, numbers may be
-    quoted. ``max_odd_bytes``: how long a text may be that is not standard JSON of exactly this shape; None: no limit. Raises
-    ProtocolError (no such text, or a required field is missing or of the wrong kind)."""
+    """A JSON text of either dialect as ``as_type``. Unknown fields are ignored, null counts as absent, numbers may be quoted.
+    ``max_odd_bytes``: the limit of a text that is not standard JSON of exactly this shape; None: no limit. Raises ProtocolError: also if
+    a required field is missing or of the wrong kind."""
     problem: Exception | str = "it has references ($ref)"
     is_long = len(data) > MAX_REQUEST_BYTES
     if not is_long and b'"$ref"' not in bytes(data):
@@ -216,7 +205,6 @@ class _Parser:
         self.depth = self.pieces = 0
 
     def pairs(self, field: str, most_chars: int) -> Iterator[tuple[Any, Any]]:
-        """See :func:`pairs`."""
         others = 0
         for name in self.fields(most_chars):
             if name != field or self.skip() != "{":
@@ -312,7 +300,6 @@ class _Parser:
             self.comma()
 
     def named(self) -> Any:
-        """A key and its colon."""
         key = self.key()
         if self.skip() != ":":
             self.fail("':' should follow a key")
@@ -443,8 +430,8 @@ def _key_order(pair: tuple[Any, Any]) -> tuple[bool, Any]:
 
 
 def dumps(value: Any, *, pretty: bool = False) -> bytes:
-    """``value`` in the dialect, as a Java peer would write it. ``pretty``: with tabs and newlines, as in its config files. Takes
-    structs, mappings (keys: text, int, MessageQueue), lists, sets, enums and scalars."""
+    """``value`` (structs, mappings with text, int or MessageQueue as keys, lists, sets, enums, scalars) in the dialect, as a Java peer
+    writes it. ``pretty``: with tabs and newlines, as in its config files."""
     out: list[bytes] = []
     _write(to_builtins(value), out, b"\n" if pretty else b"")
     return b"".join(out)
@@ -490,6 +477,5 @@ def _key(key: Any) -> bytes:
 
 
 def dumps_standard(value: Any) -> bytes:
-    """``value`` in standard JSON: integer keys quoted. For routes, if the client requests them in this form. Raises TypeError (it
-    holds a mapping with object keys, which standard JSON cannot say)."""
+    """``value`` in standard JSON: integer keys quoted, for clients that request it. Raises TypeError: a mapping with object keys."""
     return msgspec.json.encode(to_builtins(value))

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Java properties as text: broker.conf and namesrv.conf, the bodies of requests that read and change settings (java.util.Properties).
-
-``key=value``, ``key: value`` or ``key value``, comments with ``#`` or ``!``, a line that ends in an odd number of backslashes goes on in
-the next, escapes ``\\t \\n \\r \\f \\uXXXX``.
-"""
+"""Java properties as text: broker.conf and namesrv.conf, the bodies of requests that read and change settings (java.util.Properties)."""
 
 from __future__ import annotations
 
@@ -51,9 +47,8 @@ def _unescape(text: str) -> str:
 
 
 def format_properties(settings: Mapping[str, str]) -> str:
-    """One ``key=value`` a line, in the order of ``settings``: what :func:`parse_properties` and java.util.Properties read back as
-    it was. Apache writes no escapes (MixAll.properties2String) but reads them, so a value with a line break would come back as
-    two settings."""
+    """One ``key=value`` a line, in the order of ``settings``, escaped: Apache writes no escapes (MixAll.properties2String) but reads
+    them, and a value with a line break would come back as two settings."""
     return "".join(f"{_escaped(key, ' =:')}={_escaped(value)}\n" for key, value in settings.items())
 
 

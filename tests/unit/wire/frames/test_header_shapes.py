@@ -90,7 +90,7 @@ def changed(**values: Any) -> bytes:
 def test_a_shape_gives_what_decoding_gives(found: list[bytes]) -> None:
     shapes = HeaderShapes(*SENDS)
     for header in [*found, *found[::-1]]:
-        typed = shapes.look(header)
+        typed = shapes.find(header)
         if typed is not None:
             assert type(typed) is SendMessageRequestHeaderV2
             assert typed == decoded(header, SendMessageRequestHeaderV2)
@@ -105,7 +105,7 @@ def test_one_remembered_shape_reads_other_values_as_decoding_does(
     for born, properties, tail in [("1795276800000", "p", "0"), *found]:
         fields = list({**dict(ORDINARY), "g": born, "i": properties, "j": tail}.items())
         header = run(*(fields[::-1] if backwards else fields))
-        typed = shapes.look(header)
+        typed = shapes.find(header)
         assert typed is None or typed == decoded(header, SendMessageRequestHeaderV2)
 
 
@@ -113,12 +113,12 @@ def test_what_clients_send_has_a_shape_and_each_its_own_values() -> None:
     sends, pulls = HeaderShapes(*SENDS), HeaderShapes(*PULLS)
     for number in range(20):
         properties = f"UNIQ_KEY\x01{number:032X}\x02KEYS\x01{'k' * number}\x02city\x01Zürich\x02"
-        typed = sends.look(header_of(send(binary=True, g=str(1795276800000 + number), i=properties)))
+        typed = sends.find(header_of(send(binary=True, g=str(1795276800000 + number), i=properties)))
         assert (typed.born_timestamp, typed.properties) == (1795276800000 + number, properties)
         header = header_of(pull(binary=True, queueOffset=str(10**number % 10**18), commitOffset=str(number)))
-        assert pulls.look(header) == decoded(header, PullMessageRequestHeader)
+        assert pulls.find(header) == decoded(header, PullMessageRequestHeader)
     assert len(sends._known) == len(pulls._known) == 1
-    first, second = (sends.look(header_of(send(binary=True))) for _ in range(2))
+    first, second = (sends.find(header_of(send(binary=True))) for _ in range(2))
     assert first == second
     assert first is not second
 
@@ -129,7 +129,7 @@ def test_headers_of_java_clients_have_shapes(code: int) -> None:
     shapes, found = HeaderShapes(header_type, varying), 0
     for frame in frames(code=code, kind="request", serialize="ROCKETMQ"):
         header = header_of(frame.data)
-        typed = shapes.look(header)
+        typed = shapes.find(header)
         if "signed" in frame.shows:
             assert typed is None
         else:
@@ -142,15 +142,15 @@ def test_headers_of_java_clients_have_shapes(code: int) -> None:
 def test_signed_requests_have_no_shape() -> None:
     shapes = HeaderShapes(*SENDS)
     frame = binary_frame(310, signed_fields(send_fields(), b"", "key", "secret"))
-    assert shapes.look(header_of(frame)) is None
+    assert shapes.find(header_of(frame)) is None
     assert shapes._known == {}
 
 
 def test_shapes_from_the_network_take_bounded_memory() -> None:
     shapes = HeaderShapes(*SENDS)
     for number in range(3_000):
-        assert shapes.look(header_of(send(binary=True, b=f"topic-{number}"))) is not None
+        assert shapes.find(header_of(send(binary=True, b=f"topic-{number}"))) is not None
     assert len(shapes._known) <= 1024
     shapes._known.clear()
-    assert shapes.look(header_of(send(binary=True, b="t" * 5_000))) is not None
+    assert shapes.find(header_of(send(binary=True, b="t" * 5_000))) is not None
     assert shapes._known == {}
