@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from interop.apache_proxy import READY_TOPIC
 from interop.peers import ApacheCluster, ApacheProxy, SprocketServer
@@ -30,17 +30,7 @@ FAST: Final[dict[str, Any]] = {
 }
 
 
-class Server(Protocol):
-    """A name server and a broker."""
-
-    @property
-    def namesrv_addr(self) -> str: ...
-
-    @property
-    def broker_addr(self) -> str: ...
-
-
-def settings_of(server: Server | ApacheProxy) -> dict[str, Settings]:
+def settings_of(server: ApacheCluster | SprocketServer | ApacheProxy) -> dict[str, Settings]:
     """What broker and name server are set to now; nothing of a proxy. Raises OSError when one of them does not answer."""
     if isinstance(server, ApacheProxy):
         if not server.has_route(READY_TOPIC):
@@ -58,14 +48,9 @@ def _properties(body: bytes) -> Settings:
 
 
 class SharedServers:
-    """Starts a server when it is first asked for, and ends all of them together. Use with ``with``.
+    """Starts a server when it is first asked for, and ends all of them together. Use with ``with``."""
 
-    Args:
-        read: of a server, its settings now.
-    """
-
-    def __init__(self, read: Callable[[Any], dict[str, Settings]] = settings_of) -> None:
-        self._read = read
+    def __init__(self) -> None:
         self._running: dict[tuple[object, ...], Any] = {}
         self._given: dict[tuple[object, ...], dict[str, Settings]] = {}
         self._stack = contextlib.ExitStack()
@@ -94,7 +79,7 @@ class SharedServers:
         key = (kind, *sorted(settings.items()))
         if key not in self._running:
             self._running[key] = self._stack.enter_context(start(*args, **settings))
-            self._given[key] = self._read(self._running[key])
+            self._given[key] = settings_of(self._running[key])
         return self._running[key]
 
     def put_back(self) -> list[str]:
@@ -102,7 +87,7 @@ class SharedServers:
         found: list[str] = []
         for key, server in list(self._running.items()):
             try:
-                now = self._read(server)
+                now = settings_of(server)
             except OSError as error:
                 found.append(f"the shared server {key[0]} does not answer any more: {error}")
                 del self._running[key]
@@ -118,7 +103,7 @@ class SharedServers:
         return found
 
     @staticmethod
-    def _set(server: Server, part: str, values: Settings) -> None:
+    def _set(server: ApacheCluster | SprocketServer, part: str, values: Settings) -> None:
         body = "".join(f"{name}={value}\n" for name, value in values.items()).encode()
         if part == "broker":
             ask(server.broker_addr, UPDATE_BROKER_CONFIG, {}, body)
