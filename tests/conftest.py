@@ -6,8 +6,10 @@ SPROCKETMQ_REQUIRE_PEERS=1   a test of Apache's servers, of Spark or in a browse
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib
+import inspect
 import itertools
 import logging
 import os
@@ -74,6 +76,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # The same holds for a hang-up.
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """``async def`` tests, each on a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(pyfuncitem.obj(**arguments))
+    return True
 
 
 def pytest_configure(config: pytest.Config) -> None:

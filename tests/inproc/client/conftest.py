@@ -16,6 +16,13 @@ FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
 @pytest.fixture
+def rocketmq(rocketmq: EmbeddedRocketMQ) -> EmbeddedRocketMQ:
+    """With a topic "flights" of one queue, as most tests want it."""
+    rocketmq.create_topic("flights", queues=1)
+    return rocketmq
+
+
+@pytest.fixture
 def consumers(rocketmq: EmbeddedRocketMQ) -> Iterator[Callable[..., rmq.PushConsumer]]:
     """Makes started consumers: ``consumers(listener, topic="flights", kind="message", **options)``; shut down after the test."""
     made: list[rmq.PushConsumer] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A listener that remembers what it saw, and a function to send."""
+"""A listener that remembers what it saw, and what tests ask for most: sending, progress, the parts of a consumer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import sprocketmq as rmq
+from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.testing import EmbeddedRocketMQ
 
 # How long a listener waits to be let go. Longer than ``wait_until``: a call that ended by itself would look like one that was dealt with.
 HELD_S: Final = 120
+QUEUE: Final = rmq.MessageQueue("flights", "broker-a", 0)
+
+Consumers = Callable[..., rmq.PushConsumer]
 
 
 class Recorder:
@@ -53,3 +57,15 @@ def waits_ms(rocketmq: EmbeddedRocketMQ, group: str = "delays") -> list[int]:
 
 def send_all(producer: rmq.Producer, bodies: list[str], topic: str = "flights", **how: Any) -> list[rmq.SendResult]:
     return [producer.send(rmq.Message(topic, body.encode()), **how) for body in bodies]
+
+
+def committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer, topic: str = "flights") -> int:
+    """How many messages the group is done with, by the broker."""
+    consumer.persist_offsets()
+    return sum(rocketmq.consumer_offset(consumer.group, topic).values())
+
+
+def parts_of(consumer: rmq.PushConsumer) -> RunningConsumer:
+    running = consumer._async._running
+    assert running is not None
+    return running

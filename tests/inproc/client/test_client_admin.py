@@ -70,18 +70,18 @@ def test_lists_longer_than_a_page_come_whole(admin: rmq.Admin, monkeypatch: pyte
 
 
 def test_a_topic_can_be_on_one_of_two_brokers(admin: rmq.Admin, second_broker: Broker) -> None:
-    admin.create_topic("flights", queues=1, broker="broker-b")
+    admin.create_topic("planes", queues=1, broker="broker-b")
     admin.create_topic("trains", queues=1, broker=second_broker.address)
     admin.create_topic("ships", queues=1)
-    assert list(admin.topic_config("flights")) == ["broker-b"]
+    assert list(admin.topic_config("planes")) == ["broker-b"]
     assert list(admin.topic_config("trains")) == ["broker-b"]
     assert list(admin.topic_config("ships")) == ["broker-a", "broker-b"]
     with pytest.raises(
         rmq.ConfigurationError, match="broker 'broker-c' is unknown, the name server knows broker-a, broker-b"
     ):
-        admin.create_topic("flights", broker="broker-c")
+        admin.create_topic("planes", broker="broker-c")
     with pytest.raises(rmq.ConfigurationError, match="cluster 'x' is unknown, the name server knows DefaultCluster"):
-        admin.create_topic("flights", cluster="x")
+        admin.create_topic("planes", cluster="x")
 
 
 def test_an_order_configuration_is_kept_by_the_name_server(admin: rmq.Admin) -> None:

@@ -5,27 +5,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, send_all
+from recorder import HELD_S, Consumers, Recorder, committed, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.consume.send_back import SendBack
 from sprocketmq.testing import EmbeddedRocketMQ
 
-Consumers = Callable[..., rmq.PushConsumer]
 SUCCESS = rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 Concurrent = rmq.ConsumeConcurrentlyContext
 Orderly = rmq.ConsumeOrderlyContext
-
-
-def _committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
-    consumer.persist_offsets()
-    return sum(rocketmq.consumer_offset(consumer.group, "flights").values())
 
 
 def _returns(value: Any) -> Callable[[Any], Any]:
@@ -68,7 +61,6 @@ def test_an_invalid_answer_retries_the_message_and_is_logged_once(
     what: str,
 ) -> None:
     answer, sentence = NONSENSE[what]
-    rocketmq.create_topic("flights", queues=1)
     seen: list[tuple[str, int]] = []
 
     def listen(messages: list[rmq.MessageExt], context: Concurrent) -> Any:
@@ -79,7 +71,7 @@ def test_an_invalid_answer_retries_the_message_and_is_logged_once(
     consumer = consumers(listen, kind="concurrent", batch_size=2)
     rocketmq.advance_until(lambda: len(seen) == 6)
     assert sorted(seen) == [(body, times) for body in "012" for times in (0, 1)]
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 3)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 3)
     said = [record.getMessage() for record in caplog.records if "(logged once)" in record.getMessage()]
     assert len(said) == 1
     assert sentence in said[0]
@@ -95,7 +87,6 @@ def test_an_invalid_answer_retries_the_message_and_is_logged_once(
 def test_whatever_a_listener_raises_costs_its_message_a_retry_and_nothing_else(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, how: str, error: BaseException
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
 
     def handle(message: rmq.MessageExt) -> None:
@@ -111,14 +102,13 @@ def test_whatever_a_listener_raises_costs_its_message_a_retry_and_nothing_else(
     rocketmq.advance_until(lambda: len(recorder) == 5)
     assert [message.reconsume_times for message in recorder.messages if message.body == b"1"] == [0, 1]
     send_all(producer, ["4"])
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 5)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 5)
 
 
 @pytest.mark.parametrize("value", ["1s", None, 10.5], ids=str)
 def test_an_orderly_pause_that_is_no_number_is_the_consumers_own(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, value: Any
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[tuple[str, int]] = []
 
     def listen(messages: list[rmq.MessageExt], context: Orderly) -> Any:
@@ -131,13 +121,12 @@ def test_an_orderly_pause_that_is_no_number_is_the_consumers_own(
     consumer = consumers(listen, kind="orderly")
     rocketmq.advance_until(lambda: len(seen) == 3)
     assert seen == [("0", 0), ("0", 1), ("1", 0)]
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 2)
 
 
 def test_blocking_listeners_never_run_on_the_engine_and_async_ones_only_there(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     blocking: set[str] = set()
     on_loop: set[str] = set()
 
@@ -148,7 +137,7 @@ def test_blocking_listeners_never_run_on_the_engine_and_async_ones_only_there(
     consumers(recorder, group="one", consume_thread_count=3)
     consumer = consumers(handle, group="two")
     send_all(producer, [str(n) for n in range(30)])
-    rocketmq.wait_until(lambda: len(recorder) == 30 and _committed(rocketmq, consumer) == 30)
+    rocketmq.wait_until(lambda: len(recorder) == 30 and committed(rocketmq, consumer) == 30)
     assert blocking <= {"sprocketmq-one-1", "sprocketmq-one-2", "sprocketmq-one-3"}
     assert on_loop == {"sprocketmq-engine"}
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("sprocketmq-two")]
@@ -161,13 +150,12 @@ def test_a_message_that_cannot_be_written_down_for_its_way_back_is_tried_again_h
         raise TypeError("a listener put something odd into its message")
 
     monkeypatch.setattr(SendBack, "__call__", broken)
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder(lambda message: None if message.reconsume_times else 1 / 0)
     consumer = consumers(recorder)
     send_all(producer, ["0", "1"])
     assert rocketmq.advance_until(lambda: len(recorder) == 4) >= 5_000
     assert sorted(recorder.bodies) == ["0", "0", "1", "1"]
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 2)
 
 
 def test_a_hook_that_exits_does_not_take_the_message_with_it(
@@ -180,13 +168,12 @@ def test_a_hook_that_exits_does_not_take_the_message_with_it(
         def after_consume(self, consumption: object) -> None:
             raise KeyboardInterrupt
 
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     consumer = consumers(recorder, start=False)
     consumer.add_hook(Exiting())
     consumer.start()
     send_all(producer, ["0", "1"])
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 2)
     assert sorted(recorder.bodies) == ["0", "1"]  # a concurrent listener: two threads have one each
 
 
@@ -210,7 +197,6 @@ async def _consume_async(recorder: Recorder, message: rmq.MessageExt) -> None:
 def test_an_async_listener_in_any_form_runs_before_its_message_counts_as_done(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder(lambda message: 1 / message.reconsume_times)
     listener = {
         "an object with an async call": _AsyncObject(recorder),
@@ -221,7 +207,7 @@ def test_an_async_listener_in_any_form_runs_before_its_message_counts_as_done(
     send_all(producer, ["0"])
     rocketmq.advance_until(lambda: len(recorder) == 2)
     assert recorder.times == [0, 1]
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 1)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 1)
 
 
 def test_a_generator_or_no_function_at_all_is_refused_as_a_listener(rocketmq: EmbeddedRocketMQ) -> None:
@@ -245,7 +231,6 @@ def test_a_generator_or_no_function_at_all_is_refused_as_a_listener(rocketmq: Em
 def test_a_listener_that_takes_its_batch_apart_changes_nothing_of_ours(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, success: Any
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[str] = []
 
     def listen(messages: list[rmq.MessageExt], context: Any) -> Any:
@@ -259,7 +244,7 @@ def test_a_listener_that_takes_its_batch_apart_changes_nothing_of_ours(
 
     send_all(producer, ["0", "1", "2"])
     consumer = consumers(listen, kind=kind, batch_size=3, max_reconsume_times=0)
-    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 3)
+    rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 3)
     assert seen == ["0", "1", "2"]
     (process_queue,) = (queue for at, queue in consumer.process_queues.items() if at.topic == "flights")
     assert (process_queue.count, process_queue.size_bytes) == (0, 0)
@@ -268,21 +253,19 @@ def test_a_listener_that_takes_its_batch_apart_changes_nothing_of_ours(
 def test_listeners_that_hang_hold_their_own_workers_only(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     release = threading.Event()
     recorder = Recorder(lambda message: release.wait(HELD_S) and None if message.body in (b"1", b"2") else None)
     consumer = consumers(recorder, consume_thread_count=3, await_termination_ms=20_000)
     send_all(producer, [str(n) for n in range(200)])
     rocketmq.wait_until(lambda: len(recorder) == 200)
-    assert _committed(rocketmq, consumer) == 1  # progress waits for the first that hangs
+    assert committed(rocketmq, consumer) == 1  # progress waits for the first that hangs
     release.set()
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 200)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 200)
 
 
 def test_a_listener_that_leaves_tasks_behind_still_shuts_down(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     left: list[asyncio.Task[Any]] = []
 
     async def handle(message: rmq.MessageExt) -> None:
@@ -290,7 +273,7 @@ def test_a_listener_that_leaves_tasks_behind_still_shuts_down(
 
     consumer = consumers(handle)
     send_all(producer, [str(n) for n in range(20)])
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 20)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 20)
     consumer.shutdown()
     assert len(left) == 20
     assert not any(task.done() for task in left)  # they are the user's: nobody here cancels them
@@ -308,7 +291,6 @@ def test_what_a_listener_raises_is_logged_with_its_traceback_and_what_people_sea
     kind: str,
     how: str,
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder(lambda message: message.reconsume_times < 2 and _look_up_the_flight())
 
     def several(messages: list[rmq.MessageExt], context: object) -> Any:
@@ -339,18 +321,6 @@ def _look_up_the_flight() -> None:
     raise LookupError("no such flight")
 
 
-def test_a_listener_that_raises_is_named_in_the_log(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    recorder = Recorder(lambda message: _raises(SystemExit(3))(None) if not message.reconsume_times else None)
-    consumers(recorder)
-    with caplog.at_level(logging.WARNING):
-        send_all(producer, ["0"])
-        rocketmq.advance_until(lambda: len(recorder) == 2)
-    assert "the listener raised SystemExit: 3; of 1 message(s) from flights/broker-a/0" in caplog.text
-
-
 # -- what a listener returns instead of raising ------------------------------------------------------------------------------------
 
 
@@ -379,7 +349,6 @@ def _forms(answer: Callable[[rmq.MessageExt], Any]) -> dict[str, tuple[str, Call
 def test_an_exception_that_is_returned_counts_as_raised(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str, returned: object
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[int] = []
     done = rmq.ConsumeOrderlyStatus.SUCCESS if form.startswith("orderly") else SUCCESS
 
@@ -392,14 +361,13 @@ def test_an_exception_that_is_returned_counts_as_raised(
     send_all(producer, ["0"])
     rocketmq.advance_until(lambda: len(seen) == 2)
     assert seen == [0, 1]
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 1)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 1)
 
 
 @pytest.mark.parametrize("form", [form for form in _forms(lambda message: None) if form.startswith("message")])
 def test_a_status_of_orderly_listeners_acknowledges_no_message_of_another(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[int] = []
 
     def answer(message: rmq.MessageExt) -> object:
@@ -417,7 +385,6 @@ def test_a_status_of_orderly_listeners_acknowledges_no_message_of_another(
 def test_a_dead_letter_that_is_returned_is_one(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     kind, listener = _forms(lambda message: rmq.DeadLetter("no such plane"))[form]
     consumers(listener, kind=kind)
     send_all(producer, ["0"])
@@ -435,11 +402,10 @@ def test_what_says_nothing_is_ignored_and_told_once(
     form: str,
     returned: object,
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     kind, listener = _forms(lambda message: returned)[form]
     consumer = consumers(listener, kind=kind)
     send_all(producer, ["0", "1", "2"])
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 3)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 3)
     said = [
         record.getMessage() for record in caplog.records if "is ignored: the message is done" in record.getMessage()
     ]
@@ -455,7 +421,6 @@ def test_the_log_says_which_try_was_the_last_and_what_became_a_dead_letter(
     caplog: pytest.LogCaptureFixture,
     form: str,
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     kind, listener = _forms(lambda message: ValueError("no such plane"))[form]
     consumers(listener, kind=kind, max_reconsume_times=1)
     sent = producer.send(rmq.Message("flights", b"0", keys=["N14228"]))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, send_all
+from recorder import HELD_S, Consumers, Recorder, committed, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.consume import pull_loop
@@ -21,13 +21,7 @@ from sprocketmq.testing.faults import Fault
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
 
-Consumers = Callable[..., rmq.PushConsumer]
 Strike = Callable[[EmbeddedRocketMQ, Any, int, Any], Fault]
-
-
-def _committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
-    consumer.persist_offsets()
-    return sum(rocketmq.consumer_offset(consumer.group, "flights").values())
 
 
 # What strikes a request: on the way there, or on the way back.
@@ -67,7 +61,7 @@ def test_faults_in_pulls_lose_and_repeat_no_message(
     sent = [str(n) for n in range(40)]
     send_all(producer, sent)
     rocketmq.advance_until(lambda: len(recorder) >= 40 and fault.hits == 5, step_ms=500)
-    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 40)
+    rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 40)
     assert sorted(recorder.bodies, key=int) == sent
     if kind == "orderly":
         for queue_id in (0, 1):
@@ -91,7 +85,6 @@ ASKED_AT_START = [
 def test_requests_of_a_running_consumer_are_repeated_after_faults(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, code: RequestCode, strike: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     rocketmq.create_topic("trains", queues=2)
     recorder = Recorder()
 
@@ -113,7 +106,6 @@ def test_requests_of_a_running_consumer_are_repeated_after_faults(
 def test_after_a_fault_in_a_send_back_the_message_is_tried_again(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, strike: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder(lambda message: None if message.reconsume_times else 1 / 0)
     fault = STRIKES[strike](rocketmq, RequestCode.CONSUMER_SEND_MSG_BACK, 1, None)
     consumer = consumers(recorder)
@@ -123,7 +115,7 @@ def test_after_a_fault_in_a_send_back_the_message_is_tried_again(
     rocketmq.advance_until(lambda: len(recorder) == 1 + copies)
     assert fault.hits == 1
     assert {message.message_id for message in recorder.messages} == {recorder.messages[0].message_id}
-    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 1)
+    rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 1)
     rocketmq.advance(60_000)
     assert len(rocketmq.messages("%RETRY%delays")) == copies
 
@@ -132,7 +124,6 @@ def test_a_pull_whose_answer_comes_after_its_time_is_out_is_pulled_again_once(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RunningConsumer, "pull_timeout_ms", 200)
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, [str(n) for n in range(10)])
     late = rocketmq.faults.delay_answer(PULLS, 3_000, when=_of_flights)
     recorder = Recorder()
@@ -142,7 +133,7 @@ def test_a_pull_whose_answer_comes_after_its_time_is_out_is_pulled_again_once(
         lambda: len(recorder) == 10, step_ms=500
     )  # by the second pull, 1 s after the first was given up
     rocketmq.advance(5_000)  # the answer nobody waits for any more
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 10)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 10)
     assert recorder.bodies == [str(n) for n in range(10)]
 
 
@@ -156,7 +147,6 @@ def test_a_pull_body_that_is_no_record_is_pulled_again(
     body: bytes,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     pull, left = pull_loop.pull_message, [2]
 
     async def broken(*args: Any, **how: Any) -> PullResult:
@@ -170,7 +160,7 @@ def test_a_pull_body_that_is_no_record_is_pulled_again(
     recorder = Recorder()
     consumer = consumers(recorder)
     send_all(producer, ["0", "1", "2"])
-    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 3)
+    rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 3)
     assert sorted(recorder.bodies) == ["0", "1", "2"]
     assert left == [0]
 
@@ -178,7 +168,6 @@ def test_a_pull_body_that_is_no_record_is_pulled_again(
 def test_a_bug_in_one_pull_costs_a_second_and_not_the_queue(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     pull, left = pull_loop.pull_message, [3]
 
     async def broken(*args: Any, **how: Any) -> PullResult:
@@ -197,7 +186,6 @@ def test_a_bug_in_one_pull_costs_a_second_and_not_the_queue(
 def test_a_consumer_that_does_not_keep_up_lets_the_broker_keep_the_messages(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     release = threading.Event()
     recorder = Recorder(lambda message: release.wait(HELD_S) and None)
     consumer = consumers(
@@ -213,5 +201,5 @@ def test_a_consumer_that_does_not_keep_up_lets_the_broker_keep_the_messages(
     assert asked.hits == 0
     assert consumer.process_queues[queue].count <= 20 + 8
     release.set()
-    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 300)
+    rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 300)
     assert sorted(recorder.bodies, key=int) == [str(n) for n in range(300)]

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 import pytest
-from recorder import Recorder
+from recorder import Consumers, Recorder
 
 import sprocketmq as rmq
 from sprocketmq.client.remoting import message_writer
@@ -15,7 +14,6 @@ from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 
-Consumers = Callable[..., rmq.PushConsumer]
 PLAIN = b"flight 1234 " * 500
 LIBRARIES = {"LZ4": "lz4.frame", "ZSTD": "zstandard"}
 KINDS = ["ZLIB", "LZ4", "ZSTD", "broken"]
@@ -47,7 +45,6 @@ def refuse(message: rmq.MessageExt) -> None:
 def test_a_message_that_one_member_cannot_open_is_opened_by_another_after_its_retry(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch, kind: str, way: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     whole = send(rocketmq, kind, monkeypatch)
     if way == "client":
         rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
@@ -77,7 +74,6 @@ def test_a_dead_letter_that_cannot_be_opened_is_read_and_replayed_as_it_is_store
     def die(message: rmq.MessageExt) -> None:
         raise rmq.DeadLetter  # without a reason: the broker copies its own record
 
-    rocketmq.create_topic("flights", queues=1)
     whole = send(rocketmq, kind, monkeypatch)
     consumer = consumers(Recorder(die))
     rocketmq.wait_until(lambda: len(rocketmq.messages("%DLQ%delays")) == 1)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, send_all, waits_ms
+from recorder import HELD_S, Consumers, Recorder, committed, parts_of, send_all, waits_ms
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
@@ -20,7 +20,6 @@ from sprocketmq.testing import PULLS, SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 
-Consumers = Callable[..., rmq.PushConsumer]
 SUCCESS = rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 LATER = rmq.ConsumeConcurrentlyStatus.RECONSUME_LATER
 
@@ -29,42 +28,26 @@ def _fail(message: rmq.MessageExt) -> None:
     raise ValueError("cannot read this")
 
 
-def _committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer, topic: str = "flights") -> int:
-    consumer.persist_offsets()
-    return sum(rocketmq.consumer_offset(consumer.group, topic).values())
-
-
 def test_every_message_is_consumed_once_and_progress_follows(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=4)
+    results = send_all(producer, [str(n) for n in range(50)])  # wait already
     recorder = Recorder()
     consumer = consumers(recorder)
-    results = send_all(producer, [str(n) for n in range(100)])
-
+    # Not later: a start that returned has told the brokers, and shared out the queues (with that of the retry topic).
+    assert len(consumer.assigned_queues) == 5
+    results += send_all(producer, [str(n) for n in range(50, 100)])
     rocketmq.wait_until(lambda: len(recorder) == 100)
 
     assert sorted(recorder.bodies, key=int) == [str(n) for n in range(100)]
     assert {message.message_id for message in recorder.messages} == {result.message_id for result in results}
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 100)
-
-
-def test_messages_that_wait_already_are_consumed_too(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=2)
-    send_all(producer, [str(n) for n in range(500)])
-    recorder = Recorder()
-    consumer = consumers(recorder)
-    # Not later: a start that returned has told the brokers, and shared out the queues (with that of the retry topic).
-    assert len(consumer.assigned_queues) == 3
-    rocketmq.wait_until(lambda: len(recorder) == 500)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 100)
 
 
 def test_tags_are_filtered_exactly_and_progress_passes_the_others(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     consumer = consumers(recorder, expression="Aa || DL")
     # "Aa" and "BB" have the same hash: the broker lets "BB" through, the client must not.
@@ -73,7 +56,7 @@ def test_tags_are_filtered_exactly_and_progress_passes_the_others(
     rocketmq.wait_until(lambda: len(recorder) == 2)
     assert recorder.bodies == ["Aa", "DL"]
     # The filtered tail is passed when a pull that finds nothing new comes back.
-    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 5, step_ms=5_000)
+    rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 5, step_ms=5_000)
 
 
 def _is_for_retry_topic(command: Command) -> bool:
@@ -84,7 +67,6 @@ def _is_for_retry_topic(command: Command) -> bool:
 def test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[rmq.MessageExt] = []
 
     def listener(messages: list[rmq.MessageExt], context: Any) -> Any:
@@ -106,15 +88,14 @@ def test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id(
     assert {message.message_id for message in seen} == {result.message_id}
     assert {message.topic for message in seen} == {"flights"}  # the retry topic does not show
     assert {tuple(message.keys) for message in seen} == {("k",)}
-    assert _committed(rocketmq, consumer) == 1
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer, "%RETRY%delays") == 2)
+    assert committed(rocketmq, consumer) == 1
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer, "%RETRY%delays") == 2)
     assert own_copies.hits == 0
 
 
 def test_a_message_that_never_succeeds_ends_in_the_dead_letter_topic(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder(_fail)
     consumers(recorder, max_reconsume_times=2)
     result = producer.send(rmq.Message("flights", b"x"))
@@ -131,7 +112,6 @@ def test_a_message_that_never_succeeds_ends_in_the_dead_letter_topic(
 def test_a_listener_may_choose_the_delay_or_the_dead_letter_topic(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[int] = []
 
     def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext) -> Any:
@@ -149,7 +129,6 @@ def test_a_listener_may_choose_the_delay_or_the_dead_letter_topic(
 def test_ack_index_splits_a_batch_into_done_and_again(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(6)])
     calls: list[list[str]] = []
 
@@ -163,13 +142,12 @@ def test_ack_index_splits_a_batch_into_done_and_again(
     rocketmq.advance_until(lambda: len(calls) >= 2 and sum(map(len, calls)) == 8)
     assert calls[0] == ["0", "1", "2", "3", "4", "5"]
     assert sorted(body for call in calls[1:] for body in call) == ["4", "5"]
-    assert _committed(rocketmq, consumer) == 6
+    assert committed(rocketmq, consumer) == 6
 
 
 def test_what_a_pull_brought_is_divided_into_batches_and_the_last_has_the_rest(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(15)])
     calls: list[list[str]] = []
 
@@ -178,7 +156,7 @@ def test_what_a_pull_brought_is_divided_into_batches_and_the_last_has_the_rest(
         return SUCCESS
 
     consumer = consumers(listener, kind="concurrent", batch_size=6, consume_thread_count=1)
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 15)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 15)
     assert calls == [[str(n) for n in part] for part in (range(6), range(6, 12), range(12, 15))]
 
 
@@ -187,7 +165,6 @@ def test_what_a_pull_brought_is_divided_into_batches_and_the_last_has_the_rest(
 def test_after_reconsume_later_every_message_of_a_batch_comes_again_whatever_ack_index_is(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, how: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(4)])
     again: list[str] = []
 
@@ -207,7 +184,7 @@ def test_after_reconsume_later_every_message_of_a_batch_comes_again_whatever_ack
     consumer = consumers(listener if kind == "plain" else listener_async, kind="concurrent", batch_size=4)
     rocketmq.advance_until(lambda: len(again) == 4)
     assert sorted(again) == ["0", "1", "2", "3"]
-    assert _committed(rocketmq, consumer) == 4
+    assert committed(rocketmq, consumer) == 4
 
 
 @pytest.mark.parametrize("route", ["known", "forgotten"])
@@ -251,7 +228,6 @@ def test_a_failed_message_is_sent_back_to_the_broker_that_stores_it(
 def test_a_refused_send_back_goes_through_the_inner_producer(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, how: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     if how == "refused":
         fault = rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=1)
     else:
@@ -273,7 +249,6 @@ def test_a_refused_send_back_goes_through_the_inner_producer(
 def test_copies_of_the_inner_producer_wait_as_long_as_those_of_the_broker(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
     seen: list[int] = []
 
@@ -294,7 +269,6 @@ def test_copies_of_the_inner_producer_wait_as_long_as_those_of_the_broker(
 def test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_s(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder(lambda message: _fail(message) if message.reconsume_times == 0 else None)
     consumer = consumers(recorder)
     producer.send(rmq.Message("flights", b"x"))
@@ -309,13 +283,13 @@ def test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_
     rocketmq.wait_until(lambda: copy.hits >= 1)
     assert back.hits >= 1
     rocketmq.wait_until(lambda: recorder.messages[-1].reconsume_times == 1)  # the client has given up for now
-    assert _committed(rocketmq, consumer) < 2  # it was not given up: progress stays below it
+    assert committed(rocketmq, consumer) < 2  # it was not given up: progress stays below it
     rocketmq.advance(4_999)
     assert recorder.bodies.count("y") == 1
     rocketmq.advance(1)
     rocketmq.wait_until(lambda: recorder.bodies.count("y") == 2)
     assert [message.reconsume_times for message in recorder.messages if message.body == b"y"][-1] == 1
-    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 2)
+    rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 2)
 
 
 def test_broadcasting_does_not_retry(
@@ -325,7 +299,6 @@ def test_broadcasting_does_not_retry(
     tmp_path: Any,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder(_fail)
     consumer = consumers(recorder, message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path))
     with rocketmq.admin() as admin:
@@ -344,42 +317,9 @@ def test_broadcasting_does_not_retry(
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
 
 
-def test_one_stuck_message_holds_progress_until_its_timeout_and_makes_one_retry_copy(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    release = threading.Event()
-    seen: list[tuple[str, int]] = []
-
-    def listener(message: rmq.MessageExt) -> None:
-        seen.append((message.body.decode(), message.reconsume_times))
-        if message.body == b"stuck" and message.reconsume_times == 0:
-            release.wait(HELD_S)
-            raise ValueError("too late")  # its result must not make a second copy
-
-    consumer = consumers(listener, consume_timeout_ms=60_000)
-    rocketmq.advance(10_000)  # the running calls are checked each 60 s: now in 50 s
-    send_all(producer, ["stuck", "a", "b"])
-    rocketmq.wait_until(lambda: len(seen) == 3)
-    assert _committed(rocketmq, consumer) == 0
-
-    rocketmq.advance(59_000)
-    assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
-    rocketmq.advance(1_000)
-    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 3)
-
-    release.set()
-    rocketmq.advance_until(lambda: ("stuck", 1) in seen)
-    rocketmq.advance(120_000)
-    assert len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1
-    assert len(seen) == 4
-
-
 def test_the_consume_timeout_can_be_changed_while_a_message_runs(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     release = threading.Event()
     seen: list[int] = []
 
@@ -402,7 +342,6 @@ def test_the_consume_timeout_can_be_changed_while_a_message_runs(
 def test_messages_that_only_wait_for_a_worker_do_not_time_out(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     release = {"first": threading.Event(), "waits": threading.Event()}
     started: list[str] = []
 
@@ -444,7 +383,6 @@ def test_messages_that_only_wait_for_a_worker_do_not_time_out(
 def test_pulling_pauses_while_too_much_is_cached_and_goes_on_after(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     for _ in range(10):
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(32)])
     release = threading.Event()
@@ -458,25 +396,9 @@ def test_pulling_pauses_while_too_much_is_cached_and_goes_on_after(
     rocketmq.wait_until(lambda: len(recorder) == 320)
 
 
-def test_pulling_pauses_by_size_too(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
-    release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(HELD_S) and None)
-    consumer = consumers(recorder, pull_threshold_size_for_queue=1)
-    for _ in range(8):
-        producer.send(rmq.Message("flights", b"y" * 400_000))
-    rocketmq.wait_until(lambda: consumer.process_queues[queue].size_bytes > 1024 * 1024)
-    rocketmq.advance(1_000)
-    assert consumer.process_queues[queue].size_bytes <= 1024 * 1024 + 400_000
-    release.set()
-    rocketmq.wait_until(lambda: len(recorder) == 8)
-
-
 def test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_it(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     for _ in range(20):
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(10)])
     queue = rmq.MessageQueue("flights", "broker-a", 0)
@@ -509,8 +431,7 @@ def test_a_limit_per_topic_is_shared_by_the_queues_that_are_owned_now(
     consumer = consumers(
         Recorder(), pull_threshold_for_topic=1_000, pull_threshold_size_for_topic=10, instance_name="first"
     )
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
 
     def limits() -> set[tuple[int, int]]:
         return {
@@ -529,7 +450,6 @@ def test_a_limit_per_topic_is_shared_by_the_queues_that_are_owned_now(
 def test_a_pull_may_be_limited_by_bytes(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, asked: int | None
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     producer.send_batch([rmq.Message("flights", b"x" * 100) for _ in range(64)])
     pulls: list[str | None] = []
 
@@ -552,7 +472,6 @@ def test_a_pull_may_be_limited_by_bytes(
 def test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_control_of_the_broker(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, fault: str, delay_ms: int
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     consumer = consumers(recorder)
     queue = rmq.MessageQueue("flights", "broker-a", 0)
@@ -572,8 +491,7 @@ def test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_con
     else:
         code = ResponseCode.FLOW_CONTROL if fault == "flow control" else ResponseCode.SYSTEM_ERROR
         rocketmq.faults.fail(PULLS, code, when=concerns)
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     (loop,) = [loop for loop in running._loops.values() if loop.queue == queue]
     send_all(producer, ["0"])  # answers the pull that waits; the next one fails
     rocketmq.wait_until(lambda: len(recorder) == 2 and loop._pause is not None)
@@ -587,7 +505,6 @@ def test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_con
 def test_a_paused_consumer_pulls_nothing_until_it_resumes(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     consumer = consumers(recorder)
     rocketmq.wait_until(rocketmq.clock.is_at_rest)
@@ -629,7 +546,6 @@ def test_async_listeners_run_on_the_loop_and_retry_alike(
 def test_a_slow_listener_uses_all_its_workers(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     together = threading.Barrier(8)
     recorder = Recorder(lambda message: together.wait(20))
     consumers(recorder, consume_thread_count=8)
@@ -641,7 +557,6 @@ def test_a_slow_listener_uses_all_its_workers(
 def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, fails: bool
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     running, release, ended = threading.Event(), threading.Event(), threading.Event()
 
     def listener(message: rmq.MessageExt) -> None:
@@ -673,7 +588,6 @@ def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(
 def test_a_failed_message_that_waits_for_its_send_back_is_not_sent_after_its_queue_was_given_up(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     slow = rocketmq.faults.delay(RequestCode.CONSUMER_SEND_MSG_BACK, 4_000, times=None)
     consumer = consumers(lambda messages, context: LATER, kind="concurrent", batch_size=80)
     producer.send_batch([rmq.Message("flights", b"x") for _ in range(80)])
@@ -693,7 +607,6 @@ def test_a_failed_message_that_waits_for_its_send_back_is_not_sent_after_its_que
 def test_hooks_see_every_call_and_cannot_break_it(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[Any] = []
     order: list[str] = []
 
@@ -749,7 +662,6 @@ def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_a
         def after_consume(self, consumption: rmq.ConsumeMessageContext) -> None:
             hooked.append(consumption.messages[0].body.decode())
 
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, [str(n) for n in range(60)])
     seen: list[tuple[int, int]] = []
 
@@ -766,7 +678,7 @@ def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_a
     if with_hook:
         consumer.add_hook(Hook())
     consumer.start()
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 60)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 60)
     assert sorted(seen) == [(n, 0) for n in range(60)]
     rocketmq.advance_until(lambda: len(seen) == 63)
     rocketmq.wait_until(lambda: consumer.statistics.since_start("flights", Measure.CONSUME_OK_TPS) == (60, 60.0))
@@ -776,25 +688,9 @@ def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_a
     assert len(hooked) == (63 if with_hook else 0)
 
 
-def test_after_a_failed_pull_the_queue_pauses_as_long_as_the_option_says(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    pulls = rocketmq.faults.fail(
-        RequestCode.PULL_MESSAGE,
-        ResponseCode.SYSTEM_ERROR,
-        times=None,
-        when=lambda command: command.ext_fields["topic"] == "flights",
-    )
-    consumers(Recorder(), pull_time_delay_when_exception_ms=5_000)
-    rocketmq.wait_until(lambda: pulls.hits == 1)
-    assert rocketmq.advance_until(lambda: pulls.hits == 2, step_ms=100, patience_ms=5) >= 5_000
-
-
 def test_a_pull_is_measured_from_its_request_to_its_answer(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     rocketmq.faults.delay(
         RequestCode.PULL_MESSAGE,
@@ -812,7 +708,6 @@ def test_a_pull_is_measured_from_its_request_to_its_answer(
 def test_statistics_count_what_happened(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder(lambda message: _fail(message) if message.body == b"bad" else None)
     consumer = consumers(recorder)
     send_all(producer, ["good", "good", "bad"])

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import Consumers, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 
-Consumers = Callable[..., rmq.PushConsumer]
 SENDS: dict[str, Callable[[Any, int], Any]] = {
     "an argument": lambda producer, level: producer.send(rmq.Message("flights", b"x"), delay_level=level),
     "the message": lambda producer, level: producer.send(rmq.Message("flights", b"x", delay_level=level)),
@@ -28,7 +27,6 @@ def _levels(rocketmq: EmbeddedRocketMQ) -> list[int]:
 
 @pytest.mark.parametrize("how", SENDS)
 def test_a_level_that_brokers_do_not_have_is_refused(rocketmq: EmbeddedRocketMQ, how: str) -> None:
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops") as producer:
         for level in (19, 99):
             with pytest.raises(
@@ -58,7 +56,6 @@ def test_a_message_is_delayed_in_one_way(producer: rmq.Producer) -> None:
 
 @pytest.mark.rocketmq(messageDelayLevel="1s 2s 3s " * 7)
 def test_brokers_may_have_more_levels(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops", max_delay_level=21) as producer:
         producer.send(rmq.Message("flights", b"x"), delay_level=21)
         with pytest.raises(rmq.ConfigurationError, match="^delay_level is 22, a whole number from 0 to 21 is"):
@@ -72,7 +69,6 @@ def test_a_too_high_level_that_a_listener_asks_for_is_logged_once(
     consumers: Consumers,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
 
     def fail(message: rmq.MessageExt) -> None:
         raise rmq.RetryLater(delay_level=99 if message.body.startswith(b"late") else 18)

@@ -33,7 +33,6 @@ def _send(producer: rmq.Producer, *flights: tuple[str, int]) -> None:
 def test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, with_each_pull: bool
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     _send(producer, ("UA", 2000), ("UA", 200), ("AA", 2000))
     seen: list[str] = []
     consumer = rocketmq.push_consumer("far", consume_from_where=FIRST, post_subscription_when_pull=with_each_pull)
@@ -48,7 +47,6 @@ def test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more(
 
 
 def test_a_pull_consumer_filters_alike(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     _send(producer, ("UA", 2000), ("UA", 200), ("AA", 2000), ("DL", 1001))
     with rocketmq.pull_consumer("far", consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights", FAR)
@@ -87,7 +85,6 @@ def test_a_wrong_condition_is_an_error_at_the_start(rocketmq: EmbeddedRocketMQ) 
 
 @pytest.mark.rocketmq(enablePropertyFilter=False)
 def test_without_enable_property_filter_a_condition_is_refused(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = rocketmq.push_consumer("far", consume_from_where=FIRST)
     consumer.subscribe("flights", FAR)
     consumer.on_message(lambda message: None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import HELD_S, send_all
+from recorder import HELD_S, Consumers, send_all
 
 import sprocketmq as rmq
 from cli_run import CommandLine
@@ -18,7 +18,6 @@ from sprocketmq.client.consume.rebalancer import Rebalancer
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
-Consumers = Callable[..., rmq.PushConsumer]
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 NEWEST = rmq.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
 
@@ -72,7 +71,6 @@ def test_every_tool_counts_what_waits_behind_the_first_message(
 
 
 def test_the_list_of_groups_has_those_without_a_retry_topic(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0", "1", "2"])
     with rmq.PullConsumer("delays", namesrv_addr=rocketmq.namesrv_addr) as consumer:
         queue = rmq.MessageQueue("flights", "broker-a", 0)
@@ -88,7 +86,6 @@ def test_the_list_of_groups_has_those_without_a_retry_topic(rocketmq: EmbeddedRo
 def test_a_group_that_began_at_the_end_owes_nothing_of_what_was_there_before(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, release: threading.Event
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["old"] * 5)
     # A broker says 0 while the oldest message of the queue is in memory (ConsumerManageProcessor.queryConsumerOffset).
     rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.QUERY_NOT_FOUND, times=None)
@@ -153,7 +150,6 @@ def test_where_members_of_java_began_is_asked_of_them_when_the_broker_has_not_se
 def test_what_a_pull_consumer_has_not_committed_waits(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, is_assigned: bool
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     rocketmq.broker.memory_span_bytes = -1  # the broker has no offset for it
     send_all(producer, ["0", "1", "2"])
     consumer = rocketmq.pull_consumer("delays", auto_commit=False, poll_timeout_ms=0, consume_from_where=FIRST)
@@ -177,7 +173,6 @@ def test_who_broadcasts_owes_nothing_to_brokers(
     release: threading.Event,
     tmp_path: Path,
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     begun = threading.Event()
     consumers(

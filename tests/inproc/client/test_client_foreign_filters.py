@@ -97,7 +97,6 @@ def test_nothing_is_passed_over_after_a_member_with_another_filter_was_there_for
 def test_pulls_carry_their_filter_while_another_one_is_in_force_and_the_log_says_whose(
     rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = rocketmq.push_consumer("delays", consume_from_where=FIRST)
     consumer.subscribe("flights", "A || B")
     consumer.on_message(lambda message: None)
@@ -121,7 +120,6 @@ def test_members_with_two_filters_are_told_of_once_a_minute(
     rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each renewal brings the filter of the other one into force."""
-    rocketmq.create_topic("flights", queues=1)
     members = [
         rocketmq.push_consumer("delays", consume_from_where=FIRST, instance_name=name) for name in ("one", "two")
     ]
@@ -150,7 +148,6 @@ def test_members_with_other_topics_do_not_send_heartbeats_without_end(
         return register(table, *args, **named)
 
     monkeypatch.setattr(ConsumerTable, "register", counted)
-    rocketmq.create_topic("flights", queues=1)
     rocketmq.create_topic("trains", queues=1)
     members = [rocketmq.push_consumer("delays", instance_name=f"m{number}") for number in range(4)]
     with contextlib.ExitStack() as running:

@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable
 
 import pytest
-from recorder import send_all
+from recorder import Consumers, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 def test_a_running_consumer_is_healthy_and_a_stopped_one_is_not(
@@ -36,7 +32,6 @@ def test_a_running_consumer_is_healthy_and_a_stopped_one_is_not(
 def test_a_listener_that_hangs_is_a_problem_until_it_returns(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer, kind: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["x"])
     hangs, go_on = threading.Event(), threading.Event()
 
@@ -65,10 +60,8 @@ def test_a_listener_that_hangs_is_a_problem_until_it_returns(
 
 
 def test_a_queue_that_nobody_pulls_is_a_problem(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = consumers(lambda message: None)
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
 
     async def stop_a_loop() -> None:
         for loop in list(running._loops.values()):
@@ -83,7 +76,6 @@ def test_a_queue_that_nobody_pulls_is_a_problem(rocketmq: EmbeddedRocketMQ, cons
 
 
 def test_a_broker_that_is_away_is_no_problem(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = consumers(lambda message: None)
     rocketmq.broker.stop()
     rocketmq.advance(60_000)
@@ -91,12 +83,9 @@ def test_a_broker_that_is_away_is_no_problem(rocketmq: EmbeddedRocketMQ, consume
     rocketmq.restart_broker()
 
 
-def test_on_a_loop_and_iterated(rocketmq: EmbeddedRocketMQ) -> None:
-    async def run() -> None:
-        consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
-        consumer.subscribe("flights")
-        assert not consumer.health().is_healthy
-        async with consumer.messages():
-            assert consumer.health() == rmq.ConsumerHealth()
-
-    asyncio.run(run())
+async def test_on_a_loop_and_iterated(rocketmq: EmbeddedRocketMQ) -> None:
+    consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+    consumer.subscribe("flights")
+    assert not consumer.health().is_healthy
+    async with consumer.messages():
+        assert consumer.health() == rmq.ConsumerHealth()

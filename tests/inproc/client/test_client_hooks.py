@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Recorder
+from recorder import Consumers, Recorder
 
 import sprocketmq as rmq
 from sprocketmq.client.hooks import ConsumeMessageContext, FilterMessageContext, SendMessageContext
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.trace import ConsumeReturnType, MessageType
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 class SendLog:

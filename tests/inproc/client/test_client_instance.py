@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 
 import pytest
-from recorder import HELD_S, Recorder, send_all
+from recorder import HELD_S, QUEUE, Consumers, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
@@ -19,9 +18,6 @@ from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command, request
 from sprocketmq.wire.records.sys_flag import PULL_SUSPEND
-
-Consumers = Callable[..., rmq.PushConsumer]
-QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
 
 
 def _count_heartbeats(rocketmq: EmbeddedRocketMQ) -> list[Command]:
@@ -37,7 +33,6 @@ def _count_heartbeats(rocketmq: EmbeddedRocketMQ) -> list[Command]:
 
 
 def test_heartbeats_keep_a_quiet_member_in_its_group(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = consumers(Recorder())
     heartbeats = _count_heartbeats(rocketmq)
     with rocketmq.admin() as admin:
@@ -56,7 +51,6 @@ def test_heartbeats_keep_a_quiet_member_in_its_group(rocketmq: EmbeddedRocketMQ,
 def test_a_pull_that_finds_nothing_is_held_at_the_broker_for_15_s(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     pulls: list[headers.PullMessageRequestHeader] = []
 
     def look(command: Command) -> bool:
@@ -74,7 +68,6 @@ def test_a_pull_that_finds_nothing_is_held_at_the_broker_for_15_s(
 
 
 def test_the_options_reach_each_pull_loop(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
     options = {
         "pull_interval_ms": 300,
         "pull_time_delay_when_exception_ms": 700,
@@ -125,7 +118,6 @@ def test_a_broker_that_no_route_names_any_more_is_disconnected(
 def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_given_up(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     rocketmq.create_topic("weather", queues=1)
     running, release = threading.Event(), threading.Event()
 
@@ -157,35 +149,17 @@ def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_
 
 
 def _running_info(consumer: rmq.PushConsumer) -> bodies.ConsumerRunningInfo:
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     header = headers.GetConsumerRunningInfoRequestHeader(consumer_group="delays", client_id=consumer.client_id)
     answer = Engine.shared().run(running.serve(request(RequestCode.GET_CONSUMER_RUNNING_INFO, header)))
     return bodies.ConsumerRunningInfo.decode(answer.body)
-
-
-def test_running_info_tells_what_is_cached_and_how_far_progress_is(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(HELD_S))
-    consumer = consumers(recorder, consume_thread_count=1)
-    send_all(producer, ["0", "1", "2"])
-    rocketmq.wait_until(lambda: _running_info(consumer).mq_table[QUEUE].cached_msg_count == 3)
-    info = _running_info(consumer).mq_table[QUEUE]
-    assert (info.cached_msg_min_offset, info.cached_msg_max_offset) == (0, 2)
-    release.set()
-    rocketmq.wait_until(lambda: _running_info(consumer).mq_table[QUEUE].commit_offset == 3)
-    assert _running_info(consumer).mq_table[QUEUE].cached_msg_count == 0
 
 
 def _consumed_directly(
     rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer, message: rmq.MessageExt
 ) -> bodies.ConsumeMessageDirectlyResult:
     """As an administrator's tool asks for it."""
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="delays", broker_name="broker-a")
     with rocketmq.admin() as admin:
         place = headers.ViewMessageRequestHeader(offset=message.commit_log_offset)
@@ -198,7 +172,6 @@ def _consumed_directly(
 def test_consuming_directly_a_message_that_is_in_hand_moves_no_progress(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     running, release = threading.Event(), threading.Event()
 
     def listen(message: rmq.MessageExt) -> None:
@@ -218,42 +191,13 @@ def test_consuming_directly_a_message_that_is_in_hand_moves_no_progress(
     rocketmq.wait_until(lambda: _running_info(consumer).mq_table[QUEUE].commit_offset == 2)
 
 
-def test_consuming_directly_has_no_effect_on_progress_retries_or_numbers(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-
-    def fail_the_second_time(message: rmq.MessageExt) -> None:
-        if len(recorder) > 1:
-            raise ValueError("not again")
-
-    recorder = Recorder(fail_the_second_time)
-    consumer = consumers(recorder)
-    send_all(producer, ["x"])
-    rocketmq.wait_until(lambda: _running_info(consumer).mq_table[QUEUE].commit_offset == 1)
-    (message,) = rocketmq.messages("flights")
-    result = _consumed_directly(rocketmq, consumer, message)
-    assert result.consume_result == "CR_THROW_EXCEPTION"
-    assert result.remark is not None
-    assert result.remark.startswith(
-        "ValueError: not again, fail_the_second_time("
-    )  # and where, as Java's tools show it
-    statistics = consumer.statistics
-    consumer.shutdown()  # waits for send-backs under way
-    assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
-    assert rocketmq.consumer_offset("delays", "flights") == {0: 1}
-    assert statistics.status("flights", rocketmq.clock.now_ms()).consume_failed_msgs == 0
-
-
 def test_one_consumers_failure_keeps_no_other_from_its_periodic_work(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     sick = consumers(Recorder(), group="sick", instance_name="shared")
     recorder = Recorder()
     consumers(recorder, group="well", instance_name="shared")
-    running = sick._async._running
-    assert running is not None
+    running = parts_of(sick)
     calls: list[str] = []
 
     async def fail() -> None:
@@ -270,12 +214,10 @@ def test_one_consumers_failure_keeps_no_other_from_its_periodic_work(
 
 
 def test_a_rebalance_that_hangs_holds_up_no_other_group(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
     sick = consumers(Recorder(), group="sick", instance_name="shared")
     well = consumers(Recorder(), group="well", instance_name="shared")
     hangs, release = threading.Event(), threading.Event()
-    running = sick._async._running
-    assert running is not None
+    running = parts_of(sick)
 
     async def hang() -> bool:
         hangs.set()
@@ -302,7 +244,6 @@ def test_brokers_that_do_not_answer_delay_a_shutdown_for_a_limited_time_and_no_h
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     consumer = consumers(recorder, instance_name="shared", mq_client_api_timeout_ms=5_000)
     other = consumers(Recorder(), group="other", instance_name="shared", mq_client_api_timeout_ms=5_000)
@@ -328,7 +269,6 @@ def test_brokers_that_do_not_answer_delay_a_shutdown_for_a_limited_time_and_no_h
 def test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_afterwards(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, [str(number) for number in range(12)])
     release = threading.Event()
     recorder = Recorder(lambda message: release.wait(HELD_S))
@@ -341,8 +281,7 @@ def test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_after
         pull_batch_size=1,
     )
     rocketmq.wait_until(lambda: len(recorder) == 1)
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     seen: list[int] = []
     service_resize = running.service.resize
 
@@ -360,7 +299,6 @@ def test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_after
 def test_name_servers_that_moved_are_found_through_the_environment(
     rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")  # nobody listens there
     with rmq.Producer("ops", clock=rocketmq.clock) as producer:
         with pytest.raises(rmq.NetworkError):

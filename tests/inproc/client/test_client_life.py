@@ -16,22 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pytest
-from recorder import HELD_S, Recorder, send_all
+from recorder import HELD_S, Consumers, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
-from sprocketmq.client.consume.running_info import running_info_of
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.process.stop_signals import stop_signals
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire import bodies, headers, requests
-from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.command import request
-from sprocketmq.wire.records.record import decode_record
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 LOOPS: Final = ("asyncio", "uvloop")
 SIGNALS: Final = tuple(stop_signals())
@@ -109,7 +102,6 @@ def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq: EmbeddedRocke
 def test_shutdown_waits_for_the_running_listener_and_keeps_its_result(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, fails: bool
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     running, release = threading.Event(), threading.Event()
 
     def listener(message: rmq.MessageExt) -> None:
@@ -130,7 +122,6 @@ def test_shutdown_waits_for_the_running_listener_and_keeps_its_result(
 def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     running, release = threading.Event(), threading.Event()
 
     def listener(message: rmq.MessageExt) -> None:
@@ -149,7 +140,6 @@ def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(
 
 
 def test_a_consumer_that_shuts_down_unregisters_at_once(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
     # The other member of the instance keeps the connection open: that it closes is not what tells the broker.
     consumer = consumers(Recorder(), instance_name="shared")
     consumers(Recorder(), group="other", instance_name="shared")
@@ -182,10 +172,8 @@ def test_clients_that_shut_down_unregister_at_all_brokers(
 
 
 def test_the_copy_in_a_forked_child_stops_nothing(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = consumers(Recorder())
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     rocketmq.wait_until(lambda: rocketmq.broker.parked.waiting("flights", 0))
     running.instance.is_inherited = True  # as the fork marks it in the child, whose broker is ours here
     consumer._engine.run(running.stop())
@@ -196,7 +184,6 @@ def test_the_copy_in_a_forked_child_stops_nothing(rocketmq: EmbeddedRocketMQ, co
 
 
 def test_members_of_one_instance_name_share_one_client_id_and_one_instance(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     before = len(ClientInstance._instances)
     one = rocketmq.push_consumer("one", instance_name="shared")
     two = rocketmq.push_consumer("two", instance_name="shared")
@@ -240,7 +227,6 @@ def test_start_refuses_what_cannot_work(rocketmq: EmbeddedRocketMQ) -> None:
 
 
 def test_a_second_consumer_of_a_group_needs_an_instance_of_its_own(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
 
     def started(instance_name: str) -> rmq.PushConsumer:
         consumer = rocketmq.push_consumer("delays", instance_name=instance_name)
@@ -259,7 +245,6 @@ def test_a_second_consumer_of_a_group_needs_an_instance_of_its_own(rocketmq: Emb
 def test_a_blocking_call_on_the_engines_thread_is_refused_not_hung(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     errors: list[Exception] = []
 
     async def listener(message: rmq.MessageExt) -> None:
@@ -273,35 +258,6 @@ def test_a_blocking_call_on_the_engines_thread_is_refused_not_hung(
     rocketmq.wait_until(lambda: len(errors) == 1)
 
 
-def test_running_info_and_direct_consumption_are_served(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    recorder = Recorder()
-    consumer = consumers(recorder)
-    result = producer.send(rmq.Message("flights", b"x"))
-    rocketmq.wait_until(lambda: len(recorder) == 1)
-    running = consumer._async._running
-    assert running is not None
-    rocketmq.advance_until(
-        lambda: len(consumer.process_queues) == 2
-    )  # the retry topic appears with the first heartbeat
-    rocketmq.wait_until(lambda: consumer.statistics.status("flights", rocketmq.clock.now_ms()).consume_ok_tps > 0)
-    info = bodies.ConsumerRunningInfo.decode(Engine.shared().run(running_info_of(running)).encode())
-    assert {queue.topic for queue in info.mq_table} == {"flights", "%RETRY%delays"}
-    assert info.status_table["flights"].consume_ok_tps > 0
-
-    with rocketmq.admin() as admin:
-        place = headers.ViewMessageRequestHeader(offset=_offset(rocketmq, result))
-        asked = admin._async._cluster.ask(requests.messages.VIEW_MESSAGE_BY_ID, place, at=rocketmq.broker_addr)
-        stored = admin._run(asked).body
-    header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="delays", broker_name="broker-a")
-    answer = Engine.shared().run(running.serve(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(stored))))
-    assert bodies.ConsumeMessageDirectlyResult.decode(answer.body).consume_result == "CR_SUCCESS"
-    assert recorder.bodies == ["x", "x"]
-    assert decode_record(stored).body == b"x"
-
-
 def _offset(rocketmq: EmbeddedRocketMQ, result: rmq.SendResult) -> int:
     return next(
         message.commit_log_offset for message in rocketmq.messages("flights") if message.message_id == result.message_id
@@ -309,7 +265,6 @@ def _offset(rocketmq: EmbeddedRocketMQ, result: rmq.SendResult) -> int:
 
 
 def test_run_forever_ends_on_sigterm_with_progress_written(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0", "1", "2"])
     program = textwrap.dedent(
         """
@@ -342,7 +297,6 @@ def test_run_forever_ends_on_sigterm_with_progress_written(rocketmq: EmbeddedRoc
 
 def test_run_forever_ends_on_a_signal_at_each_moment_before_it_waits(rocketmq: EmbeddedRocketMQ) -> None:
     """A signal handler runs between any two steps of the main thread, so it must not need a lock that this thread holds."""
-    rocketmq.create_topic("flights", queues=1)
     program = textwrap.dedent(
         """
         import os, signal, sys, threading
@@ -393,7 +347,6 @@ def test_run_forever_ends_on_a_signal_at_each_moment_before_it_waits(rocketmq: E
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminal that could be closed")
 @pytest.mark.parametrize("run", ["Push", "AsyncPush"])
 def test_run_forever_ends_when_the_terminal_is_closed_but_not_under_nohup(rocketmq: EmbeddedRocketMQ, run: str) -> None:
-    rocketmq.create_topic("flights", queues=1)
     program = textwrap.dedent(
         """
         import asyncio, signal, sys, threading, time
@@ -431,7 +384,6 @@ def test_run_forever_ends_when_the_terminal_is_closed_but_not_under_nohup(rocket
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="sends a signal to one thread")
 def test_run_forever_ends_on_a_signal_that_does_not_end_its_wait(rocketmq: EmbeddedRocketMQ) -> None:
     """Another thread gets the signal, so nothing interrupts the wait of the main thread, which has to run the handler."""
-    rocketmq.create_topic("flights", queues=1)
     program = textwrap.dedent(
         """
         import signal, sys, threading, time
@@ -466,7 +418,6 @@ def test_run_forever_ends_on_a_signal_that_does_not_end_its_wait(rocketmq: Embed
 def test_an_interrupted_shutdown_ends_run_forever_of_another_thread(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = rocketmq.push_consumer("delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET")
     running, release = threading.Event(), threading.Event()
     main = threading.main_thread().ident
@@ -544,7 +495,6 @@ def test_run_forever_sets_the_default_where_a_handler_was_not_installed_from_pyt
 def test_a_signal_ends_all_async_consumers_of_a_loop(rocketmq: EmbeddedRocketMQ, loop: str) -> None:
     if loop == "uvloop":
         pytest.importorskip("uvloop")
-    rocketmq.create_topic("flights", queues=1)
     program = textwrap.dedent(
         """
         import asyncio, signal, sys
@@ -622,7 +572,6 @@ def test_an_async_run_forever_leaves_no_dead_handler_where_the_loop_had_one(loop
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_an_async_run_forever_of_another_thread_ends_by_shutdown(rocketmq: EmbeddedRocketMQ, loop: str) -> None:
-    rocketmq.create_topic("flights", queues=1)
     before = [signal.getsignal(number) for number in SIGNALS]
 
     async def run() -> None:

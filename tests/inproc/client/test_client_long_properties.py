@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from recorder import Consumers
 
 import sprocketmq as rmq
 from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.records import properties as props
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 def full(room_bytes: int) -> rmq.Message:
@@ -38,7 +36,6 @@ def test_a_message_without_room_for_a_copy_ends_as_a_dead_letter(
     is_cut: bool,
 ) -> None:
     """A broker adds 62 bytes of its own. A dead letter needs less room than a message that waits for its retry."""
-    rocketmq.create_topic("flights", queues=1)
     producer.send(full(room_bytes))
     producer.send(rmq.Message("flights", b"behind"))
     called = []
@@ -69,7 +66,6 @@ def test_a_message_without_room_for_a_copy_ends_as_a_dead_letter(
 def test_a_replay_without_room_for_its_id_goes_without(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, room_bytes: int, has_id: bool
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     producer.send(full(room_bytes))
     (letter,) = rocketmq.messages("flights")
     producer.send(replay_copy(letter, "flights"))

@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import threading
-from collections.abc import Callable
 
 import pytest
 from iteration import Iteration
-from recorder import Recorder, send_all
+from recorder import Consumers, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 
-Consumers = Callable[..., rmq.PushConsumer]
 both_faces = pytest.mark.parametrize("face", ["async", "blocking"])
 LONG_MS = 3_600_000
 
@@ -45,7 +42,6 @@ def test_acked_messages_are_consumed_once_and_progress_follows(
 def test_progress_waits_for_the_lowest_message_that_is_not_acked(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, _numbers(3))
     with Iteration(face, rocketmq) as iteration:
         rocketmq.wait_until(lambda: len(iteration.received) == 3)
@@ -59,7 +55,6 @@ def test_progress_waits_for_the_lowest_message_that_is_not_acked(
 
 @both_faces
 def test_a_nack_sends_back_and_its_delay_counts(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str) -> None:
-    rocketmq.create_topic("flights", queues=1)
     [sent] = send_all(producer, ["x"])
     with Iteration(face, rocketmq) as iteration:
         rocketmq.wait_until(lambda: len(iteration.received) == 1)
@@ -74,7 +69,6 @@ def test_a_nack_sends_back_and_its_delay_counts(rocketmq: EmbeddedRocketMQ, prod
 
 @both_faces
 def test_a_dead_letter_keeps_its_reason(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["x"])
     with Iteration(face, rocketmq, lambda message: message.dead_letter("no such carrier")) as iteration:
         rocketmq.wait_until(lambda: rocketmq.messages("%DLQ%delays"))
@@ -87,7 +81,6 @@ def test_a_dead_letter_keeps_its_reason(rocketmq: EmbeddedRocketMQ, producer: rm
 def test_what_is_not_acked_when_the_block_is_left_is_delivered_again_at_once(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, _numbers(3))
 
     def fail_at_the_second(message: rmq.ReceivedMessage) -> None:
@@ -129,7 +122,6 @@ def test_no_more_than_the_limit_are_handed_out_and_a_forgotten_ack_is_told(
 def test_the_consume_timeout_sends_back_what_was_handed_out_and_only_that(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, _numbers(2))
     with Iteration(face, rocketmq, consume_thread_count=1, consume_timeout_ms=60_000) as iteration:
         rocketmq.wait_until(lambda: len(iteration.received) == 1)
@@ -145,28 +137,6 @@ def test_the_consume_timeout_sends_back_what_was_handed_out_and_only_that(
         rocketmq.wait_until(lambda: iteration.progress() == 2)
     assert sorted(iteration.bodies) == ["0", "0", "1"]
     assert len(rocketmq.messages("%RETRY%delays")) == 1
-
-
-@pytest.mark.parametrize("orderly", [False, True])
-def test_the_consume_timeout_does_not_run_for_messages_that_were_not_handed_out(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, orderly: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    send_all(producer, _numbers(3))
-    consumer = rocketmq.push_consumer(
-        "delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET", consume_timeout_ms=60_000
-    )
-    consumer.subscribe("flights")
-    with consumer.messages(orderly=orderly) as messages:
-        for _ in range(2):
-            next(messages).ack()
-        rocketmq.advance(300_000)
-        assert "a listener call runs" not in caplog.text
-        third = next(messages)
-        assert third.body == b"2"
-        third.ack()
-    assert not rocketmq.messages("%RETRY%delays")
-    assert sum(rocketmq.consumer_offset("delays", "flights").values()) == 3
 
 
 @both_faces
@@ -228,23 +198,7 @@ def test_an_orderly_iteration_keeps_each_queue_in_order_and_waits_for_each_ack(
     assert not rocketmq.messages("%RETRY%delays"), "an orderly message is not sent back"
 
 
-@both_faces
-def test_a_shutdown_by_others_ends_the_loop(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    send_all(producer, _numbers(2))
-    with Iteration(face, rocketmq, consume_thread_count=1) as iteration:
-        rocketmq.wait_until(lambda: len(iteration.received) == 1)
-        iteration.received[0].ack()
-        rocketmq.wait_until(lambda: len(iteration.received) == 2)
-        iteration.received[1].ack()
-        iteration.shutdown()
-        iteration.join()
-    assert iteration.failure is None
-    assert sum(rocketmq.consumer_offset("delays", "flights").values()) == 2
-
-
 def test_a_shutdown_by_others_waits_for_the_message_in_hand(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, _numbers(2))
     consumer = rocketmq.push_consumer(
         "delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET", await_termination_ms=LONG_MS
@@ -264,7 +218,6 @@ def test_a_shutdown_by_others_waits_for_the_message_in_hand(rocketmq: EmbeddedRo
 def test_a_shutdown_in_the_body_of_the_loop_does_not_wait_for_the_body(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, _numbers(2))
     consumer = rocketmq.push_consumer(
         "delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET", await_termination_ms=LONG_MS
@@ -287,40 +240,6 @@ def test_a_shutdown_in_the_body_of_the_loop_does_not_wait_for_the_body(
 
     asyncio.run(run())
     assert sum(rocketmq.consumer_offset("delays", "flights").values()) == 2
-
-
-def test_a_cancelled_step_has_taken_nothing(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
-
-    async def run() -> list[bytes]:
-        consumer = rmq.AsyncPushConsumer(
-            "delays",
-            namesrv_addr=rocketmq.namesrv_addr,
-            clock=rocketmq.clock,
-            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-        )
-        consumer.subscribe("flights")
-        bodies: list[bytes] = []
-        async with consumer.messages() as messages, asyncio.timeout(60):
-            for number in range(40):
-                step = asyncio.ensure_future(anext(messages))
-                await asyncio.sleep(0)
-                sending = asyncio.to_thread(producer.send, rmq.Message("flights", str(number).encode()))
-                await sending
-                for _ in range(number % 8):  # the cancellation comes before, with and after the message
-                    await asyncio.sleep(0.001)
-                step.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    message = await step
-                    bodies.append(message.body)
-                    message.ack()
-            while len(bodies) < 40:
-                message = await anext(messages)
-                bodies.append(message.body)
-                message.ack()
-        return bodies
-
-    assert sorted(asyncio.run(run()), key=int) == [b"%d" % n for n in range(40)]
 
 
 def test_several_tasks_may_iterate_at_once(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
@@ -357,7 +276,6 @@ def test_several_tasks_may_iterate_at_once(rocketmq: EmbeddedRocketMQ, producer:
 def test_process_acks_at_its_end_and_sends_back_what_raised(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["good", "bad", "late", "dead"])
 
     def act(message: rmq.ReceivedMessage) -> None:
@@ -381,7 +299,6 @@ def test_process_acks_at_its_end_and_sends_back_what_raised(
 def test_a_cancellation_goes_through_process_and_settles_nothing(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["x"])
 
     def interrupt(message: rmq.ReceivedMessage) -> None:
@@ -397,7 +314,6 @@ def test_a_cancellation_goes_through_process_and_settles_nothing(
 
 @both_faces
 def test_a_message_has_one_verdict(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["x", "y"])
     with Iteration(face, rocketmq) as iteration:
         rocketmq.wait_until(lambda: len(iteration.received) == 2)
@@ -428,7 +344,6 @@ def test_hooks_see_each_message_until_it_is_settled(
         def after_consume(self, context: rmq.ConsumeMessageContext) -> None:
             self.seen.append(("after", context.success))
 
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["x"])
     iteration, hook = Iteration(face, rocketmq), Hook()
     iteration.consumer.add_hook(hook)
@@ -460,7 +375,6 @@ def test_a_consumer_has_one_listener_or_one_iteration(rocketmq: EmbeddedRocketMQ
 
 
 def test_an_iterated_consumer_without_a_reference_is_closed_with_a_warning(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     held = [rocketmq.push_consumer("delays")]
     held[0].subscribe("flights")
     held[0].messages()

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from recorder import send_all
+from recorder import QUEUE, Consumers, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -16,9 +16,7 @@ from sprocketmq.wire.bodies import ResetOffsetBody
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 
-Consumers = Callable[..., rmq.PushConsumer]
 SUCCESS = rmq.ConsumeOrderlyStatus.SUCCESS
-QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
 LAST = 20
 
 
@@ -40,7 +38,6 @@ class LongCall:
 
 @pytest.fixture
 def long_call(rocketmq: EmbeddedRocketMQ) -> Iterator[LongCall]:
-    rocketmq.create_topic("flights", queues=1)
     call = LongCall()
     yield call
     call.release.set()
@@ -95,8 +92,7 @@ def test_progress_that_a_broker_did_not_take_is_written_while_the_listener_keeps
         consumer.persist_offsets()  # as each tick of the periodic writing
         assert _stored(rocketmq) == -1
     rocketmq.advance_until(lambda: _stored(rocketmq) == LAST, limit_ms=60_000)
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     assert QUEUE in running.rebalancer.held()
     long_call.release.set()
     rocketmq.advance_until(lambda: QUEUE not in running.rebalancer.held(), limit_ms=60_000)  # a later round asks again
@@ -119,7 +115,6 @@ def test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded(
 def test_what_ended_is_recorded_before_each_writing(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, way: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     first, second = LongCall("5"), LongCall()
     is_ours = threading.Event()
     is_ours.set()
@@ -219,7 +214,6 @@ def _given_up(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
 def test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = consumers(_suspends, kind="orderly")
     send_all(producer, ["0", "1"])
     rocketmq.wait_until(lambda: _cached(consumer) == 2)
@@ -234,7 +228,6 @@ def test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later(
 def test_a_queue_given_up_with_nothing_cached_is_unlocked_at_once(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[str] = []
 
     def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
@@ -251,7 +244,6 @@ def test_a_queue_given_up_with_nothing_cached_is_unlocked_at_once(
 def test_a_member_that_leaves_unlocks_at_once_the_queues_it_released_before(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = consumers(_suspends, kind="orderly")
     send_all(producer, ["0", "1"])
     rocketmq.wait_until(lambda: _cached(consumer) == 2)
@@ -263,7 +255,6 @@ def test_a_member_that_leaves_unlocks_at_once_the_queues_it_released_before(
 def test_a_queue_that_comes_back_keeps_its_lock(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = consumers(_suspends, kind="orderly")
     send_all(producer, ["0", "1"])
     rocketmq.wait_until(lambda: _cached(consumer) == 2)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from interrupts import Interrupted, needs_signals, signal_while_waiting
-from recorder import HELD_S, send_all
+from recorder import HELD_S, QUEUE, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq import MessageQueue
@@ -17,7 +17,6 @@ from sprocketmq.testing.faults import PULLS
 from sprocketmq.wire.codes import RequestCode
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
 
 
 def _poll_all(consumer: rmq.PullConsumer, count: int) -> list[str]:
@@ -42,7 +41,6 @@ def test_poll_gives_every_message_once_and_the_next_poll_commits(
 
 
 def test_without_auto_commit_nothing_is_done_until_commit(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0", "1", "2"])
     with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights")
@@ -67,7 +65,6 @@ def test_assigned_queues_are_read_whatever_the_group_does(rocketmq: EmbeddedRock
 
 
 def test_seek_goes_on_elsewhere(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0", "1", "2", "3"])
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
         consumer.assign([QUEUE])
@@ -84,7 +81,6 @@ def test_seek_goes_on_elsewhere(rocketmq: EmbeddedRocketMQ, producer: rmq.Produc
 
 
 def test_poll_filters_by_tag(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     for tag in ("UA", "DL", "AA", "UA"):
         producer.send(rmq.Message("flights", tag.encode(), tags=tag))
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
@@ -95,7 +91,6 @@ def test_poll_filters_by_tag(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer)
 def test_a_consumer_that_never_commits_is_not_stopped_by_flow_control(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, [str(n) for n in range(40)])
     with rocketmq.pull_consumer(
         "backfill", auto_commit=False, consume_from_where=FIRST, pull_threshold_for_queue=5, consume_max_span=5
@@ -109,7 +104,6 @@ def test_a_consumer_that_never_commits_is_not_stopped_by_flow_control(
 def test_messages_under_work_when_an_exception_leaves_the_block_come_again(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0", "1", "2"])
     consumer = rocketmq.pull_consumer("backfill", consume_from_where=FIRST)
     consumer.assign([QUEUE])
@@ -132,7 +126,6 @@ def test_messages_under_work_when_an_exception_leaves_the_block_come_again(
 def test_an_interrupted_poll_has_handed_out_nothing_although_its_messages_came_meanwhile(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
         consumer.assign([QUEUE])
         send_all(producer, ["0"])
@@ -155,7 +148,6 @@ def test_an_interrupted_poll_has_handed_out_nothing_although_its_messages_came_m
 def test_a_cancelled_poll_has_handed_out_nothing_however_close_its_messages_are(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, turns: int
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
 
     async def main() -> list[str]:
         consumer = rmq.AsyncPullConsumer(
@@ -194,7 +186,6 @@ def test_a_cancelled_poll_has_handed_out_nothing_however_close_its_messages_are(
 def test_a_late_answer_from_before_a_rebalance_loses_and_repeats_nothing(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.pull_consumer("backfill", instance_name="2", consume_from_where=FIRST) as consumer:
         late = rocketmq.faults.delay(PULLS, 5_000)
         consumer.subscribe("flights")
@@ -217,7 +208,6 @@ def test_a_late_answer_from_before_a_rebalance_loses_and_repeats_nothing(
 def test_a_queue_that_moves_takes_along_what_is_done_and_repeats_what_is_not(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0", "1", "2"])
     with rocketmq.pull_consumer("backfill", instance_name="2", consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights")
@@ -227,8 +217,7 @@ def test_a_queue_that_moves_takes_along_what_is_done_and_repeats_what_is_not(
         rocketmq.advance_until(lambda: rocketmq.consumer_offset("backfill", "flights") == {0: 1})
         with rocketmq.pull_consumer("backfill", instance_name="1", consume_from_where=FIRST) as other:
             other.subscribe("flights")
-            running = consumer._async._running
-            assert running is not None
+            running = parts_of(consumer)
             rocketmq.advance_until(lambda: len(running.rebalancer.table) == 0)
             assert _poll_all(other, 2) == ["1", "2"]
             assert consumer.commit({QUEUE: 0}) == {}, "progress is the new owner's now"
@@ -237,7 +226,6 @@ def test_a_queue_that_moves_takes_along_what_is_done_and_repeats_what_is_not(
 
 
 def test_a_seek_is_no_commit_until_there_is_one(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0", "1", "2"])
     with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
         consumer.assign([QUEUE])
@@ -279,7 +267,6 @@ def test_commit_by_queue_by_offset_later_and_without_waiting(
 def test_a_commit_that_a_broker_refuses_says_so_and_can_be_made_again(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
         consumer.assign([QUEUE])
@@ -295,7 +282,6 @@ def test_a_commit_that_a_broker_refuses_says_so_and_can_be_made_again(
 def test_progress_follows_a_filter_but_not_past_what_is_not_done(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights", "UA")
         for tag in ("DL", "DL"):
@@ -336,7 +322,6 @@ def test_a_paused_queue_is_not_fetched_until_it_is_resumed(rocketmq: EmbeddedRoc
 def test_a_listener_for_queues_may_seek_before_anything_is_handed_out(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0", "1", "2"])
     heard: list[tuple[str, list[rmq.MessageQueue], list[rmq.MessageQueue]]] = []
     go = threading.Event()
@@ -361,7 +346,6 @@ def test_a_listener_for_queues_may_seek_before_anything_is_handed_out(
 
 
 def test_a_consumer_that_assigns_is_notified_when_a_topic_grows(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     heard: list[tuple[str, int]] = []
     with rocketmq.pull_consumer("backfill") as consumer:
         consumer.assign([QUEUE])
@@ -377,7 +361,6 @@ def test_a_consumer_that_assigns_is_notified_when_a_topic_grows(rocketmq: Embedd
 
 
 def test_offsets_are_found_by_time(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     rocketmq.advance(1_000)
     between_ms = rocketmq.clock.now_ms()
@@ -401,8 +384,7 @@ def test_pulling_stops_while_too_much_waits_over_all_queues(rocketmq: EmbeddedRo
             messages = consumer.poll(3, timeout_ms=10_000)
             assert messages
             polled += [message.body.decode() for message in messages]
-            running = consumer._async._running
-            assert running is not None
+            running = parts_of(consumer)
             waiting = sum(queue.pending_count for queue in running.rebalancer.table.active().values())
             assert waiting <= 8 + 4 * 2, "one pull of each queue may be under way when it becomes full"
         assert sorted(polled, key=int) == [str(n) for n in range(80)]
@@ -430,7 +412,6 @@ def test_a_consumer_with_assigned_queues_announces_no_filter_for_the_group(
 
 
 def test_a_topic_can_be_left(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     rocketmq.create_topic("trains", queues=1)
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights")
@@ -445,7 +426,6 @@ def test_a_topic_can_be_left(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer)
 def test_progress_is_written_each_auto_commit_interval_while_polls_are_made(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     with rocketmq.pull_consumer(
         "backfill",
@@ -478,7 +458,6 @@ def test_bad_options_of_a_pull_consumer_are_named() -> None:
 
 
 def test_the_async_face_awaits_its_listener(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0", "1"])
 
     async def consume() -> None:
@@ -524,7 +503,6 @@ def test_a_namespace_is_put_on_and_taken_off_everywhere(rocketmq: EmbeddedRocket
 
 
 def test_hooks_are_called_for_messages_that_a_poll_returns(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0", "1"])
     heard: list[tuple[str, object]] = []
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import http.server
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import QUEUE, Consumers, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.core.produce.route_table import RouteTable
@@ -23,9 +22,7 @@ from sprocketmq.wire.frames.command import Command, request
 from sprocketmq.wire.headers import RegisterBrokerRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET
 
-Consumers = Callable[..., rmq.PushConsumer]
 LIMIT_S = 30
-QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
 
 
 class Held:
@@ -59,92 +56,9 @@ def _consumer(rocketmq: EmbeddedRocketMQ, listener: Callable[[rmq.MessageExt], A
     return consumer
 
 
-class MostAtOnce:
-    """A listener that waits, and counts how many of its calls run."""
-
-    def __init__(self) -> None:
-        self.turns = threading.Semaphore(0)
-        self.running, self.most, self.seen = 0, 0, 0
-        self._lock = threading.Lock()
-
-    def __call__(self, message: rmq.MessageExt) -> None:
-        with self._lock:
-            self.running += 1
-            self.most = max(self.most, self.running)
-        assert self.turns.acquire(timeout=LIMIT_S)
-        with self._lock:
-            self.running -= 1
-            self.seen += 1
-
-
-def test_a_smaller_pool_runs_fewer_calls_at_once(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    listener = MostAtOnce()
-    consumer = consumers(listener, consume_thread_count=4)
-    send_all(producer, [str(number) for number in range(8)])
-    rocketmq.wait_until(lambda: listener.running == 4)
-    consumer.set_consume_thread_count(1)
-    listener.turns.release(4)
-    rocketmq.wait_until(lambda: listener.seen == 4 and listener.running == 1)
-    listener.most = 0
-    listener.turns.release(4)
-    rocketmq.wait_until(lambda: listener.seen == 8)
-    assert listener.most <= 1
-
-
-def test_a_pool_grows_while_much_waits_at_the_brokers(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=4)
-    send_all(producer, [str(number) for number in range(40)])
-    listener = MostAtOnce()
-    consumers(
-        listener, consume_thread_count=1, consume_thread_max=3, adjust_thread_pool_nums_threshold=5,
-        pull_threshold_for_queue=2, pull_batch_size=1,
-    )  # fmt: skip
-    rocketmq.advance_until(lambda: listener.running == 3, step_ms=10_000)
-    listener.turns.release(40)
-    rocketmq.advance_until(lambda: listener.seen == 40)
-
-
-class _Page(http.server.BaseHTTPRequestHandler):
-    text = ""
-
-    def do_GET(self) -> None:
-        body = type(self).text.encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-def test_an_address_server_that_answers_nonsense_changes_nothing(
-    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    _Page.text = rocketmq.namesrv_addr
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Page)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}/rocketmq/nsaddr"
-    with rmq.Producer("ops", namesrv_addr=address, clock=rocketmq.clock) as producer:
-        assert producer.send(rmq.Message("flights", b"0")).status is rmq.SendStatus.SEND_OK
-        _Page.text = "no port"
-        rocketmq.advance_until(lambda: "gave no list of name servers" in caplog.text, step_ms=30_000)
-        rocketmq.create_topic("weather", queues=1)
-        assert producer.send(rmq.Message("weather", b"1")).status is rmq.SendStatus.SEND_OK
-    server.shutdown()
-    server.server_close()
-
-
 def test_a_pull_that_is_never_answered_does_not_keep_its_queue(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     on_flights = rocketmq.faults.drop(
         RequestCode.PULL_MESSAGE, when=lambda command: command.ext_fields["topic"] == "flights"
@@ -154,20 +68,6 @@ def test_a_pull_that_is_never_answered_does_not_keep_its_queue(
     send_all(producer, ["x"])
     took_ms = rocketmq.advance_until(lambda: recorder.bodies == ["x"], step_ms=5_000)
     assert took_ms >= 120_000
-
-
-def test_the_limit_of_a_topic_is_shared_by_its_queues(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, held: Held
-) -> None:
-    rocketmq.create_topic("flights", queues=4)
-    for queue_id in range(4):
-        send_all(producer, [str(n) for n in range(20)], queue=rmq.MessageQueue("flights", "broker-a", queue_id))
-    # The retry topic's and four queues share ten: two each, and the pull that was under way may bring one more.
-    consumer = consumers(held, consume_thread_count=1, pull_threshold_for_topic=10, pull_batch_size=1)
-    queues = [rmq.MessageQueue("flights", "broker-a", queue_id) for queue_id in range(4)]
-    rocketmq.advance_until(lambda: all(consumer.process_queues[queue].count >= 2 for queue in queues))
-    rocketmq.advance(5_000)
-    assert max(consumer.process_queues[queue].count for queue in queues) <= 4
 
 
 @pytest.mark.parametrize("route", ["known", "forgotten"])
@@ -194,8 +94,7 @@ def test_a_pull_goes_to_the_copy_that_the_last_answer_suggested(route: str) -> N
                 rocketmq.wait_until(lambda: len(rocketmq.broker.parked) > 0)
                 assert at_slave == []
                 if route == "forgotten":  # then it is asked for, and the suggestion still counts
-                    running = consumer._async._running
-                    assert running is not None
+                    running = parts_of(consumer)
                     running.instance.cluster.routes.table = RouteTable()
                 send_all(producer, ["0"])
                 rocketmq.wait_until(lambda: at_slave)
@@ -250,22 +149,6 @@ def test_a_reset_is_pushed_to_members_by_a_broker_that_is_set_to() -> None:
             rocketmq.advance_until(lambda: sorted(recorder.bodies) == ["0", "0", "1", "1", "2", "2"])
 
 
-def test_a_result_that_comes_during_the_send_back_makes_no_second_copy(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, held: Held
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    held.failure = ValueError("too late")
-    consumers(held, consume_timeout_ms=60_000)
-    send_all(producer, ["x"])
-    assert held.began.wait(LIMIT_S)
-    with rocketmq.faults.delay_answer(RequestCode.CONSUMER_SEND_MSG_BACK, 5_000) as late:
-        rocketmq.advance_until(lambda: late.hits, step_ms=10_000)
-        held.let_go.set()
-        rocketmq.wait_until(lambda: held.failure is None)
-        rocketmq.advance_until(lambda: held.calls == 2, step_ms=5_000)
-    assert len(rocketmq.messages("%RETRY%delays")) == 1
-
-
 def test_a_failure_of_a_group_that_was_deleted_meanwhile_is_tried_again_here() -> None:
     with EmbeddedRocketMQ(autoCreateSubscriptionGroup=False) as rocketmq:
         rocketmq.create_topic("flights", queues=1)
@@ -284,45 +167,20 @@ def test_a_failure_of_a_group_that_was_deleted_meanwhile_is_tried_again_here() -
 def test_a_message_that_its_broker_has_no_more_comes_again_by_the_inner_producer(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, held: Held
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     held.failure = ValueError("no")
     consumers(held)
     send_all(producer, ["x"])
     assert held.began.wait(LIMIT_S)
     rocketmq.restart_broker()  # without a folder: all that it had is gone
-    rocketmq.create_topic("flights", queues=1)
     held.let_go.set()
     rocketmq.advance_until(lambda: held.calls == 2)
     assert [message.body for message in rocketmq.messages("%RETRY%delays")] == [b"x"]
-
-
-def test_rates_are_those_of_the_last_minute_and_failures_those_of_the_last_hour(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-
-    def fail(message: rmq.MessageExt) -> None:
-        if message.body == b"bad" and not message.reconsume_times:
-            raise ValueError("no")
-
-    consumer = consumers(Recorder(fail))
-
-    def status() -> Any:
-        with rocketmq.admin() as admin:
-            return admin.running_info("delays", consumer.client_id).status_table["flights"]
-
-    send_all(producer, ["bad", "good"])
-    rocketmq.advance_until(lambda: status().consume_ok_tps > 0 and status().consume_failed_msgs == 1, step_ms=10_000)
-    rocketmq.advance_until(lambda: status().consume_ok_tps == 0, step_ms=10_000, limit_ms=200_000)
-    assert status().consume_failed_msgs == 1
-    rocketmq.advance_until(lambda: status().consume_failed_msgs == 0, step_ms=600_000, limit_ms=3 * 3_600_000)
 
 
 @pytest.mark.slow
 def test_trace_records_that_come_too_fast_are_dropped_and_logged(
     rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     caplog.set_level(logging.INFO)
     with rocketmq.producer("ops", enable_trace=True, send_msg_timeout_ms=30_000) as producer:
         producer.send(rmq.Message("flights", b"first"))

@@ -7,13 +7,13 @@ import asyncio
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, send_all
+from recorder import HELD_S, Consumers, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
@@ -28,7 +28,6 @@ from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import UpdateConsumerOffsetRequestHeader
 
-Consumers = Callable[..., rmq.PushConsumer]
 LAST = rmq.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
 
 
@@ -78,28 +77,19 @@ def test_a_member_that_leaves_is_replaced_at_once(
     ]  # nothing twice: progress was written
 
 
-def test_three_strategies_share_the_same_queues(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=6)
-    for strategy in ("AVG_BY_CIRCLE", "CONSISTENT_HASH"):
-        members = [consumers(Recorder(), group=strategy, allocate_strategy=strategy) for _ in range(2)]
-        rocketmq.advance_until(
-            lambda members=members: sorted(itertools.chain(*(_queues(member) for member in members))) == list(range(6))
-        )
-
-
 def test_new_queues_are_found_and_new_topics_waited_for(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     recorder = Recorder()
-    consumer = consumers(recorder)  # the topic does not exist yet
-    assert _queues(consumer) == []
-    rocketmq.create_topic("flights", queues=2)
+    consumer = consumers(recorder, topic="weather")  # the topic does not exist yet
+    assert _queues(consumer, "weather") == []
+    rocketmq.create_topic("weather", queues=2)
     # Looked for each second; the broker first hears of us by this topic's route, before the next heartbeat is due.
-    rocketmq.advance_until(lambda: _queues(consumer) == [0, 1], limit_ms=15_000, patience_ms=100)
+    rocketmq.advance_until(lambda: _queues(consumer, "weather") == [0, 1], limit_ms=15_000, patience_ms=100)
     with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=4)
-    rocketmq.advance_until(lambda: _queues(consumer) == [0, 1, 2, 3])
-    send_all(producer, [str(n) for n in range(8)])
+        admin.create_topic("weather", queues=4)
+    rocketmq.advance_until(lambda: _queues(consumer, "weather") == [0, 1, 2, 3])
+    send_all(producer, [str(n) for n in range(8)], topic="weather")
     rocketmq.wait_until(lambda: len(recorder) == 8)
 
 
@@ -134,13 +124,11 @@ def test_unsubscribing_gives_the_queues_up_and_subscribing_takes_them(
 def test_a_restarted_broker_finds_its_consumers_again(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     consumers(recorder)
     send_all(producer, ["0"])
     rocketmq.wait_until(lambda: len(recorder) == 1)
     rocketmq.restart_broker()
-    rocketmq.create_topic("flights", queues=1)
     # Memory is gone, so the queue begins at 0 again and the consumer's offset is illegal: it is corrected, not stuck.
     rocketmq.advance_until(
         lambda: send_all(producer, ["again"]) and recorder.bodies.count("again") >= 1, limit_ms=120_000
@@ -184,7 +172,6 @@ def test_progress_is_persisted_every_5_s_and_never_goes_back(
 def test_a_pull_commits_what_is_finished_and_not_what_was_pulled(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     release = threading.Event()
     recorder = Recorder(lambda message: release.wait(HELD_S) and None if message.body == b"runs" else None)
     consumer = consumers(recorder)
@@ -228,7 +215,6 @@ def test_a_restarted_group_goes_on_where_it_stopped(
 
 def _old_topic(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
     """A topic whose first message is older than the last hour, so that no broker takes it for young."""
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["old"])
     rocketmq.advance(3_600_000)
     send_all(producer, ["newer"])
@@ -278,7 +264,6 @@ def test_from_last_offset_skips_what_is_there_and_nothing_that_comes(
 def test_without_a_timestamp_a_new_group_begins_half_an_hour_ago(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["31 minutes old"])
     rocketmq.advance(2 * 60_000)
     send_all(producer, ["29 minutes old"])
@@ -291,7 +276,6 @@ def test_without_a_timestamp_a_new_group_begins_half_an_hour_ago(
 
 
 def test_from_a_given_timestamp(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     rocketmq.advance(60_000)
     at = datetime.fromtimestamp(rocketmq.clock.now_ms() // 1000, tz=UTC).astimezone()
@@ -310,7 +294,6 @@ def test_from_a_given_timestamp(rocketmq: EmbeddedRocketMQ, producer: rmq.Produc
 def test_an_unknown_stored_offset_is_waited_for_not_guessed(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     first, second = Recorder(), Recorder()
     one = consumers(first)
     send_all(producer, ["0", "1"])
@@ -320,8 +303,7 @@ def test_an_unknown_stored_offset_is_waited_for_not_guessed(
     two = consumers(second)
     assert _queues(two) == []
     fault.remove()
-    running = two._async._running
-    assert running is not None
+    running = parts_of(two)
     nowhere = rmq.MessageQueue("flights", "broker-x", 0)  # no route names its broker: that says nothing about progress
     assert Engine.shared().run(running.offset_store.read(nowhere)) == OFFSET_UNKNOWN
     send_all(producer, ["2"])
@@ -343,23 +325,6 @@ def test_a_start_that_cannot_be_computed_is_waited_for_not_guessed(
     rocketmq.advance_until(lambda: _queues(consumer) == [0])
     send_all(producer, ["now"])
     rocketmq.wait_until(lambda: recorder.bodies == ["now"])
-
-
-def test_an_illegal_offset_is_corrected_and_consumption_goes_on(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    send_all(producer, ["0", "1", "2"])
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
-    with rocketmq.admin() as admin:
-        admin.create_group("delays")
-        admin.set_consumer_offset("delays", queue, 1_000)
-        recorder = Recorder()
-        consumer = consumers(recorder)
-        rocketmq.advance_until(lambda: admin.consumer_offset("delays", queue) == 3)
-        rocketmq.advance_until(lambda: _queues(consumer) == [0])
-    send_all(producer, ["3"])
-    rocketmq.advance_until(lambda: recorder.bodies == ["3"])
 
 
 def test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file(
@@ -388,28 +353,6 @@ def test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file
     rocketmq.wait_until(lambda: again.bodies == ["10"])
 
 
-def test_admin_tools_see_the_member_its_progress_and_its_lag(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=2)
-    recorder = Recorder()
-    consumer = consumers(recorder)
-    send_all(producer, [str(n) for n in range(10)])
-    rocketmq.wait_until(lambda: len(recorder) == 10 and all(not one.count for one in consumer.process_queues.values()))
-    consumer.persist_offsets()
-    with rocketmq.admin() as admin:
-        rocketmq.wait_until(lambda: admin.lag("delays", "flights") == 0)
-        consumer.pause()
-        send_all(producer, [str(n) for n in range(10)])
-        connection = admin.consumer_connection("delays")
-        assert connection is not None
-        assert [one.client_id for one in connection.connection_set] == [consumer.client_id]
-        assert set(connection.subscription_table) == {"flights", "%RETRY%delays"}
-        assert admin.consumer_ids("delays") == [consumer.client_id]
-        progress = admin.consumer_progress("delays", "flights")
-        assert sum(entry.broker_offset for entry in progress.values()) == 20
-
-
 def test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothing(rocketmq: EmbeddedRocketMQ) -> None:
     engine, before = Engine("client-under-test"), set(ClientInstance._instances)
     consumer = rmq.PushConsumer("delays", namesrv_addr="127.0.0.1:1", engine=engine)
@@ -436,8 +379,7 @@ def test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it(
     for topic in ("arrivals", "flights", "weather"):
         rocketmq.create_topic(topic, queues=1)
     consumer = consumers(Recorder())
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     allocate, at_once, most_at_once = running.rebalancer._allocate, 0, 0
 
     async def counted(topic: str) -> Any:
@@ -478,8 +420,7 @@ def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_ot
     rocketmq.create_topic("flights", queues=4)
     rocketmq.create_topic("weather", queues=4)
     consumer = consumers(Recorder())
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     asked: list[str] = []
 
     async def others(cluster: object, address: str, group: str) -> list[str]:
@@ -583,26 +524,6 @@ def test_the_broker_shares_the_queues_out_where_it_is_asked_to(
     assert len([record for record in said if "group old-broker: topic flights" in record.getMessage()]) == 1
 
 
-def test_a_second_member_with_the_same_client_id_is_named_in_the_log(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is in another process: there the same address and instance name make the same id. The broker lists it twice."""
-    consumer_ids = rebalancer.consumer_ids
-
-    async def of_both(cluster: Any, address: str, group: str) -> list[str]:
-        return 2 * await consumer_ids(cluster, address, group)
-
-    monkeypatch.setattr(rebalancer, "consumer_ids", of_both)
-    rocketmq.create_topic("flights", queues=2)
-    consumers(Recorder())
-
-    def said() -> list[str]:
-        return [text for text in caplog.messages if "lists 2 members" in text]
-
-    rocketmq.advance_until(said, step_ms=20_000)
-    assert "give each client an instance_name of its own" in said()[0]
-
-
 def _of_many_topics(rocketmq: EmbeddedRocketMQ) -> rmq.AsyncPushConsumer:
     consumer = rmq.AsyncPushConsumer("counts", namesrv_addr=rocketmq.namesrv_addr)
     consumer.on_message(lambda message: None)
@@ -614,7 +535,7 @@ def _of_many_topics(rocketmq: EmbeddedRocketMQ) -> rmq.AsyncPushConsumer:
 NAMES = [f"topic-{number:02}" for number in range(40)]
 
 
-def test_a_round_asks_each_broker_once_for_the_members(
+async def test_a_round_asks_each_broker_once_for_the_members(
     rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -628,21 +549,18 @@ def test_a_round_asks_each_broker_once_for_the_members(
     for name in NAMES:
         rocketmq.create_topic(name, queues=2)
 
-    async def run() -> None:
-        consumer = _of_many_topics(rocketmq)
-        await consumer.start()
-        assert len([queue for queue in consumer.assigned_queues if queue.topic in NAMES]) == 2 * len(NAMES)
-        asked.clear()
-        await consumer.rebalance_now()
-        first = len(asked)
-        await consumer.rebalance_now()
-        assert (first, len(asked)) == (1, 2), "once in each round, and anew in the next one"
-        await consumer.shutdown()
-
-    asyncio.run(run())
+    consumer = _of_many_topics(rocketmq)
+    await consumer.start()
+    assert len([queue for queue in consumer.assigned_queues if queue.topic in NAMES]) == 2 * len(NAMES)
+    asked.clear()
+    await consumer.rebalance_now()
+    first = len(asked)
+    await consumer.rebalance_now()
+    assert (first, len(asked)) == (1, 2), "once in each round, and anew in the next one"
+    await consumer.shutdown()
 
 
-def test_a_topic_that_takes_long_holds_up_no_other_and_one_that_fails_ends_the_round_when_the_others_have_ended(
+async def test_a_topic_that_takes_long_holds_up_no_other_and_one_that_fails_ends_the_round_when_the_others_have_ended(
     rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in NAMES:
@@ -673,17 +591,14 @@ def test_a_topic_that_takes_long_holds_up_no_other_and_one_that_fails_ends_the_r
             failed_with.append(under_way)
             raise
 
-    async def run() -> None:
-        consumer = _of_many_topics(rocketmq)
-        monkeypatch.setattr(Rebalancer, "start_offset", slow_or_broken)
-        monkeypatch.setattr(Rebalancer, "rebalance", watched)
-        with contextlib.suppress(LookupError):  # unless the broker's notice began the first round
-            await consumer.start()
-        assert set(failed_with) == {0}, "a round ended while others of it were under way"
-        assert most == 32
-        await consumer.shutdown()
-
-    asyncio.run(run())
+    consumer = _of_many_topics(rocketmq)
+    monkeypatch.setattr(Rebalancer, "start_offset", slow_or_broken)
+    monkeypatch.setattr(Rebalancer, "rebalance", watched)
+    with contextlib.suppress(LookupError):  # unless the broker's notice began the first round
+        await consumer.start()
+    assert set(failed_with) == {0}, "a round ended while others of it were under way"
+    assert most == 32
+    await consumer.shutdown()
 
 
 @pytest.mark.parametrize("step", ["_add", "_remove"])
@@ -756,8 +671,7 @@ def test_after_an_unexpected_error_in_a_round_the_next_round_goes_on(
         if step == "_remove":
             consumer.unsubscribe("weather")
             rocketmq.advance_until(lambda: bool(failed) and topics() == ["flights"] * 2)
-            running = consumer._async._running
-            assert running is not None
+            running = parts_of(consumer)
             rocketmq.advance_until(
                 lambda: not [queue for queue in running.rebalancer.held() if queue.topic == "weather"]
             )

@@ -109,61 +109,7 @@ def test_received_messages_are_settled_one_by_one_as_those_of_a_loop(
 
 
 @both_faces
-def test_a_receive_that_ends_without_messages_has_lost_none(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    with Receiving(face, rocketmq) as receiving:
-        seen: list[rmq.ReceivedMessage] = []
-        for number in range(20):
-            seen += receiving.receive(timeout_ms=0)
-            send_all(producer, [str(number)])
-            for _ in range(number % 4):  # the limit ends before, with and after the message
-                seen += receiving.receive(timeout_ms=1)
-        seen += receiving.receive_all(20 - len(seen))
-        assert _bodies(seen) == _numbers(20)
-        for message in seen:
-            message.ack()
-    assert _progress(rocketmq) == 20
-
-
-@both_faces
-def test_no_more_are_received_than_may_be_in_hand(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    send_all(producer, _numbers(6))
-    with Receiving(face, rocketmq, consume_thread_count=4) as receiving:
-        held = receiving.receive_all(4)
-        assert receiving.receive(timeout_ms=0) == []
-        assert caplog.text.count("4 messages were handed out and none was acked") == 1
-        for message in held:
-            message.ack()
-        assert _bodies(receiving.receive_all(2)) == ["4", "5"]
-    assert _progress(rocketmq) == 4, "what has no verdict at the end comes again"
-
-
-@both_faces
-def test_an_orderly_receive_has_one_message_of_each_queue(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
-) -> None:
-    rocketmq.create_topic("flights", queues=2)
-    for queue_id in range(2):
-        queue = rmq.MessageQueue("flights", "broker-a", queue_id)
-        send_all(producer, [f"{queue_id}-{number}" for number in range(3)], queue=queue)
-    with Receiving(face, rocketmq, orderly=True) as receiving:
-        for number in range(3):
-            messages = receiving.receive_all(2)
-            assert sorted(_bodies(messages)) == [f"0-{number}", f"1-{number}"]
-            assert receiving.receive(timeout_ms=0) == []
-            for message in messages:
-                message.ack()
-    assert _progress(rocketmq) == 6
-
-
-@both_faces
 def test_a_receive_raises_when_no_more_messages_come(rocketmq: EmbeddedRocketMQ, face: str) -> None:
-    rocketmq.create_topic("flights", queues=1)
     with Receiving(face, rocketmq) as receiving:
         assert receiving.receive(timeout_ms=0) == []
         receiving.call(receiving.messages.stop)
@@ -177,7 +123,6 @@ def test_a_receive_raises_when_no_more_messages_come(rocketmq: EmbeddedRocketMQ,
 
 @both_faces
 def test_a_shutdown_by_others_ends_a_receive_that_waits(rocketmq: EmbeddedRocketMQ, face: str) -> None:
-    rocketmq.create_topic("flights", queues=1)
     ends: list[str] = []
     with Receiving(face, rocketmq) as receiving:
 
@@ -219,7 +164,6 @@ def test_wrong_arguments_are_told_in_a_sentence(
 
 
 def test_a_cancelled_receive_has_taken_nothing(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
 
     async def run() -> list[str]:
         consumer = rmq.AsyncPushConsumer(
@@ -255,7 +199,6 @@ def test_a_cancelled_receive_has_taken_nothing(rocketmq: EmbeddedRocketMQ, produ
 def test_an_interrupted_receive_has_taken_nothing_although_its_messages_came_meanwhile(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     with Receiving("blocking", rocketmq) as receiving:
         unsettled = receiving.stream._unsettled
 
@@ -273,7 +216,6 @@ def test_an_interrupted_receive_has_taken_nothing_although_its_messages_came_mea
 def test_a_shutdown_by_the_code_that_works_on_messages_does_not_wait_for_it(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, _numbers(3))
     with Receiving(face, rocketmq, await_termination_ms=LONG_MS) as receiving:
         for message in receiving.receive_all(3):
@@ -358,39 +300,9 @@ def _readable(messages: rmq.MessageIterator, timeout_s: float | None = 0) -> boo
         return bool(selector.select(timeout_s))
 
 
-def test_the_descriptor_is_readable_only_while_there_is_something_to_receive(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, receiving: Receiving
-) -> None:
-    messages = receiving.messages
-    assert not _readable(messages)
-    send_all(producer, _numbers(6))
-    assert _readable(messages, 30)
-    held = receiving.receive_all(4)
-    assert not _readable(messages), "four may be in hand"
-    held[2].ack()
-    assert _readable(messages, 30)
-    assert len(messages.receive(timeout_ms=0)) == 1
-    held[0].nack(delay_ms=1_000)
-    assert _readable(messages, 30)
-    assert len(messages.receive(timeout_ms=0)) == 1
-    assert not _readable(messages)
-    for message in held:
-        if not message.is_settled:
-            message.ack()
-    assert not _readable(messages), "all are in hand or settled"
-    rocketmq.advance_until(lambda: _readable(messages))
-    assert messages.receive(timeout_ms=0)[0].reconsume_times == 1
-    messages.stop()
-    assert _readable(messages, 30)
-    with pytest.raises(rmq.ClosedError):
-        messages.receive(timeout_ms=0)
-    assert _readable(messages)
-
-
 def test_the_descriptor_of_an_orderly_iteration_is_readable_when_the_lock_is_there(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, _numbers(2))
     with Receiving("blocking", rocketmq, orderly=True) as receiving:
         for number in range(2):
@@ -405,7 +317,6 @@ def test_the_descriptor_of_an_orderly_iteration_is_readable_when_the_lock_is_the
 def test_the_descriptor_can_be_registered_before_the_start_and_is_closed_with_the_block(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     receiving = Receiving("blocking", rocketmq)
     number = receiving.messages.fileno()
@@ -417,7 +328,6 @@ def test_the_descriptor_can_be_registered_before_the_start_and_is_closed_with_th
 
 @pytest.mark.rocketmq(clock="system")  # a manual one keeps timers that were cancelled
 def test_descriptors_without_a_block_are_closed_with_the_last_reference(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = rmq.PushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
     consumer.subscribe("flights")
     messages = consumer.messages()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, send_all
+from recorder import HELD_S, Consumers, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.net.process.engine import Engine
@@ -18,7 +18,6 @@ from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import request
 from sprocketmq.wire.headers import ResetOffsetRequestHeader
 
-Consumers = Callable[..., rmq.PushConsumer]
 SUCCESS = rmq.ConsumeOrderlyStatus.SUCCESS
 
 
@@ -79,8 +78,7 @@ def test_a_reset_that_a_pull_under_an_older_version_is_told_counts(
     recorder = Recorder()
     consumer = consumers(recorder)
     rocketmq.wait_until(lambda: len(recorder) == 1 and len(rocketmq.broker.parked) == 3)
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     rocketmq._engine.run(_call(running.members_changed))  # the pulls that wait keep their version
     _reset(rocketmq, 0)
     rocketmq.advance_until(lambda: len(recorder) == 2)

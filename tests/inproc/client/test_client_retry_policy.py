@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all, waits_ms
+from recorder import Consumers, Recorder, send_all, waits_ms
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
-Consumers = Callable[..., rmq.PushConsumer]
 EVERY_MINUTE = {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 60_000, "max": 120_000, "multiplier": 2}}
 
 
@@ -33,7 +31,6 @@ def _levels(rocketmq: EmbeddedRocketMQ) -> list[int]:
 def test_the_policy_of_the_group_chooses_the_waits(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     _set_policy(rocketmq, EVERY_MINUTE)
     recorder = Recorder(_fail)
     consumers(recorder)
@@ -47,7 +44,6 @@ def test_the_policy_of_the_group_chooses_the_waits(
 def test_a_listeners_own_choice_wins_and_the_option_switches_it_off(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     _set_policy(rocketmq, EVERY_MINUTE)
 
     def chooses(message: rmq.MessageExt) -> None:
@@ -65,7 +61,6 @@ def test_a_listeners_own_choice_wins_and_the_option_switches_it_off(
 def test_many_failures_ask_once_a_minute_and_a_changed_policy_is_seen_then(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     asked = rocketmq.faults.delay(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, 0, times=None)
     consumers(Recorder(lambda message: None if message.reconsume_times else _fail(message)))
     send_all(producer, [str(n) for n in range(20)])
@@ -82,7 +77,6 @@ def test_many_failures_ask_once_a_minute_and_a_changed_policy_is_seen_then(
 def test_without_a_policy_from_the_broker_the_schedule_chooses_the_waits(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, code: int
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     rocketmq.faults.fail(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, code, times=None)
     consumers(Recorder(_fail))
     send_all(producer, ["x"])

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, send_all
+from recorder import HELD_S, Consumers, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.hooks import ConsumeMessageContext
@@ -19,7 +18,6 @@ from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, request
 
-Consumers = Callable[..., rmq.PushConsumer]
 CONCURRENT, ORDERLY = rmq.ConsumeConcurrentlyStatus, rmq.ConsumeOrderlyStatus
 
 
@@ -86,7 +84,6 @@ def test_running_info_says_every_option_by_javas_name_and_no_secret(
 def test_an_option_that_is_not_given_is_told_with_its_default(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = rocketmq.push_consumer("delays")  # not ``consumers``, which gives an option
     consumer.subscribe("flights")
     consumer.on_message(Recorder())
@@ -112,7 +109,6 @@ def test_an_option_that_is_not_given_is_told_with_its_default(
 def test_held_queues_are_reported_as_java_counts_them(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["1", "2", "3"])
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     go_on, entered = threading.Event(), threading.Semaphore(0)
@@ -148,7 +144,6 @@ def test_held_queues_are_reported_as_java_counts_them(
 def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     producer.send_batch([rmq.Message("flights", b"x" * 700_000) for _ in range(5)])
     rocketmq.broker.offsets.commit("delays", "flights", 0, 2)
@@ -232,7 +227,6 @@ def test_running_info_has_the_last_exception_of_a_listener(
     def refuse(message: rmq.MessageExt) -> None:
         raise failure
 
-    rocketmq.create_topic("flights", queues=1)
     consumer = consumers(refuse)
     known(rocketmq)
     assert running_info(rocketmq, consumer.client_id).user_consumer_info == {bodies.OLDEST_CALL_TIMESTAMP: "0"}
@@ -249,8 +243,7 @@ def test_a_pull_consumer_reports_running_info_too(rocketmq: EmbeddedRocketMQ, pr
     with rocketmq.pull_consumer("readers") as reader:
         reader.subscribe("flights")
         known(rocketmq, "readers")
-        running = reader._async._running
-        assert running is not None
+        running = parts_of(reader)
         info = running_info(rocketmq, running.client_id, "readers")
         said = info.properties
         assert said["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
@@ -269,13 +262,11 @@ def test_a_pull_consumer_reports_running_info_too(rocketmq: EmbeddedRocketMQ, pr
 def test_consumer_status_is_the_progress_in_memory(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen = Recorder()
     send_all(producer, ["1", "2", "3"])
     consumer = consumers(seen)
     queue = rmq.MessageQueue("flights", "broker-a", 0)
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     rocketmq.wait_until(lambda: running.offset_store.progress.read(queue) == 3)
     known(rocketmq)
     header = headers.GetConsumerStatusRequestHeader(topic="flights", group="delays")
@@ -350,7 +341,10 @@ def test_one_message_is_consumed_directly_without_any_effect(
         assert result.remark.startswith("ValueError: no such plane, listen(")
     assert [message.body for message in seen] == [b"UA1"]
     assert hooked == []
-    assert rocketmq.messages("%RETRY%delays") == []
+    statistics = consumer.statistics
+    consumer.shutdown()  # waits for send-backs under way
+    assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
+    assert statistics.status("flights", rocketmq.clock.now_ms()).consume_failed_msgs == 0
     assert rocketmq.consumer_offset("delays", "flights") == {}
 
 

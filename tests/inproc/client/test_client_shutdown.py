@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import Consumers, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client import async_client
@@ -23,7 +23,6 @@ from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.consumers import HEART_BEAT
 
-Consumers = Callable[..., rmq.PushConsumer]
 LIMIT_S = 30
 
 
@@ -40,7 +39,6 @@ def _members(rocketmq: EmbeddedRocketMQ, group: str = "delays") -> list[str]:
 def test_a_listener_may_shut_its_consumer_down(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, is_async: bool
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     returned = threading.Event()
     answer = rmq.ConsumeOrderlyStatus.SUCCESS if kind == "orderly" else None
 
@@ -64,7 +62,6 @@ def test_a_listener_may_shut_its_consumer_down(
 
 
 def test_a_check_may_shut_its_producer_down(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     returned = threading.Event()
 
     def check(message: rmq.MessageExt) -> rmq.LocalTransactionState:
@@ -97,7 +94,6 @@ class Held:
 def test_a_cancelled_shutdown_goes_on_and_whoever_calls_again_waits_for_it(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     held = Held()
     consumer = consumers(held, await_termination_ms=600_000)
     keeper = consumers(Recorder(), group="keeper")  # a second, so that the engine has more to do than this one
@@ -168,7 +164,6 @@ def test_a_shutdown_that_meets_the_end_of_a_start_leaves_all_the_same(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, kind: str
 ) -> None:
     """The keeper's connection stays open: only who says that it leaves is gone."""
-    rocketmq.create_topic("flights", queues=1)
     keeper = consumers(Recorder(), group="keeper", instance_name="shared")
     options = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "instance_name": "shared"}
 
@@ -260,7 +255,6 @@ def test_what_was_subscribed_while_it_started_is_consumed(
 def test_a_filter_that_changes_while_its_consumer_starts_holds(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     consumer = consumers(recorder, start=False, post_subscription_when_pull=True)
     filters: list[str | None] = []
@@ -292,7 +286,6 @@ def test_a_filter_that_changes_while_its_consumer_starts_holds(
 def test_a_late_heartbeat_does_not_add_a_member_that_has_left(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, kind: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     keeper = consumers(Recorder(), group="keeper", instance_name="shared")
     leaver = (
         consumers(Recorder(), instance_name="shared")
@@ -300,8 +293,7 @@ def test_a_late_heartbeat_does_not_add_a_member_that_has_left(
         else rocketmq.producer("delays", instance_name="shared", topics=["flights"])
     )
     leaver.start()
-    running = keeper._async._running
-    assert running is not None
+    running = parts_of(keeper)
     instance = running.instance
     told = instance.cluster.ask
 
@@ -331,7 +323,6 @@ def test_a_late_heartbeat_does_not_add_a_member_that_has_left(
 
 
 def test_a_poll_that_waits_ends_with_its_consumer(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     consumer = rocketmq.pull_consumer("backfill")
     consumer.start()
     consumer.subscribe("flights")
@@ -371,7 +362,6 @@ def _forget(held: list[Any]) -> None:
 
 
 def test_a_client_without_references_shuts_down_with_a_warning(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     makers: list[Callable[[], Any]] = [
         lambda: rocketmq.pull_consumer("delays"),
         lambda: rocketmq.producer("ops", topics=["flights"]),
@@ -396,7 +386,6 @@ def test_a_client_without_references_shuts_down_with_a_warning(rocketmq: Embedde
 
 def test_a_push_consumer_without_references_continues(rocketmq: EmbeddedRocketMQ) -> None:
     """As a thread does: whether its listener holds it, by chance, must not decide whether messages come."""
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
 
     def begin() -> None:
@@ -421,7 +410,6 @@ def test_a_push_consumer_without_references_continues(rocketmq: EmbeddedRocketMQ
 @pytest.mark.parametrize("face", ["blocking", "async"])
 def test_a_listener_may_end_its_consumer_while_it_starts(rocketmq: EmbeddedRocketMQ, face: str) -> None:
     """The first messages come before ``start`` is through: "consume until done, then shut down" is no failed start."""
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops") as producer:
         producer.send(rmq.Message("flights", b"only"))
     seen: list[bytes] = []
@@ -584,7 +572,6 @@ def test_flush_and_shutdown_wait_for_what_send_async_began(rocketmq: EmbeddedRoc
 
 
 def test_shutdown_waits_for_a_send_that_is_answered_late(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     producer = rocketmq.producer("ops")
     producer.start()
     with rocketmq.faults.delay_answer(RequestCode.SEND_MESSAGE_V2, 1_000, times=1) as late:
@@ -604,7 +591,6 @@ def test_shutdown_waits_for_a_send_that_is_answered_late(rocketmq: EmbeddedRocke
 def test_flush_waits_for_what_was_given_before_it_and_for_nothing_that_comes_meanwhile(
     rocketmq: EmbeddedRocketMQ, auto_batch: bool
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     sends = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
     answered_late = rocketmq.faults.delay_answer(sends, 500, when=lambda command: b"before" in bytes(command.body))
     rocketmq.faults.delay_answer(sends, 60_000, when=lambda command: b"meanwhile" in bytes(command.body))
@@ -638,8 +624,7 @@ def test_flush_waits_for_what_was_given_before_it_and_for_nothing_that_comes_mea
 def test_a_shutdown_names_the_messages_that_it_does_not_wait_for(
     rocketmq: EmbeddedRocketMQ, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("sprocketmq.client.consume.running_consumer._TOLD_AFTER_S", 0.01)
-    rocketmq.create_topic("flights", queues=1)
+    monkeypatch.setattr("sprocketmq.client.consume.running_consumer._SHUTDOWN_WARNING_S", 0.01)
     consumer = rocketmq.push_consumer(
         "delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, await_termination_ms=300
     )

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, send_all
+from recorder import HELD_S, Consumers, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.core.consume.polled_queues import PolledQueues
@@ -16,7 +16,6 @@ from sprocketmq.core.produce.route_table import RouteTable
 from sprocketmq.core.replay.decision_record import MACHINES
 from sprocketmq.testing import EmbeddedRocketMQ
 
-Consumers = Callable[..., rmq.PushConsumer]
 LIVE = (*(recorded.machine for recorded in MACHINES.values()), PolledQueues, RouteTable)
 
 
@@ -57,7 +56,6 @@ def test_no_client_returns_its_own_mutable_parts(
 def test_a_snapshot_from_another_thread_does_not_change_and_moves_no_progress(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     running, release = threading.Event(), threading.Event()
 

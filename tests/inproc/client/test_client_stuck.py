@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from recorder import HELD_S, send_all
+from recorder import HELD_S, Consumers, committed, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.settings.send_settings import SendSettings
@@ -23,7 +23,6 @@ from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 
-Consumers = Callable[..., rmq.PushConsumer]
 LIMIT_MS = 60_000
 
 
@@ -54,19 +53,14 @@ def _copies(rocketmq: EmbeddedRocketMQ) -> int:
     return len(rocketmq.messages("SCHEDULE_TOPIC_XXXX"))
 
 
-def _committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
-    consumer.persist_offsets()
-    return sum(rocketmq.consumer_offset("delays", "flights").values())
-
-
 def test_a_stuck_call_is_reported_once_at_its_deadline_with_its_stack(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     listener, told = Stuck(), list[rmq.StuckListener]()
     consumer = consumers(listener, consume_timeout_ms=LIMIT_MS, start=False)
     consumer.on_consume_timeout(told.append)
     consumer.start()
+    rocketmq.advance(10_000)  # the running calls are checked each LIMIT_MS, and this one has a deadline of its own
     (result,) = send_all(producer, ["stuck"])
     rocketmq.wait_until(lambda: len(listener.seen) == 1)
     rocketmq.advance(LIMIT_MS - 1_000)
@@ -94,7 +88,6 @@ def test_a_stuck_call_is_reported_once_at_its_deadline_with_its_stack(
 def test_a_stuck_call_with_a_batch_is_reported_once_with_all_its_messages(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     release, told = threading.Event(), list[rmq.StuckListener]()
 
     def hangs(messages: list[rmq.MessageExt], context: Any) -> Any:
@@ -119,7 +112,6 @@ def test_a_stuck_call_with_a_batch_is_reported_once_with_all_its_messages(
 def test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     told: list[rmq.StuckListener] = []
     started = threading.Event()
 
@@ -148,7 +140,6 @@ def test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for(
 def test_a_stuck_call_whose_send_back_fails_is_reported_once(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     tried_ms: list[int] = []
 
     def is_noted(command: Command) -> bool:
@@ -179,7 +170,6 @@ def test_a_stuck_call_whose_send_back_fails_is_reported_once(
 def test_a_callback_that_fails_changes_nothing(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     listener = Stuck()
     consumer = consumers(listener, consume_timeout_ms=LIMIT_MS, start=False)
 
@@ -192,7 +182,7 @@ def test_a_callback_that_fails_changes_nothing(
     rocketmq.wait_until(lambda: len(listener.seen) == 2)
     rocketmq.advance(LIMIT_MS)
     rocketmq.wait_until(lambda: _copies(rocketmq) == 1)
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 2)
     listener.release.set()
 
 
@@ -208,13 +198,12 @@ def _raise() -> None:
 def test_a_listener_that_ends_late_makes_no_second_copy_whatever_it_answers(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, late: Callable[[], Any]
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     listener = Stuck(late)
     consumer = consumers(listener, consume_timeout_ms=LIMIT_MS)
     send_all(producer, ["stuck", "a"])
     rocketmq.wait_until(lambda: len(listener.seen) == 2)
     rocketmq.advance(LIMIT_MS)
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 2)
     listener.release.set()
     assert listener.ended.wait(20)
     rocketmq.advance_until(lambda: ("stuck", 1) in listener.seen)
@@ -229,7 +218,6 @@ def test_a_listener_that_ends_late_makes_no_second_copy_whatever_it_answers(
 def test_progress_passes_a_stuck_message_only_when_its_copy_is_stored(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     slow = rocketmq.faults.delay(RequestCode.CONSUMER_SEND_MSG_BACK, 2_000)
     listener = Stuck()
     consumer = consumers(listener, consume_timeout_ms=LIMIT_MS)
@@ -237,9 +225,9 @@ def test_progress_passes_a_stuck_message_only_when_its_copy_is_stored(
     rocketmq.wait_until(lambda: len(listener.seen) == 2)
     rocketmq.advance(LIMIT_MS)
     rocketmq.wait_until(lambda: slow.hits == 1)
-    assert (_committed(rocketmq, consumer), _copies(rocketmq)) == (0, 0)
+    assert (committed(rocketmq, consumer), _copies(rocketmq)) == (0, 0)
     rocketmq.advance(2_000)
-    rocketmq.wait_until(lambda: _copies(rocketmq) == 1 and _committed(rocketmq, consumer) == 2)
+    rocketmq.wait_until(lambda: _copies(rocketmq) == 1 and committed(rocketmq, consumer) == 2)
     listener.release.set()
 
 
@@ -247,7 +235,6 @@ def test_progress_passes_a_stuck_message_only_when_its_copy_is_stored(
 def test_a_result_that_comes_while_a_send_back_fails_counts(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, late: Callable[[], Any]
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     unanswered = rocketmq.faults.drop(RequestCode.CONSUMER_SEND_MSG_BACK)
     refused = rocketmq.faults.fail(
         RequestCode.SEND_MESSAGE_V2,
@@ -262,12 +249,11 @@ def test_a_result_that_comes_while_a_send_back_fails_counts(
     rocketmq.wait_until(lambda: unanswered.hits == 1)
     listener.release.set()
     assert listener.ended.wait(20)
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     rocketmq.wait_until(lambda: not running.service.running_since_ms())  # its result has come
-    assert _committed(rocketmq, consumer) == 0  # and waits
+    assert committed(rocketmq, consumer) == 0  # and waits
     rocketmq.faults.close_connection(RequestCode.UPDATE_CONSUMER_OFFSET)
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 2)
     assert refused.hits == 1
     assert _copies(rocketmq) == (late is _raise)
 
@@ -281,7 +267,6 @@ def test_of_a_call_that_was_found_running_and_ended_in_time_nothing_is_kept(
 
         def after_consume(self, consumption: rmq.ConsumeMessageContext) -> None: ...
 
-    rocketmq.create_topic("flights", queues=1)
     listener = Stuck()
     consumer = consumers(listener, consume_timeout_ms=LIMIT_MS, start=False)
     if with_hook:
@@ -290,13 +275,12 @@ def test_of_a_call_that_was_found_running_and_ended_in_time_nothing_is_kept(
     rocketmq.advance(10_000)
     send_all(producer, ["stuck", "a"])
     rocketmq.wait_until(lambda: len(listener.seen) == 2)
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     service: Any = running.service
     rocketmq.advance(LIMIT_MS - 10_000)  # all running calls are looked at
     rocketmq.wait_until(lambda: len(service._tracked) == 1)
     listener.release.set()
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 2)
     assert (dict(service._tracked), dict(getattr(service, "_running", {})), len(service._timeouts)) == ({}, {}, 0)
     rocketmq.advance(LIMIT_MS)
     assert _copies(rocketmq) == 0
@@ -305,7 +289,6 @@ def test_of_a_call_that_was_found_running_and_ended_in_time_nothing_is_kept(
 def test_broadcasting_gives_a_stuck_message_up_and_goes_on(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Any
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     listener, told = Stuck(), list[rmq.StuckListener]()
     consumer = consumers(
         listener,
@@ -331,7 +314,6 @@ def test_broadcasting_gives_a_stuck_message_up_and_goes_on(
 def test_a_queue_given_up_during_the_send_back_of_a_stuck_message_ends_quietly(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     slow = rocketmq.faults.delay(RequestCode.CONSUMER_SEND_MSG_BACK, 2_000)
     listener = Stuck()
     consumer = consumers(listener, consume_timeout_ms=LIMIT_MS)
@@ -404,7 +386,7 @@ def test_in_a_storm_of_stuck_failing_and_refused_messages_each_delivery_makes_at
         rocketmq.advance(1_000)
         for number in order[step * count // 60 : (step + 1) * count // 60]:
             release[number].set()
-    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == count, limit_ms=120_000)
+    rocketmq.advance_until(lambda: committed(rocketmq, consumer) == count, limit_ms=120_000)
     rocketmq.advance_until(lambda: _all_delivered(rocketmq, ended), limit_ms=120_000)
     copies = Counter(message.message_id for message in rocketmq.messages("SCHEDULE_TOPIC_XXXX"))
     # More than one where it was tried again here, because there was no way back, or because the queue was taken up anew.
@@ -426,7 +408,6 @@ def _all_delivered(rocketmq: EmbeddedRocketMQ, ended: list[str]) -> bool:
 def test_a_stuck_orderly_call_is_reported_and_keeps_its_queue_in_order(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     release, seen, told = threading.Event(), list[str](), list[rmq.StuckListener]()
 
     def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
@@ -458,5 +439,5 @@ def test_a_stuck_orderly_call_is_reported_and_keeps_its_queue_in_order(
     assert consumer.statistics.timed_out_msgs("flights") == 1
     release.set()
     rocketmq.advance_until(lambda: seen == ["1", "stuck", "2"])
-    rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 3)
+    rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 3)
     assert _copies(rocketmq) == 0

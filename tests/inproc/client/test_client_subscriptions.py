@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from recorder import Recorder
+from recorder import Consumers, Recorder
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 
-Consumers = Callable[..., rmq.PushConsumer]
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
@@ -55,7 +52,6 @@ def test_the_narrower_filter_of_a_member_that_left_does_not_stay(
 def test_a_batch_wakes_a_pull_that_waits_for_one_of_its_tags(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     consumers(recorder, expression="C")
     for number, tags in enumerate(("AC", "CB", "ACB")):
@@ -70,7 +66,6 @@ def test_a_batch_wakes_a_pull_that_waits_for_one_of_its_tags(
 def test_a_new_filter_holds_at_once_for_what_comes_though_the_clock_stands_still(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     consumer = consumers(recorder, expression="A")
     rocketmq.wait_until(lambda: len(consumer.assigned_queues) == 2 and len(rocketmq.broker.parked) == 2)
@@ -97,7 +92,6 @@ def test_a_filter_that_is_changed_under_load_skips_nothing_that_matches_both(
 
 
 def test_a_pull_consumer_gets_what_its_new_filter_wants(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.pull_consumer("delays", consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights", "A")
         rocketmq.wait_until(lambda: len(rocketmq.broker.parked) == 1)

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from recorder import Recorder
+from recorder import Consumers, Recorder
 
 import sprocketmq as rmq
 from cli_run import CommandLine
@@ -17,8 +17,6 @@ from sprocketmq.client.consume import rebalancer
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.core.doctor.group_doctor import GroupVerdict
 from sprocketmq.testing import EmbeddedRocketMQ
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 @pytest.fixture

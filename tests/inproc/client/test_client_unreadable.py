@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import Consumers, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.remoting import message_writer
@@ -21,8 +20,6 @@ from sprocketmq.testing import PULLS, EmbeddedRocketMQ
 from sprocketmq.wire.records.sys_flag import COMPRESSED
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 def _told(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -36,7 +33,6 @@ def _of_flights(command: object) -> bool:
 def test_a_refusal_is_told_at_once_and_each_minute_and_nothing_is_skipped(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     refused = rocketmq.faults.fail(PULLS, 16, "topic flights may not be read", times=None, when=_of_flights)
     recorder = Recorder()
     send_all(producer, ["0"])
@@ -55,7 +51,6 @@ def test_a_refusal_is_told_at_once_and_each_minute_and_nothing_is_skipped(
 def test_a_refusal_that_may_pass_is_told_after_a_minute(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     rocketmq.faults.fail(PULLS, 1, "not now", times=None, when=_of_flights)
     with caplog.at_level(logging.ERROR, "sprocketmq.client"):
         consumers(Recorder())
@@ -71,7 +66,6 @@ def test_a_missing_library_is_named_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("zstandard")
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("zstd", compress_type="ZSTD", compress_msg_body_over_bytes=10) as producer:
         send_all(producer, ["x" * 1000])
     recorder = Recorder()
@@ -89,7 +83,6 @@ def _send_with_a_broken_one_in_the_middle(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three messages of one queue, of which the second says that it is compressed, and is not."""
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     with monkeypatch.context() as broken, rocketmq.producer("broken", compress_msg_body_over_bytes=10) as other:
         broken.setattr(message_writer, "compress", lambda body, *_: b"not compressed")
@@ -165,7 +158,6 @@ def test_a_body_that_the_filter_leaves_out_stops_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # "BB" and "Aa" have one hash in Java, so the broker gives both.
-    rocketmq.create_topic("flights", queues=1)
     with monkeypatch.context() as broken, rocketmq.producer("more", compress_msg_body_over_bytes=10) as other:
         broken.setattr(message_writer, "compress", lambda body, *_: b"not compressed")
         other.send(rmq.Message("flights", b"x" * 1000, tags="BB"))
@@ -188,7 +180,6 @@ def test_a_pull_consumer_has_the_choice_too_and_a_missing_library_is_no_other_ma
     count: int,
 ) -> None:
     pytest.importorskip("zstandard")
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     with rocketmq.producer("zstd", compress_type="ZSTD", compress_msg_body_over_bytes=10) as other:
         send_all(other, ["x" * 1000])

@@ -6,18 +6,15 @@ from __future__ import annotations
 import asyncio
 import datetime
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 import pytest
 from iteration import Iteration
-from recorder import Recorder
+from recorder import Consumers, Recorder
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 class Order(msgspec.Struct):
@@ -70,7 +67,6 @@ def test_values_of_several_kinds_go_and_come_back(rocketmq: EmbeddedRocketMQ, co
 
 
 def test_the_body_is_read_once_and_only_when_it_is_asked_for(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
     calls: list[bytes] = []
 
     def read(body: bytes) -> Order:
@@ -97,7 +93,6 @@ def test_the_body_is_read_once_and_only_when_it_is_asked_for(rocketmq: EmbeddedR
 def test_a_body_that_cannot_be_read_is_retried_and_ends_as_a_dead_letter_with_the_reason(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[int] = []
     read: list[int] = []
 
@@ -126,7 +121,6 @@ def test_a_body_that_cannot_be_read_is_retried_and_ends_as_a_dead_letter_with_th
 def test_an_orderly_dead_letter_has_the_reason_too(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     read: list[int] = []
 
     def handle(messages: list[rmq.MessageExt[Order]], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
@@ -145,7 +139,6 @@ def test_an_orderly_dead_letter_has_the_reason_too(
 def test_what_a_listener_did_to_a_value_is_gone_when_the_same_message_comes_again(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[dict[str, int]] = []
 
     def handle(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
@@ -166,7 +159,6 @@ def test_what_a_listener_did_to_a_value_is_gone_when_the_same_message_comes_agai
 def test_an_iteration_has_values_and_process_sends_back_what_cannot_be_read(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     read: list[int] = []
 
     def act(message: rmq.ReceivedMessage[Order]) -> None:
@@ -180,7 +172,6 @@ def test_an_iteration_has_values_and_process_sends_back_what_cannot_be_read(
 
 
 def test_a_pull_consumer_has_values(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
-    rocketmq.create_topic("flights", queues=1)
     producer.send(rmq.Message("flights", b'{"id":7}'))
     producer.send(rmq.Message("flights", b"{"))
     with rocketmq.pull_consumer(
@@ -199,7 +190,6 @@ def test_a_pull_consumer_has_values(rocketmq: EmbeddedRocketMQ, producer: rmq.Pr
 
 
 def test_a_message_consumed_directly_has_its_value(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
     read: list[int] = []
     consumer = consumers(lambda message: read.append(message.value.id), value_deserializer=read_order)
     with rocketmq.producer("ops", value_serializer=rmq.json_serializer) as producer:

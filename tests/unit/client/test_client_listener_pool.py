@@ -63,152 +63,134 @@ def _items(pool: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-def test_every_item_runs_once_and_is_reported_once_on_the_loop(kind: str) -> None:
-    async def main() -> None:
-        ran: list[int] = []
-        done: list[int] = []
-        here = threading.get_ident()
-        where: set[int] = set()
+async def test_every_item_runs_once_and_is_reported_once_on_the_loop(kind: str) -> None:
+    ran: list[int] = []
+    done: list[int] = []
+    here = threading.get_ident()
+    where: set[int] = set()
 
-        def on_done(items: list[int]) -> None:
-            where.add(threading.get_ident())
-            done.extend(items)
+    def on_done(items: list[int]) -> None:
+        where.add(threading.get_ident())
+        done.extend(items)
 
-        pool = _make(kind, ran.append, on_done, 4)
-        for start in range(0, 1000, 50):
-            pool.submit(list(range(start, start + 50)))
-            await asyncio.sleep(0)
-        await _until(lambda: len(done) == 1000)
-        assert sorted(ran) == sorted(done) == list(range(1000))
-        assert where == {here}
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+    pool = _make(kind, ran.append, on_done, 4)
+    for start in range(0, 1000, 50):
+        pool.submit(list(range(start, start + 50)))
+        await asyncio.sleep(0)
+    await _until(lambda: len(done) == 1000)
+    assert sorted(ran) == sorted(done) == list(range(1000))
+    assert where == {here}
+    assert await pool.close(1000)
 
 
-def test_a_stuck_item_does_not_hold_up_the_rest_of_its_chunk_nor_the_report_of_those_before_it(
+async def test_a_stuck_item_does_not_hold_up_the_rest_of_its_chunk_nor_the_report_of_those_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ticks = itertools.count()  # a microsecond at each look: so the listener is fast, however slow the machine
 
-    async def main() -> None:
-        monkeypatch.setattr(thread_listener_pool, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * 1e-6))
-        release = threading.Event()
-        done: list[int] = []
-        pool = _threads(lambda item: release.wait(20) if item == 503 else None, done.extend, 3)
-        # First make the pool believe that the listener is fast, so that a chunk goes to one worker.
-        pool.submit(list(range(500)))
-        await _until(lambda: len(done) == 500)
-        assert pool._mean_s < 100e-6
-        pool.submit(list(range(500, 520)))
-        await _until(lambda: len(done) == 519)
-        assert 503 not in done
-        assert _items(pool) == [503]
-        release.set()
-        await _until(lambda: len(done) == 520)
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+    monkeypatch.setattr(thread_listener_pool, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * 1e-6))
+    release = threading.Event()
+    done: list[int] = []
+    pool = _threads(lambda item: release.wait(20) if item == 503 else None, done.extend, 3)
+    # First make the pool believe that the listener is fast, so that a chunk goes to one worker.
+    pool.submit(list(range(500)))
+    await _until(lambda: len(done) == 500)
+    assert pool._mean_s < 100e-6
+    pool.submit(list(range(500, 520)))
+    await _until(lambda: len(done) == 519)
+    assert 503 not in done
+    assert _items(pool) == [503]
+    release.set()
+    await _until(lambda: len(done) == 520)
+    assert await pool.close(1000)
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-def test_no_more_than_the_workers_run_at_once_and_all_of_them_do(kind: str) -> None:
-    async def main() -> None:
-        running, most, done = 0, 0, []
-        lock = threading.Lock()
-        gate = asyncio.Event()
-        release = threading.Event()
+async def test_no_more_than_the_workers_run_at_once_and_all_of_them_do(kind: str) -> None:
+    running, most, done = 0, 0, []
+    lock = threading.Lock()
+    gate = asyncio.Event()
+    release = threading.Event()
 
-        def enter() -> None:
-            nonlocal running, most
-            with lock:
-                running += 1
-                most = max(most, running)
+    def enter() -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
 
-        def leave() -> None:
-            nonlocal running
-            with lock:
-                running -= 1
+    def leave() -> None:
+        nonlocal running
+        with lock:
+            running -= 1
 
-        def run(item: int) -> None:
-            enter()
-            release.wait(20)
-            leave()
+    def run(item: int) -> None:
+        enter()
+        release.wait(20)
+        leave()
 
-        async def run_async(item: int) -> None:
-            enter()
-            await gate.wait()
-            leave()
+    async def run_async(item: int) -> None:
+        enter()
+        await gate.wait()
+        leave()
 
-        pool: Any = _threads(run, done.extend, 5) if kind == "threads" else _tasks(run_async, done.extend, 5)
-        pool.submit([0])
-        await _until(lambda: running == 1)
-        pool.submit(list(range(1, 12)))
-        await _until(lambda: running == 5)
-        assert kind == "tasks" or len(pool._threads) == 5
-        release.set()
-        gate.set()
-        await _until(lambda: len(done) == 12)
-        assert most == 5
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+    pool: Any = _threads(run, done.extend, 5) if kind == "threads" else _tasks(run_async, done.extend, 5)
+    pool.submit([0])
+    await _until(lambda: running == 1)
+    pool.submit(list(range(1, 12)))
+    await _until(lambda: running == 5)
+    assert kind == "tasks" or len(pool._threads) == 5
+    release.set()
+    gate.set()
+    await _until(lambda: len(done) == 12)
+    assert most == 5
+    assert await pool.close(1000)
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-def test_after_close_nothing_starts_and_what_ran_is_reported(kind: str) -> None:
-    async def main() -> None:
-        release, started, done = threading.Event(), [], []
-        gate = asyncio.Event()
+async def test_after_close_nothing_starts_and_what_ran_is_reported(kind: str) -> None:
+    release, started, done = threading.Event(), [], []
+    gate = asyncio.Event()
 
-        def run(item: int) -> None:
-            started.append(item)
-            release.wait(20)
+    def run(item: int) -> None:
+        started.append(item)
+        release.wait(20)
 
-        async def run_async(item: int) -> None:
-            started.append(item)
-            await gate.wait()
+    async def run_async(item: int) -> None:
+        started.append(item)
+        await gate.wait()
 
-        pool: Any = _threads(run, done.extend, 1) if kind == "threads" else _tasks(run_async, done.extend, 1)
-        pool.submit([1, 2, 3])
-        await _until(lambda: started == [1])
-        closing = asyncio.ensure_future(pool.close(10_000))
-        await asyncio.sleep(0)
-        pool.submit([4])
-        release.set()
-        gate.set()
-        assert await closing
-        assert started == done == [1]
-
-    asyncio.run(main())
+    pool: Any = _threads(run, done.extend, 1) if kind == "threads" else _tasks(run_async, done.extend, 1)
+    pool.submit([1, 2, 3])
+    await _until(lambda: started == [1])
+    closing = asyncio.ensure_future(pool.close(10_000))
+    await asyncio.sleep(0)
+    pool.submit([4])
+    release.set()
+    gate.set()
+    assert await closing
+    assert started == done == [1]
 
 
-def test_close_reports_a_listener_that_does_not_end() -> None:
-    async def main() -> None:
-        release = threading.Event()
-        pool = _threads(lambda item: release.wait(20), lambda items: None, 2)
-        pool.submit([1])
-        await _until(lambda: _items(pool) == [1])
-        assert not await pool.close(20)
-        release.set()
-        await _until(lambda: not pool._threads)
-
-    asyncio.run(main())
+async def test_close_reports_a_listener_that_does_not_end() -> None:
+    release = threading.Event()
+    pool = _threads(lambda item: release.wait(20), lambda items: None, 2)
+    pool.submit([1])
+    await _until(lambda: _items(pool) == [1])
+    assert not await pool.close(20)
+    release.set()
+    await _until(lambda: not pool._threads)
 
 
-def test_resize_takes_idle_workers_away_and_allows_new_ones() -> None:
-    async def main() -> None:
-        together = threading.Barrier(6)
-        done: list[int] = []
-        pool = _threads(lambda item: together.wait(20), done.extend, 2)
-        pool.resize(6)
-        pool.submit(list(range(6)))
-        await _until(lambda: len(done) == 6)
-        pool.resize(1)
-        await _until(lambda: len(pool._threads) == 1)
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+async def test_resize_takes_idle_workers_away_and_allows_new_ones() -> None:
+    together = threading.Barrier(6)
+    done: list[int] = []
+    pool = _threads(lambda item: together.wait(20), done.extend, 2)
+    pool.resize(6)
+    pool.submit(list(range(6)))
+    await _until(lambda: len(done) == 6)
+    pool.resize(1)
+    await _until(lambda: len(pool._threads) == 1)
+    assert await pool.close(1000)
 
 
 class _Gates:
@@ -243,214 +225,186 @@ class _Gates:
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-def test_new_workers_take_what_waits_already(kind: str) -> None:
-    async def main() -> None:
-        gates, done = _Gates(kind), []
-        pool = gates.make(done.extend, 2)
-        pool.submit(list(range(20)))
-        await _until(lambda: len(gates.running) == 2)
-        pool.resize(9)
-        await _until(lambda: len(gates.running) == 9)
-        while len(done) < 20:
-            gates.let_go(set(gates.running))
-            await asyncio.sleep(0.001)
-        assert sorted(done) == list(range(20))
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+async def test_new_workers_take_what_waits_already(kind: str) -> None:
+    gates, done = _Gates(kind), []
+    pool = gates.make(done.extend, 2)
+    pool.submit(list(range(20)))
+    await _until(lambda: len(gates.running) == 2)
+    pool.resize(9)
+    await _until(lambda: len(gates.running) == 9)
+    while len(done) < 20:
+        gates.let_go(set(gates.running))
+        await asyncio.sleep(0.001)
+    assert sorted(done) == list(range(20))
+    assert await pool.close(1000)
 
 
-def test_a_pool_that_was_to_shrink_and_grows_again_keeps_its_workers() -> None:
-    async def main() -> None:
-        gates, done = _Gates("threads"), []
-        pool = gates.make(done.extend, 4)
-        pool.submit(list(range(12)))
-        await _until(lambda: len(gates.running) == 4)
-        before = set(pool._threads)
-        pool.resize(1)
-        pool.resize(4)  # before any of them was done with its item
-        while len(done) < 12:
-            gates.let_go(set(gates.running))
-            await asyncio.sleep(0.001)
-        assert set(pool._threads) == before
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+async def test_a_pool_that_was_to_shrink_and_grows_again_keeps_its_workers() -> None:
+    gates, done = _Gates("threads"), []
+    pool = gates.make(done.extend, 4)
+    pool.submit(list(range(12)))
+    await _until(lambda: len(gates.running) == 4)
+    before = set(pool._threads)
+    pool.resize(1)
+    pool.resize(4)  # before any of them was done with its item
+    while len(done) < 12:
+        gates.let_go(set(gates.running))
+        await asyncio.sleep(0.001)
+    assert set(pool._threads) == before
+    assert await pool.close(1000)
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_workers_that_are_too_many_leave_after_the_item_in_hand_and_forget_nothing(kind: str, workers: int) -> None:
-    async def main() -> None:
-        gates, done = _Gates(kind), []
-        pool = gates.make(done.extend, 8)
-        pool.submit(list(range(30)))
-        await _until(lambda: len(gates.running) == 8)
-        pool.resize(workers)
-        pool.resize(workers)  # asked twice, so many leave once
+async def test_workers_that_are_too_many_leave_after_the_item_in_hand_and_forget_nothing(
+    kind: str, workers: int
+) -> None:
+    gates, done = _Gates(kind), []
+    pool = gates.make(done.extend, 8)
+    pool.submit(list(range(30)))
+    await _until(lambda: len(gates.running) == 8)
+    pool.resize(workers)
+    pool.resize(workers)  # asked twice, so many leave once
+    gates.let_go(set(gates.running))
+    await _until(lambda: len(done) == 8 and len(gates.running) == workers)
+    while len(done) < 30:
+        assert len(gates.running) <= workers
         gates.let_go(set(gates.running))
-        await _until(lambda: len(done) == 8 and len(gates.running) == workers)
-        while len(done) < 30:
-            assert len(gates.running) <= workers
-            gates.let_go(set(gates.running))
-            await asyncio.sleep(0.001)
-        assert sorted(done) == list(range(30))
-        pool.resize(8)
-        pool.submit(list(range(30, 40)))
-        await _until(lambda: len(gates.running) == 8)
-        gates.let_go(set(gates.running))
-        await _until(lambda: len(done) == 38 and len(gates.running) == 2)
-        gates.let_go(set(gates.running))
-        await _until(lambda: len(done) == 40)
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+        await asyncio.sleep(0.001)
+    assert sorted(done) == list(range(30))
+    pool.resize(8)
+    pool.submit(list(range(30, 40)))
+    await _until(lambda: len(gates.running) == 8)
+    gates.let_go(set(gates.running))
+    await _until(lambda: len(done) == 38 and len(gates.running) == 2)
+    gates.let_go(set(gates.running))
+    await _until(lambda: len(done) == 40)
+    assert await pool.close(1000)
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
 @pytest.mark.parametrize("error", [ValueError("a bug"), SystemExit(1)], ids=["a bug", "an exit"])
-def test_an_item_whose_run_raises_is_reported_and_the_next_ones_run(kind: str, error: BaseException) -> None:
-    async def main() -> None:
-        done: list[int] = []
+async def test_an_item_whose_run_raises_is_reported_and_the_next_ones_run(kind: str, error: BaseException) -> None:
+    done: list[int] = []
 
-        def run(item: int) -> None:
-            if item % 3 == 0:
-                raise error
+    def run(item: int) -> None:
+        if item % 3 == 0:
+            raise error
 
-        pool = _make(kind, run, done.extend, 2)
-        pool.submit(list(range(12)))
-        await _until(lambda: len(done) == 12)
-        assert sorted(done) == list(range(12))
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+    pool = _make(kind, run, done.extend, 2)
+    pool.submit(list(range(12)))
+    await _until(lambda: len(done) == 12)
+    assert sorted(done) == list(range(12))
+    assert await pool.close(1000)
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-def test_resized_at_random_it_still_runs_everything_once(kind: str) -> None:
-    async def main() -> None:
-        ran: list[int] = []
-        done: list[int] = []
-        dice = random.Random(7)
-        pool = _make(kind, ran.append, done.extend, 4)
-        for start in range(0, 600, 20):
-            pool.submit(list(range(start, start + 20)))
-            pool.resize(dice.randint(1, 12))
-            if dice.random() < 0.5:
-                await asyncio.sleep(0)
-        await _until(lambda: len(done) == 600)
-        assert sorted(ran) == sorted(done) == list(range(600))
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+async def test_resized_at_random_it_still_runs_everything_once(kind: str) -> None:
+    ran: list[int] = []
+    done: list[int] = []
+    dice = random.Random(7)
+    pool = _make(kind, ran.append, done.extend, 4)
+    for start in range(0, 600, 20):
+        pool.submit(list(range(start, start + 20)))
+        pool.resize(dice.randint(1, 12))
+        if dice.random() < 0.5:
+            await asyncio.sleep(0)
+    await _until(lambda: len(done) == 600)
+    assert sorted(ran) == sorted(done) == list(range(600))
+    assert await pool.close(1000)
 
 
-def test_a_call_on_a_thread_is_awaited_and_does_not_delay_the_end_of_the_process() -> None:
-    async def main() -> None:
-        where: list[threading.Thread] = []
-        await run_in_own_thread(lambda: where.append(threading.current_thread()), "direct")
-        assert where[0].name == "direct"
-        assert where[0].daemon
-        assert where[0] is not threading.current_thread()
-
-    asyncio.run(main())
+async def test_a_call_on_a_thread_is_awaited_and_does_not_delay_the_end_of_the_process() -> None:
+    where: list[threading.Thread] = []
+    await run_in_own_thread(lambda: where.append(threading.current_thread()), "direct")
+    assert where[0].name == "direct"
+    assert where[0].daemon
+    assert where[0] is not threading.current_thread()
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-def test_the_time_of_each_call_is_reported_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_time_of_each_call_is_reported_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count()  # a clock that goes on by one at each look
 
-    async def main() -> None:
-        for module in (async_listener_pool, thread_listener_pool):
-            monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
-        reports: list[tuple[int, object, float]] = []
+    for module in (async_listener_pool, thread_listener_pool):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
+    reports: list[tuple[int, object, float]] = []
 
-        def on_done(items: list[int], origin: object, spent_s: float) -> None:
-            reports.append((len(items), origin, spent_s))
+    def on_done(items: list[int], origin: object, spent_s: float) -> None:
+        reports.append((len(items), origin, spent_s))
 
-        async def run_async(item: int, origin: object) -> int:
-            await asyncio.sleep(0)
-            return item
+    async def run_async(item: int, origin: object) -> int:
+        await asyncio.sleep(0)
+        return item
 
-        pool: Any = (
-            ThreadListenerPool(lambda item, origin: item, on_done, 1, "test", lambda: 1)
-            if kind == "threads"
-            else AsyncListenerPool(run_async, on_done, 1, "test", lambda: 1)
-        )
-        for origin in ("a", "b"):
-            pool.submit(list(range(50)), origin)
-        await _until(lambda: sum(count for count, _, _ in reports) == 100)
-        assert all(spent_s == count for count, _, spent_s in reports)
-        assert {o: sum(count for count, origin, _ in reports if origin == o) for o in "ab"} == {"a": 50, "b": 50}
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+    pool: Any = (
+        ThreadListenerPool(lambda item, origin: item, on_done, 1, "test", lambda: 1)
+        if kind == "threads"
+        else AsyncListenerPool(run_async, on_done, 1, "test", lambda: 1)
+    )
+    for origin in ("a", "b"):
+        pool.submit(list(range(50)), origin)
+    await _until(lambda: sum(count for count, _, _ in reports) == 100)
+    assert all(spent_s == count for count, _, spent_s in reports)
+    assert {o: sum(count for count, origin, _ in reports if origin == o) for o in "ab"} == {"a": 50, "b": 50}
+    assert await pool.close(1000)
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-def test_what_runs_is_found_with_the_moment_it_began(kind: str) -> None:
-    async def main() -> None:
-        gates, now_ms = _Gates(kind), 5
-        done: list[int] = []
-        pool = gates.make(done.extend, 4)
-        pool._now_ms = lambda: now_ms
-        pool.submit([1, 2], "first")
-        await _until(lambda: len(gates.running) == 2)
-        now_ms = 7
-        pool.submit([3], "second")
-        await _until(lambda: len(gates.running) == 3)
-        assert sorted(pool.running) == [(1, "first", 5), (2, "first", 5), (3, "second", 7)]
-        gates.let_go({1, 3})
-        await _until(lambda: len(done) == 2)
-        assert pool.running == [(2, "first", 5)]
-        gates.let_go({2})
-        await _until(lambda: len(done) == 3)
-        assert pool.running == []
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+async def test_what_runs_is_found_with_the_moment_it_began(kind: str) -> None:
+    gates, now_ms = _Gates(kind), 5
+    done: list[int] = []
+    pool = gates.make(done.extend, 4)
+    pool._now_ms = lambda: now_ms
+    pool.submit([1, 2], "first")
+    await _until(lambda: len(gates.running) == 2)
+    now_ms = 7
+    pool.submit([3], "second")
+    await _until(lambda: len(gates.running) == 3)
+    assert sorted(pool.running) == [(1, "first", 5), (2, "first", 5), (3, "second", 7)]
+    gates.let_go({1, 3})
+    await _until(lambda: len(done) == 2)
+    assert pool.running == [(2, "first", 5)]
+    gates.let_go({2})
+    await _until(lambda: len(done) == 3)
+    assert pool.running == []
+    assert await pool.close(1000)
 
 
-def test_a_listener_that_never_waits_keeps_one_task_busy() -> None:
-    async def main() -> None:
-        tasks: set[asyncio.Task[Any] | None] = set()
-        done: list[int] = []
+async def test_a_listener_that_never_waits_keeps_one_task_busy() -> None:
+    tasks: set[asyncio.Task[Any] | None] = set()
+    done: list[int] = []
 
-        async def run(item: int) -> None:
-            tasks.add(asyncio.current_task())
+    async def run(item: int) -> None:
+        tasks.add(asyncio.current_task())
 
-        pool = _tasks(run, done.extend, 20)
-        for start in range(0, 1000, 50):
-            pool.submit(list(range(start, start + 50)))
-        await _until(lambda: len(done) == 1000)
-        assert len(tasks) == 1
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+    pool = _tasks(run, done.extend, 20)
+    for start in range(0, 1000, 50):
+        pool.submit(list(range(start, start + 50)))
+    await _until(lambda: len(done) == 1000)
+    assert len(tasks) == 1
+    assert await pool.close(1000)
 
 
-def test_one_that_waits_leaves_the_rest_to_other_tasks_at_once() -> None:
-    async def main() -> None:
-        gate = asyncio.Event()
-        ran: list[int] = []
-        done: list[int] = []
+async def test_one_that_waits_leaves_the_rest_to_other_tasks_at_once() -> None:
+    gate = asyncio.Event()
+    ran: list[int] = []
+    done: list[int] = []
 
-        async def run(item: int) -> None:
-            ran.append(item)
-            if item in (3, 4):
-                await gate.wait()
+    async def run(item: int) -> None:
+        ran.append(item)
+        if item in (3, 4):
+            await gate.wait()
 
-        pool = _tasks(run, done.extend, 3)
-        pool.submit(list(range(10)))
-        for _ in range(3):
-            await asyncio.sleep(0)
-        assert ran == list(range(10))
-        await _until(lambda: len(done) == 8)
-        gate.set()
-        await _until(lambda: len(done) == 10)
-        assert await pool.close(1000)
-
-    asyncio.run(main())
+    pool = _tasks(run, done.extend, 3)
+    pool.submit(list(range(10)))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert ran == list(range(10))
+    await _until(lambda: len(done) == 8)
+    gate.set()
+    await _until(lambda: len(done) == 10)
+    assert await pool.close(1000)
 
 
 def test_items_wait_until_a_thread_can_be_started(caplog: pytest.LogCaptureFixture) -> None:

@@ -489,72 +489,68 @@ def test_requests_that_fail_together_move_to_the_next_name_server_not_past_it() 
     assert servers.chosen == "b:2"
 
 
-def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_back_at_once() -> None:
+async def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_back_at_once() -> None:
     """Both changes come before the loop's next step, which finds the subscription as it was."""
 
-    async def main() -> None:
-        first, second = parse_tag_expression("flights", "UA", 1), parse_tag_expression("flights", "AA", 2)
-        in_force, asked = [first], asyncio.Event()
+    first, second = parse_tag_expression("flights", "UA", 1), parse_tag_expression("flights", "AA", 2)
+    in_force, asked = [first], asyncio.Event()
 
-        async def pull_message(*_: object) -> None:
-            asked.set()
-            await asyncio.Event().wait()
+    async def pull_message(*_: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
 
-        routes = SimpleNamespace(pull_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
-        name_servers = SimpleNamespace(behind_proxy=False)
-        cluster = SimpleNamespace(routes=routes, name_servers=name_servers, invoke=pull_message)
-        consumer: Any = SimpleNamespace(
-            name="delays",
-            settings=PushSettings(group="delays"),
-            clustering=False,
-            instance=SimpleNamespace(cluster=cluster),
-            subscription=lambda topic: in_force[0],
-            unconfirmed=(),
-            suspend_ms=0,
-            pull_timeout_ms=0,
-        )
-        loop = PullLoop(consumer, PullCursor(ProcessQueue(QUEUE), 5))
-        answering = asyncio.ensure_future(loop._answer(5, first))
-        loop._task = answering  # type: ignore[assignment]  # in place of that of ``start``
-        await asyncio.wait_for(asked.wait(), 20)
-        for now in (second, second, first):
-            in_force[0] = now
-            loop.subscription_announced()
-        assert await answering is None
-        assert answering.cancelling() == 0
-
-    asyncio.run(main())
+    routes = SimpleNamespace(pull_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
+    name_servers = SimpleNamespace(behind_proxy=False)
+    cluster = SimpleNamespace(routes=routes, name_servers=name_servers, invoke=pull_message)
+    consumer: Any = SimpleNamespace(
+        name="delays",
+        settings=PushSettings(group="delays"),
+        clustering=False,
+        instance=SimpleNamespace(cluster=cluster),
+        subscription=lambda topic: in_force[0],
+        unconfirmed=(),
+        suspend_ms=0,
+        pull_timeout_ms=0,
+    )
+    loop = PullLoop(consumer, PullCursor(ProcessQueue(QUEUE), 5))
+    answering = asyncio.ensure_future(loop._answer(5, first))
+    loop._task = answering  # type: ignore[assignment]  # in place of that of ``start``
+    await asyncio.wait_for(asked.wait(), 20)
+    for now in (second, second, first):
+        in_force[0] = now
+        loop.subscription_announced()
+    assert await answering is None
+    assert answering.cancelling() == 0
 
 
 @pytest.mark.parametrize(("most", "settled_until"), [(1000, 250), (10, 0)])
-def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled(most: int, settled_until: int) -> None:
-    async def main() -> None:
-        process_queue = ProcessQueue(QUEUE)
-        process_queue.put([rmq.MessageExt("flights", b"x", queue_offset=offset) for offset in range(most + 1)])
-        waits_ms: list[float] = []
+async def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled(
+    most: int, settled_until: int
+) -> None:
+    process_queue = ProcessQueue(QUEUE)
+    process_queue.put([rmq.MessageExt("flights", b"x", queue_offset=offset) for offset in range(most + 1)])
+    waits_ms: list[float] = []
 
-        def call_later(delay_ms: float, wake: object) -> SimpleNamespace:
-            waits_ms.append(delay_ms)
-            return SimpleNamespace(cancel=lambda: None)
+    def call_later(delay_ms: float, wake: object) -> SimpleNamespace:
+        waits_ms.append(delay_ms)
+        return SimpleNamespace(cancel=lambda: None)
 
-        cursor = PullCursor(process_queue, most + 1, limits=FlowLimits(max_count=most))
-        consumer: Any = SimpleNamespace(
-            name="delays",
-            settings=PushSettings(group="delays"),
-            clock=SimpleNamespace(call_later=call_later),
-            instance=SimpleNamespace(cluster=SimpleNamespace(routes=None)),
-        )
-        loop = PullLoop(consumer, cursor)
-        (later,) = cursor.handle(PullDue(), 0)
-        assert isinstance(later, PullLater)
-        waiting = asyncio.ensure_future(loop._wait(later))
+    cursor = PullCursor(process_queue, most + 1, limits=FlowLimits(max_count=most))
+    consumer: Any = SimpleNamespace(
+        name="delays",
+        settings=PushSettings(group="delays"),
+        clock=SimpleNamespace(call_later=call_later),
+        instance=SimpleNamespace(cluster=SimpleNamespace(routes=None)),
+    )
+    loop = PullLoop(consumer, cursor)
+    (later,) = cursor.handle(PullDue(), 0)
+    assert isinstance(later, PullLater)
+    waiting = asyncio.ensure_future(loop._wait(later))
+    await asyncio.sleep(0)
+    assert waits_ms == [later.delay_ms] == [50]
+    for _ in range(settled_until + 1):
+        assert not waiting.done()
+        process_queue.done(process_queue.take(1, 0))
+        loop.messages_left()
         await asyncio.sleep(0)
-        assert waits_ms == [later.delay_ms] == [50]
-        for _ in range(settled_until + 1):
-            assert not waiting.done()
-            process_queue.done(process_queue.take(1, 0))
-            loop.messages_left()
-            await asyncio.sleep(0)
-        await waiting
-
-    asyncio.run(main())
+    await waiting

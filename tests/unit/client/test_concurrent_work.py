@@ -44,7 +44,7 @@ def test_the_first_exception_is_raised_when_all_have_ended() -> None:
     assert sorted(ended) == [0, 1, 2]
 
 
-def test_a_cancellation_ends_all_of_it() -> None:
+async def test_a_cancellation_ends_all_of_it() -> None:
     ended = []
 
     async def work(number: int) -> None:
@@ -54,13 +54,10 @@ def test_a_cancellation_ends_all_of_it() -> None:
             await asyncio.sleep(0)
             ended.append(number)
 
-    async def cancelled() -> None:
-        task = asyncio.ensure_future(all_ended(map(work, (0, 1))))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert sorted(ended) == [0, 1]
-
-    asyncio.run(cancelled())
+    task = asyncio.ensure_future(all_ended(map(work, (0, 1))))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sorted(ended) == [0, 1]

@@ -54,7 +54,7 @@ def test_strangers_are_asked_a_few_at_a_time_and_not_in_each_round() -> None:
     assert set(pool.asked.values()) == {1}
 
 
-def test_who_answered_is_asked_although_strangers_keep_all_other_turns() -> None:
+async def test_who_answered_is_asked_although_strangers_keep_all_other_turns() -> None:
     class Hanging(SilentServers):
         async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
             if address not in self.honest:
@@ -64,21 +64,18 @@ def test_who_answered_is_asked_although_strangers_keep_all_other_turns() -> None
 
     pool = Hanging("honest:1")
 
-    async def run() -> None:
-        reach = Reach(pool, leaves_silent=True)
-        await reach.invoke("honest:1", request(28, None), 60_000)
-        hanging = [asyncio.ensure_future(reach.invoke(one, request(28, None), 60_000)) for one in STRANGERS]
-        while len(pool.asked) < MOST_AT_ONCE * 3 // 8:
-            await asyncio.sleep(0)
-        with pytest.raises(ConnectFailed, match="was not asked"):
-            await reach.invoke("another:1", request(28, None), 1)
-        assert (await reach.invoke("honest:1", request(28, None), 60_000)).code == 0
-        assert len(pool.asked) < MOST_AT_ONCE / 2
-        for one in hanging:
-            one.cancel()
-        await asyncio.gather(*hanging, return_exceptions=True)
-
-    asyncio.run(run())
+    reach = Reach(pool, leaves_silent=True)
+    await reach.invoke("honest:1", request(28, None), 60_000)
+    hanging = [asyncio.ensure_future(reach.invoke(one, request(28, None), 60_000)) for one in STRANGERS]
+    while len(pool.asked) < MOST_AT_ONCE * 3 // 8:
+        await asyncio.sleep(0)
+    with pytest.raises(ConnectFailed, match="was not asked"):
+        await reach.invoke("another:1", request(28, None), 1)
+    assert (await reach.invoke("honest:1", request(28, None), 60_000)).code == 0
+    assert len(pool.asked) < MOST_AT_ONCE / 2
+    for one in hanging:
+        one.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
 
 
 def test_others_are_asked_each_time() -> None:
@@ -94,40 +91,34 @@ def test_others_are_asked_each_time() -> None:
     assert pool.asked["a:1"] == 3
 
 
-def test_few_connections_stay_open() -> None:
-    async def run() -> None:
-        server, pool = Server(lambda connection, command, *_: response(command)), ConnectionPool()
-        reach = Reach(pool)
-        port = await server.start("127.0.0.1", 0)
-        for number in range(1, MOST_OPEN + 20):
-            # One peer, many names.
-            await reach.invoke(f"127.0.0.1:{port:0{number + 5}}", request(28, None), 10_000)
-        assert len(pool.addresses) == MOST_OPEN
-        await reach.invoke(pool.addresses[0], request(28, None), 10_000)
-        assert len(pool.addresses) == MOST_OPEN
-        await pool.aclose()
-        await server.stop()
-
-    asyncio.run(run())
+async def test_few_connections_stay_open() -> None:
+    server, pool = Server(lambda connection, command, *_: response(command)), ConnectionPool()
+    reach = Reach(pool)
+    port = await server.start("127.0.0.1", 0)
+    for number in range(1, MOST_OPEN + 20):
+        # One peer, many names.
+        await reach.invoke(f"127.0.0.1:{port:0{number + 5}}", request(28, None), 10_000)
+    assert len(pool.addresses) == MOST_OPEN
+    await reach.invoke(pool.addresses[0], request(28, None), 10_000)
+    assert len(pool.addresses) == MOST_OPEN
+    await pool.aclose()
+    await server.stop()
 
 
 @pytest.mark.parametrize("steps", range(5))
-def test_a_cancelled_request_asks_nobody_though_its_turn_comes_at_the_same_moment(steps: int) -> None:
+async def test_a_cancelled_request_asks_nobody_though_its_turn_comes_at_the_same_moment(steps: int) -> None:
     pool = SilentServers("a:1")
 
-    async def run() -> None:
-        reach = Reach(pool, leaves_silent=True)
-        turns = reach._turns_for("a:1")
-        while not turns.locked():
-            await turns.acquire()
-        task = asyncio.ensure_future(reach.invoke("a:1", request(28, None), 60_000))
-        await asyncio.sleep(0.01)
-        turns.release()
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        if not task.done():
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    asyncio.run(run())
+    reach = Reach(pool, leaves_silent=True)
+    turns = reach._turns_for("a:1")
+    while not turns.locked():
+        await turns.acquire()
+    task = asyncio.ensure_future(reach.invoke("a:1", request(28, None), 60_000))
+    await asyncio.sleep(0.01)
+    turns.release()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    if not task.done():
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
