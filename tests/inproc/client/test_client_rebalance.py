@@ -31,8 +31,8 @@ from sprocketmq.wire.headers import UpdateConsumerOffsetRequestHeader
 LAST = rmq.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
 
 
-def _queues(consumer: rmq.PushConsumer) -> list[int]:
-    return [queue.queue_id for queue in consumer.assigned_queues if queue.topic == "flights"]
+def _queues(consumer: rmq.PushConsumer, topic: str = "flights") -> list[int]:
+    return [queue.queue_id for queue in consumer.assigned_queues if queue.topic == topic]
 
 
 def _shared(members: list[rmq.PushConsumer], count: int) -> bool:
