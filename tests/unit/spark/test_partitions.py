@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.spark.offsets import QueueRange
+from sprocketmq.spark.options.read_options import read_options
 from sprocketmq.spark.read.partitions import RECORDS_PER_TASK, split_ranges, task_count
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -47,23 +48,28 @@ def test_ordered_keeps_each_queue_whole(sizes: list[int], tasks: int) -> None:
     assert len(queues) == len(set(queues))
 
 
+def tasks_of(total: int, **options: str) -> int:
+    given = {"namesrvAddr": "h:1", "topic": "t", **options}
+    return task_count([QueueRange(MessageQueue("t", "b", 0), 0, total)], read_options(given, streaming=False))
+
+
 def test_a_task_has_up_to_a_quarter_of_a_million_messages_and_the_first_four_less() -> None:
-    assert task_count(0) == task_count(1_000) == task_count(100_000) == 1
-    assert task_count(100_001) == task_count(200_000) == 2
-    assert task_count(300_001) == task_count(4 * RECORDS_PER_TASK) == 4
-    assert task_count(4 * RECORDS_PER_TASK + 1) == 5
-    assert task_count(9 * RECORDS_PER_TASK) == 9
+    assert tasks_of(0) == tasks_of(1_000) == tasks_of(100_000) == 1
+    assert tasks_of(100_001) == tasks_of(200_000) == 2
+    assert tasks_of(300_001) == tasks_of(4 * RECORDS_PER_TASK) == 4
+    assert tasks_of(4 * RECORDS_PER_TASK + 1) == 5
+    assert tasks_of(9 * RECORDS_PER_TASK) == 9
 
 
 def test_the_users_limits_come_before_the_queues() -> None:
-    assert task_count(1000, min_partitions=7) == 7
-    assert task_count(1000, max_records_per_partition=100) == 10
-    assert task_count(1000, max_records_per_partition=10, max_partitions=4) == 4
-    assert task_count(3, min_partitions=7) == 3
+    assert tasks_of(1000, minPartitions="7") == 7
+    assert tasks_of(1000, maxRecordsPerPartition="100") == 10
+    assert tasks_of(1000, maxRecordsPerPartition="10", maxPartitions="4") == 4
+    assert tasks_of(3, minPartitions="7") == 3
 
 
 def test_a_task_for_each_queue_where_that_is_asked_for() -> None:
     """``ordered`` with a ``minPartitions`` of at least the number of queues, whatever the sizes."""
     ranges = ranges_of([500_000, 3, 40, 1])
-    pieces = split_ranges(ranges, task_count(500_044, min_partitions=100), ordered=True)
+    pieces = split_ranges(ranges, tasks_of(500_044, minPartitions="100"), ordered=True)
     assert sorted(pieces) == [(entry,) for entry in sorted(ranges)]

@@ -58,7 +58,6 @@ def test_the_size_of_a_queue_that_was_not_looked_at_is_that_of_its_topic() -> No
     assert sizes.of(A) == 5000
     sizes.learn(B, 10, 1000)
     assert (sizes.of(A), sizes.of(B)) == (100, 100)
-    assert not sizes.known(A)
 
 
 def test_a_size_follows_what_comes() -> None:

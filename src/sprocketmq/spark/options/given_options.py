@@ -95,10 +95,6 @@ class GivenOptions:
             f"{name} is {shown}; allowed is {allowed or (row.allowed if row is not None else '')}{hint}"
         )
 
-    def refuse_both(self, one: str, other: str) -> None:
-        if self.has(one) and self.has(other):
-            raise ConfigurationError(f"{one} and {other} are both given; keep one of them")
-
     def refuse_other_side(self, side: Literal["read", "write"]) -> None:
         """Refuse options of the other side, which would have no effect. The options of a table may be of both sides."""
         strange = [name for name in self._values if name in OPTION_OF and OPTION_OF[name].side not in (side, "both")]

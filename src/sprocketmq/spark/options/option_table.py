@@ -55,12 +55,8 @@ def _choice(
     return OptionRow(name, side, "choice", default, " or ".join(choices), line, choices)
 
 
-def _flag(name: str, default: bool, line: str) -> OptionRow:
-    return OptionRow(name, "read", "flag", str(default).lower(), "true or false", line, ("true", "false"))
-
-
-def _access_flag(name: str, default: bool, line: str) -> OptionRow:
-    return OptionRow(name, "both", "flag", str(default).lower(), "true or false", line, ("true", "false"))
+def _flag(name: str, default: bool, line: str, side: Literal["read", "both"] = "read") -> OptionRow:
+    return OptionRow(name, side, "flag", str(default).lower(), "true or false", line, ("true", "false"))
 
 
 def _count(side: Literal["read", "write", "both"], name: str, default: str, line: str, at_most: int = 0) -> OptionRow:
@@ -175,8 +171,8 @@ OPTIONS: Final = (
     _both("secretKeyFile", "path", "none", "a file on every machine",
           "the secret key alone, or lines accessKey: and secretKey: as in Apache's conf/tools.yml; read where requests are signed, and "
           "again when it was renewed"),
-    _access_flag("tls", False, "speak TLS"),
-    _access_flag("tlsAuthServer", True, "check the servers' certificates"),
+    _flag("tls", False, "speak TLS", "both"),
+    _flag("tlsAuthServer", True, "check the servers' certificates", "both"),
     _both("tlsTrustCertPath", "path", "what the machine trusts", "a PEM file on every machine", "the authorities for that check"),
     _both("tlsCertPath", "path", "none", "a PEM file on every machine", "this client's certificate, where servers want one"),
     _both("tlsKeyPath", "path", "in tlsCertPath", "a PEM file on every machine", "the key of that certificate"),

@@ -84,7 +84,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         log.warning("%s is given for a batch, where it does nothing; it is for spark.readStream", idle[0])
     topics, pattern = topics_to_read(given)
     expression_type: Literal["TAG", "SQL92"] = "SQL92" if given.has("sql92") else "TAG"
-    given.refuse_both("tags", "sql92")
+    given.one_of(("tags", "sql92"))
     group = given.name("group", "")
     starting, ending = bounds_of(given, streaming)
     commit_default = "eager" if group and streaming else "off"

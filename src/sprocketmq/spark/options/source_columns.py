@@ -41,7 +41,7 @@ def chosen_columns(given: GivenOptions) -> tuple[str, ...]:
     if not given.has("columns"):
         keep_properties = given.flag("includeProperties")
         return tuple(name for name in COLUMNS if name != "properties" or keep_properties)
-    given.refuse_both("columns", "includeProperties")
+    given.one_of(("columns", "includeProperties"))
     spelling = {name.lower(): name for name in COLUMNS}
     names = [part.strip() for part in (given.text("columns") or "").split(",") if part.strip()]
     unknown = [name for name in names if name.lower() not in spelling]

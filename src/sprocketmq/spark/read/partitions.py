@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sprocketmq.spark.offsets import QueueRange
+from sprocketmq.spark.options.read_options import ReadOptions
 
 # A task costs 40 ms of a core and connections of its own, so on few cores many tasks are slower. But one task alone leaves cores without
 # work: a batch of 200,000 messages took 0.81 to 0.85 of the time in two tasks, on two cores, and 0.92 to 1.03 in four.
@@ -22,22 +23,16 @@ _RECORDS_PER_FIRST_TASK: Final = 100_000
 _FIRST_TASKS: Final = 4
 
 
-def task_count(
-    total: int,
-    *,
-    min_partitions: int | None = None,
-    max_partitions: int | None = None,
-    max_records_per_partition: int | None = None,
-) -> int:
-    """The number of tasks that read ``total`` messages: one for each 250,000, and up to four of 100,000. ``min_partitions`` and
-    ``max_records_per_partition`` raise it; ``max_partitions`` is the upper limit."""
+def task_count(ranges: Sequence[QueueRange], options: ReadOptions) -> int:
+    """The number of tasks that read ``ranges``: one for each 250,000 messages, and up to four of 100,000. ``minPartitions`` and
+    ``maxRecordsPerPartition`` raise it; ``maxPartitions`` is the upper limit."""
+    total = sum(entry.count for entry in ranges)
     count = max(-(-total // RECORDS_PER_TASK), min(-(-total // _RECORDS_PER_FIRST_TASK), _FIRST_TASKS))
-    if max_records_per_partition is not None:
-        count = max(count, -(-total // max_records_per_partition))
-    if min_partitions is not None:
-        count = max(count, min_partitions)
-    if max_partitions is not None:
-        count = min(count, max_partitions)
+    if options.max_records_per_partition is not None:
+        count = max(count, -(-total // options.max_records_per_partition))
+    count = max(count, options.min_partitions or 0)
+    if options.max_partitions is not None:
+        count = min(count, options.max_partitions)
     return max(1, min(count, total))
 
 

@@ -41,11 +41,10 @@ class BrokerOffsets:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """The end of the next batch, what was lost, how many messages (at most) it holds, and how many are available."""
+    """The end of the next batch, what was lost, and how many messages are available."""
 
     end: StreamOffset
     losses: tuple[Loss, ...] = ()
-    count: int = 0
     available: int = 0
 
 
@@ -167,12 +166,9 @@ def plan_batch(
     end = limited_end(planner.positions, planner.head, limit, byte_limit)
     if not first and end == start.queues and not planner.losses:
         return BatchPlan(start)
-    count = sum(end[queue] - planner.positions[queue] for queue in end)
     available = sum(planner.head[queue] - planner.positions[queue] for queue in planner.head)
     losses = tuple(planner.losses)
-    return BatchPlan(
-        StreamOffset(queues=end, origin=planner.origin, lost=losses, late=start.late), losses, count, available
-    )
+    return BatchPlan(StreamOffset(queues=end, origin=planner.origin, lost=losses, late=start.late), losses, available)
 
 
 class _BatchPlanner:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batch reader, and ``read_ranges``, which both readers use to turn queue ranges into Arrow batches."""
+"""The batch reader, and ``read_partition``, by which both readers turn queue ranges into Arrow batches."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class BatchReader(DataSourceReader):
         end = resolve_end(options.ending, fetch_offsets(options, options.ending, cluster, queues))
         ranges, losses = resolve_batch(start, end, start_facts.bounds)
         report_losses(losses, options)
-        return partitions_for(ranges, task_count_for(ranges, options), options.ordered, tuple(losses))
+        return partitions_for(ranges, task_count(ranges, options), options.ordered, tuple(losses))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, self._schema, partition)
@@ -126,16 +126,6 @@ def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
     log.warning("continuing without lost messages (failOnDataLoss is false): %s", text)
 
 
-def task_count_for(ranges: Sequence[QueueRange], options: ReadOptions) -> int:
-    """The number of tasks for ``ranges``, by the options."""
-    return task_count(
-        sum(entry.count for entry in ranges),
-        min_partitions=options.min_partitions,
-        max_partitions=options.max_partitions,
-        max_records_per_partition=options.max_records_per_partition,
-    )
-
-
 def partitions_for(
     ranges: Sequence[QueueRange], tasks: int, ordered: bool, losses: tuple[Loss, ...] = ()
 ) -> list[InputPartition]:
@@ -147,18 +137,13 @@ def partitions_for(
 
 
 def read_partition(options: ReadOptions, schema: StructType, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The messages of one task. For an empty batch Spark makes a partition without ranges. Raises as ``read_ranges``."""
-    add_losses(options.loss_report, list(getattr(partition, "losses", ())))
-    return read_ranges(options, schema, getattr(partition, "ranges", ()))
-
-
-def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[QueueRange]) -> Iterator[pa.RecordBatch]:
-    """The messages of ``ranges`` as batches of exactly the Arrow schema that Spark expects. Runs in a task. A retry topic is read
-    without the filter, as by Java consumers. Raises DataLoss (a range is gone and ``failOnDataLoss`` is true), NetworkError,
-    RequestTimeout, RemoteError (a broker cannot be read; Spark runs the task again)."""
+    """The messages of one task as batches of exactly the Arrow schema that Spark expects. For an empty batch Spark makes a partition
+    without ranges. A retry topic is read without the filter, as by Java consumers. Raises DataLoss (a range is gone and
+    ``failOnDataLoss`` is true), NetworkError, RequestTimeout, RemoteError (a broker cannot be read; Spark runs the task again)."""
     prepare_task_process()
+    add_losses(options.loss_report, list(getattr(partition, "losses", ())))
     decoder = BatchDecoder(_arrow_schema(schema), options.tags)
-    for expression, kind, part in _by_filter(options, ranges):
+    for expression, kind, part in _by_filter(options, getattr(partition, "ranges", ())):
         remaining = list(part)
         while remaining:
             task = _RangesPass(options, remaining)

@@ -26,9 +26,10 @@ from sprocketmq.spark.read.lag import LatestOffsetReport
 from sprocketmq.spark.read.new_queues import NewQueues, new_queue_start
 from sprocketmq.spark.read.offset_search import real_min_offsets, sample_queues
 from sprocketmq.spark.read.parked_pulls import ParkedPulls
+from sprocketmq.spark.read.partitions import task_count
 from sprocketmq.spark.read.plan import BatchPlan, plan_batch, resolve_start, unread_queues
 from sprocketmq.spark.read.queue_bounds import queue_bounds
-from sprocketmq.spark.read.reader import fetch_offsets, report_losses, source_queues, task_count_for
+from sprocketmq.spark.read.reader import fetch_offsets, report_losses, source_queues
 from sprocketmq.spark.read.trigger_limits import ByteLimit, MessageSizes, TriggerDelay
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -266,7 +267,7 @@ class StreamPlanner:
         if self._parked is not None:
             self._parked.planned()
         self._sample_backlog(step, bounds)
-        tasks = task_count_for(batch_ranges(position, step.end), self._options)
+        tasks = task_count(batch_ranges(position, step.end), self._options)
         options = self._options
         return replace(
             step.end,

@@ -37,7 +37,8 @@ from sprocketmq.spark.offsets import StreamOffset, batch_ranges
 from sprocketmq.spark.options.read_options import ReadOptions
 from sprocketmq.spark.read.broker_poller import is_read
 from sprocketmq.spark.read.group_progress import GroupProgress, query_committed
-from sprocketmq.spark.read.reader import partitions_for, read_partition, task_count_for
+from sprocketmq.spark.read.partitions import task_count
+from sprocketmq.spark.read.reader import partitions_for, read_partition
 from sprocketmq.spark.read.stream_planner import StreamPlanner
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -107,7 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._commit_begin(upto.origin)
         ranges, ordered = batch_ranges(begin, upto), upto.ordered
         if (tasks := upto.tasks) is None:  # written by an older version
-            tasks, ordered = task_count_for(ranges, self._options), self._options.ordered
+            tasks, ordered = task_count(ranges, self._options), self._options.ordered
         return partitions_for(ranges, tasks, ordered, upto.lost if begin != upto else ())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -36,9 +36,6 @@ class MessageSizes:
             known = self._average.get(queue, seen)
             self._average[queue] = known + _NEWEST * (seen - known)
 
-    def known(self, queue: MessageQueue) -> bool:
-        return queue in self._average
-
     def of(self, queue: MessageQueue) -> float:
         """The average of the queue, otherwise of its topic, otherwise of all."""
         own = self._average.get(queue)

@@ -121,14 +121,18 @@ def foreach_batch(
     address = resolve_namesrv_addr(namesrv_addr or given.text("namesrvAddr"))
     retry_group = RetryGroup(named, address, given.access(), max_reconsume, retry_timeout_ms)
     check_delay_level(delay_level)
-    where = (
-        plain_text(name or named),
-        checkpoint_location if checkpoint_location is None else plain_text(checkpoint_location),
-    )
     source_options = {**(options or {}), "namesrvAddr": address, "group": named, "includeRetry": "true"}
-    retry = RowRetry(process, write, plain_text(on_error), plain_int(delay_level), retry_group, where)
-    retry.source_options, retry.check_source = source_options, check_source
-    return retry
+    return RowRetry(
+        process,
+        write,
+        on_error=plain_text(on_error),
+        delay_level=plain_int(delay_level),
+        group=retry_group,
+        name=plain_text(name or named),
+        checkpoint_location=checkpoint_location if checkpoint_location is None else plain_text(checkpoint_location),
+        source_options=source_options,
+        check_source=check_source,
+    )
 
 
 def each_try_once(rows: DataFrame, within: str | None = None) -> DataFrame:
@@ -163,19 +167,23 @@ class RowRetry:
         self,
         process: Process,
         write: Write,
+        *,
         on_error: str,
         delay_level: int,
         group: RetryGroup,
-        verdicts: tuple[str, str | None],
+        name: str,
+        checkpoint_location: str | None,
+        source_options: dict[str, str],
+        check_source: bool,
     ) -> None:
         self._process, self._write = process, write
-        self._on_error, self._delay_level, self._group, self._verdicts = on_error, delay_level, group, verdicts
+        self._on_error, self._delay_level, self._group = on_error, delay_level, group
+        self._name, self._checkpoint_location = name, checkpoint_location
+        self.source_options, self.check_source = source_options, check_source
         self.retried = self.dead_lettered = self.dropped = 0
-        self.source_options: dict[str, str] = {}
-        self.check_source = True
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        store = VerdictStore(rows, batch_id, *self._verdicts)
+        store = VerdictStore(rows, batch_id, self._name, self._checkpoint_location)
         try:
             self._batch(store, rows, batch_id)
         except BaseException:

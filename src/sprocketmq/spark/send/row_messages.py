@@ -18,6 +18,7 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 SEND_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
@@ -127,6 +128,11 @@ def _meant_column(column: str, known: Mapping[str, object]) -> str | None:
     cases = {name.lower(): name for name in known}
     near = difflib.get_close_matches(column.lower(), cases, 1)
     return our_name_for(column, known) or (cases[near[0]] if near else None)
+
+
+def columns_of(batch: pa.RecordBatch) -> dict[str, list[Any]]:
+    """The columns of the sink in ``batch``, as Python values."""
+    return {name: batch.column(name).to_pylist() for name in batch.schema.names if name in SEND_COLUMNS}
 
 
 def replayed_rows(

@@ -7,10 +7,8 @@ of the broker they name if it has the queue; in the task's order. A transient fa
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
-
-import pyarrow as pa
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.remoting.retrying import retrying
@@ -26,7 +24,7 @@ from sprocketmq.errors import (
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.spark.cluster.task_process import prepare_task_process
 from sprocketmq.spark.options.sink_options import SinkOptions
-from sprocketmq.spark.send.row_messages import SEND_COLUMNS, OutgoingRow
+from sprocketmq.spark.send.row_messages import OutgoingRow
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
@@ -34,7 +32,6 @@ from sprocketmq.wire.records.message import MessageQueue
 _PASSING: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL})
 
 T = TypeVar("T")
-AsMessages = Callable[[Mapping[str, Sequence[Any]], "str | None"], Iterator[OutgoingRow]]
 
 
 class RowSender:
@@ -46,11 +43,6 @@ class RowSender:
         self._producer = producer
         self._engine = Engine.shared()
         self.sent = 0
-
-    def _messages_of(self, batch: pa.RecordBatch, as_messages: AsMessages) -> list[OutgoingRow]:
-        """The rows as messages, one by one. Raises ConfigurationError if a row cannot be a message."""
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in SEND_COLUMNS}
-        return list(as_messages(columns, self._options.topic))
 
     async def _queue_of(self, row: OutgoingRow) -> MessageQueue | None:
         """The queue of a bound row; None for a row that may go to any queue."""

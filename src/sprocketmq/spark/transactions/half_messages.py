@@ -16,7 +16,6 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,7 +25,7 @@ from sprocketmq.client.results import SendStatus
 from sprocketmq.core.backoff import Backoff
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.options.sink_options import SinkOptions
-from sprocketmq.spark.send.row_messages import OutgoingRow, outgoing_rows
+from sprocketmq.spark.send.row_messages import OutgoingRow, columns_of, outgoing_rows
 from sprocketmq.spark.send.row_sender import RowSender, is_transient_send_error
 from sprocketmq.spark.transactions.responder import ATTEMPT, SEQUENCE, TRY, half_name
 from sprocketmq.wire.records import properties as props
@@ -108,7 +107,8 @@ class HalfSender(RowSender):
     def send(self, batch: pa.RecordBatch) -> None:
         """Send all rows and wait until their half messages are stored. Raises ConfigurationError (a row cannot be a message, or cannot
         be sent in a transaction), NetworkError, RequestTimeout, RemoteError (not stored within ``retryTimeoutMs``)."""
-        rows = self._messages_of(batch, partial(outgoing_rows, max_bytes=self._options.max_message_bytes))
+        options = self._options
+        rows = list(outgoing_rows(columns_of(batch), options.topic, max_bytes=options.max_message_bytes))
         self._engine.run(self._send_all(rows))
         self.sent += len(rows)
 

@@ -10,8 +10,7 @@ sent alone: RocketMQ accepts none in a batch. ``send`` returns only when every r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import ClassVar, Final
 
@@ -26,8 +25,8 @@ from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dr
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.send.row_columns import Elements, element_rows
 from sprocketmq.spark.send.row_ids import TaskId
-from sprocketmq.spark.send.row_messages import OutgoingRow, outgoing_rows, replayed_rows
-from sprocketmq.spark.send.row_sender import AsMessages, RowSender
+from sprocketmq.spark.send.row_messages import OutgoingRow, columns_of, outgoing_rows, replayed_rows
+from sprocketmq.spark.send.row_sender import RowSender
 from sprocketmq.spark.write.refused_rows import RefusedRows
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
@@ -73,14 +72,7 @@ class MessageSender(RowSender):
         self._task_id = task_id
         self._fifo_topics: set[str] = set()  # behind a proxy, as it turned out
         self.refused = RefusedRows(options, task_id)
-        replayed = partial(replayed_rows, replay_id=replay_id)
-        sent = partial(
-            outgoing_rows,
-            refuse=self.refused,
-            max_bytes=options.max_message_bytes,
-            max_delay_level=options.max_delay_level,
-        )
-        self._as_messages: AsMessages = replayed if options.mode == "replay" else sent
+        self._replay_id = replay_id
         self._max_column_body_bytes = min(_BATCH_BYTES // 2, options.max_message_bytes, options.compress_from_bytes - 1)
 
     def send(self, batch: pa.RecordBatch) -> None:
@@ -90,12 +82,18 @@ class MessageSender(RowSender):
             self._engine.run(self._send_elements(elements))
             self.sent += batch.num_rows
         else:
-            rows = self._messages_of(batch, self._as_messages)
+            rows = list(self._rows(batch))
             if self._task_id is not None:
                 self._add_marks(rows, self._task_id)
             self._engine.run(self._send_all(rows))
             self.refused.send_dead_letters()
             self.sent += len(rows)
+
+    def _rows(self, batch: pa.RecordBatch) -> Iterator[OutgoingRow]:
+        columns, options = columns_of(batch), self._options
+        if options.mode == "replay":
+            return replayed_rows(columns, options.topic, self._replay_id)
+        return outgoing_rows(columns, options.topic, self.refused, options.max_message_bytes, options.max_delay_level)
 
     def _add_marks(self, rows: Sequence[OutgoingRow], task_id: TaskId) -> None:
         same = _marks(task_id)
