@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
-from sprocketmq.client.remoting.queue_choice import QueueSelector
+from sprocketmq.client.remoting.send import QueueSelector
 from sprocketmq.client.results import ServerOutage
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
 from sprocketmq.client.settings.values import Deserializers, Serializers

@@ -16,6 +16,7 @@ from short_tries import only_this_try
 import sprocketmq as rmq
 from secured_broker import Secured, secured_broker
 from sprocketmq.client.remoting.message_writer import MessageWriter
+from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.errors import SignatureRefused
 from sprocketmq.net.pool import ConnectionPool
@@ -51,15 +52,15 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The calls of ``Sender.deliver``: "taken up" if it got a try that had begun, otherwise "from the start"."""
+    """The calls of ``Sender._deliver``: "taken up" if it got a try that had begun, otherwise "from the start"."""
     seen: list[str] = []
-    deliver = Sender.deliver
+    deliver = Sender._deliver
 
-    async def watched(self: Sender, *args: Any, **how: Any) -> rmq.SendResult:
-        seen.append("taken up" if len(args) > 4 and args[4] is not None else "from the start")
-        return await deliver(self, *args, **how)
+    async def watched(self: Sender, send: Send) -> rmq.SendResult:
+        seen.append("from the start" if send.trying is None else "taken up")
+        return await deliver(self, send)
 
-    monkeypatch.setattr(Sender, "deliver", watched)
+    monkeypatch.setattr(Sender, "_deliver", watched)
     return seen
 
 
@@ -119,7 +120,7 @@ def test_a_signed_send_has_one_await_and_is_written_from_a_template(
 
         def from_here_on() -> None:
             tries.clear()
-            monkeypatch.setattr(Sender, "deliver", None)
+            monkeypatch.setattr(Sender, "_deliver", None)
             monkeypatch.setattr(MessageWriter, "command", None)
 
         ends = signed_sends({"access_key": "Spark777", "secret_key": "secret-0"}, secured, from_here_on, 3)

@@ -176,9 +176,9 @@ def test_a_row_whose_answer_was_lost_appears_once(is_begun: bool, monkeypatch: p
         def begins(self: Any, message: Any, **how: Any) -> Any:
             begun = begin(self, message, **how) if is_begun else None
             if begun is not None and int(message.body) in unlucky:
-                real, begun.pending.answer = begun.answer, begun.answer.get_loop().create_future()
+                real, begun.trying.answer = begun.answer, begun.answer.get_loop().create_future()
                 lost = NetworkError("the answer was lost")
-                real.add_done_callback(lambda _: begun.answer.set_exception(lost))
+                real.add_done_callback(lambda _: begun.trying.answer.set_exception(lost))
             return begun
 
         async def loses_answers(self: Any, message: Any, **how: Any) -> Any:

@@ -189,7 +189,7 @@ def _arm() -> None:
     _around(half_ends, "_is_acknowledged", after="mid-ends")
     _around(half_messages._RowsInFlight, "_first", after="mid-halves")
     _around(MessageSender, "_send_as", after="mid-send")  # rows that go one by one
-    _around(Sender, "send_encoded_batch", after="mid-send")  # rows that go by columns
+    _around(Sender, "send_batch", after="mid-send")  # rows that go by columns
     ask = Cluster.ask
 
     async def armed_ask(self: Cluster, asked: Any, *args: Any, **how: Any) -> Any:

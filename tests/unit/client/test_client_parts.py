@@ -21,6 +21,7 @@ from sprocketmq.client.consume.send_back import SendBack, retry_copy
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.outages import Outages
 from sprocketmq.client.remoting.pulls import pull_result
+from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import PullResult, SendStatus
 from sprocketmq.client.settings.namesrv_addr import is_address_server, parse_addresses
@@ -186,7 +187,7 @@ def _send_back(ask: Any, send: Any) -> SendBack:
     routes = SimpleNamespace(broker_address=lambda name: "127.0.0.1:1")
     instance = SimpleNamespace(
         cluster=SimpleNamespace(ask=ask, outages=Outages(), routes=routes),
-        inner_sender=SimpleNamespace(send_again=send),
+        inner_sender=SimpleNamespace(send=send),
     )
     settings = PushSettings(group="delays", follow_group_retry_policy=False)
     consumer: Any = SimpleNamespace(
@@ -205,7 +206,7 @@ def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(
         refused.append(at)
         raise RemoteError(1, status.value)  # as brokers answer a send-back then
 
-    async def send(message: rmq.Message, sys_flag: int, queue: Any) -> Any:
+    async def send(send: Send) -> Any:
         return SimpleNamespace(status=status)
 
     send_back = _send_back(ask, send)
@@ -226,8 +227,8 @@ def test_a_message_does_not_double_with_each_try_while_a_slave_is_away(status: S
     async def ask(*args: object, **how: object) -> None:
         raise RemoteError(1, status.value)  # as brokers answer that have stored the copy
 
-    async def send(copy: rmq.Message, *_: Any, **__: Any) -> Any:
-        copies.append(copy)
+    async def send(send: Send) -> Any:
+        copies.append(send.message)
         return SimpleNamespace(status=status)
 
     send_back = _send_back(ask, send)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 
 from sprocketmq.client.remoting import message_writer
-from sprocketmq.client.remoting.message_writer import MessageWriter, OutgoingMessage
+from sprocketmq.client.remoting.message_writer import MessageWriter
+from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.errors import ConfigurationError
@@ -25,20 +26,21 @@ def writer(request: pytest.FixtureRequest) -> MessageWriter:
     return MessageWriter(SendSettings(group="ops"), ManualClock(1_000), UniqueKeys("127.0.0.1"), None, request.param)
 
 
-def forms(writer: MessageWriter) -> list[OutgoingMessage]:
+def forms(writer: MessageWriter) -> list[Send]:
     plain = Message("flights", b"x", tags="UA", flag=7, properties={"ü": "ß"})
-    half = {"TRAN_MSG": "true", "PGROUP": "ops"}
-    return [
-        writer.one(plain, None, 0, None, None, None),
-        writer.one(plain, "N1", 3, None, None, None),
-        writer.one(Message("flights", b"a" * 5_000), None, 0, 5_000, None, None),
-        writer.one(plain, None, 0, None, None, half),
-        writer.one(plain, None, 0, None, None, {"MSG_TYPE": "reply"}),
-        writer.batch([plain, plain]),
-        writer.one(
-            Message("%RETRY%delays", b"x"), None, 0, None, None, {"RECONSUME_TIME": "2", "MAX_RECONSUME_TIMES": "5"}
-        ),
+    retry = Message("%RETRY%delays", b"x")
+    sends = [
+        Send(plain),
+        Send(plain, sharding_key="N1", delay_level=3),
+        Send(Message("flights", b"a" * 5_000), delay_ms=5_000),
+        Send(plain, extra={"TRAN_MSG": "true", "PGROUP": "ops"}),
+        Send(plain, extra={"MSG_TYPE": "reply"}),
+        Send(plain, messages=[plain, plain]),
+        Send(retry, extra={"RECONSUME_TIME": "2", "MAX_RECONSUME_TIMES": "5"}),
     ]
+    for send in sends:
+        (writer.write_batch if send.messages else writer.write)(send)
+    return sends
 
 
 def test_the_header_that_is_written_out_is_the_typed_one(writer: MessageWriter) -> None:

@@ -34,7 +34,7 @@ def test_two_threads_that_empty_the_inbox_of_a_closed_engine_lose_no_future() ->
     producer = rmq.Producer("closed", namesrv_addr="127.0.0.1:9876", auto_batch=True, engine=engine)
     engine.close()
     futures = [SendFuture() for _ in range(3)]
-    producer._inbox = SharedInbox((rmq.Message("flights", b"late"), future, {}) for future in futures)
+    producer._inbox = SharedInbox((rmq.Message("flights", b"late"), future, None) for future in futures)
     producer._inbox.take_others = producer._wake
     producer._wake()
     for future in futures:

@@ -31,6 +31,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.logged_messages import logged_message
+from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.results import NOT_SAFE_YET, SendResult, SendStatus
 from sprocketmq.core.retry.retry_policy import RetryPolicy, read_retry_policy
 from sprocketmq.core.retry.retry_schedule import DelayLevels, retry_level, retry_topic
@@ -188,7 +189,7 @@ class SendBack:
         return False
 
     async def _send_inner(self, copy: Message, message: MessageExt, queue: MessageQueue | None = None) -> SendResult:
-        return await self._instance.inner_sender.send_again(copy, message.sys_flag, queue=queue)
+        return await self._instance.inner_sender.send(Send(copy, queue, stored_flag=message.sys_flag))
 
     def _dead(self, message: MessageExt, reason: str) -> Message:
         return retry_copy(message, self._group, self._max_reconsume_times, -1, reason)

@@ -29,6 +29,7 @@ from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.remoting.pulls import TOOLS_GROUP, read_queue
 from sprocketmq.client.remoting.queue_offsets import queue_ends
+from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.results import PullResult, SendResult
 from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.validators import check_group, check_time_ms, check_topic
@@ -266,7 +267,8 @@ class AsyncDeadLetters(AdminSession):
             raise ClosedError("the dead letters were shut down before this one was replayed")
         # A message that was sent by a sharding key goes to the queue of that key again.
         sharding_key = copy.properties.get(props.SHARDING_KEY)
-        return await producer._started().send_again(copy, letter.message.sys_flag, sharding_key)
+        send = Send(copy, sharding_key=sharding_key, stored_flag=letter.message.sys_flag)
+        return await producer._started().send(send)
 
     async def replay_all(
         self,

@@ -26,6 +26,7 @@ from typing import Final
 
 from sprocketmq.client.hooks import ConsumeMessageContext, EndTransactionContext, SendMessageContext
 from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.results import SendStatus
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.send_settings import SendSettings
@@ -254,7 +255,7 @@ class MessageTrace:
             if keys:
                 message.properties[props.KEYS] = props.KEY_SEPARATOR.join(keys)
             try:
-                await self._sender.send(message)
+                await self._sender.send(Send(message))
                 self._complaint = ""
             except RocketMQError as error:
                 level = logging.DEBUG if str(error) == self._complaint else logging.WARNING  # once per kind

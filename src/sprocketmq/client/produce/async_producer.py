@@ -8,20 +8,21 @@ The public methods are here. The client instance and the sender are imported by 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
 from sprocketmq.client.produce.send_future import fail_all
 from sprocketmq.client.produce.send_permits import SendPermits
+from sprocketmq.client.remoting.send import Send, send_of
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.split_options import split_options
-from sprocketmq.client.settings.validators import check_group, check_range, check_sendable_topic
+from sprocketmq.client.settings.validators import check_batch, check_group, check_range, check_sendable_topic
 from sprocketmq.client.settings.values import serialized
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
@@ -35,10 +36,8 @@ if TYPE_CHECKING:
     from sprocketmq.client.produce.running_producer import RunningProducer
     from sprocketmq.client.produce.send_future import ResultFuture
     from sprocketmq.client.remoting.instance import ClientInstance
-    from sprocketmq.client.remoting.queue_choice import QueueSelector
+    from sprocketmq.client.remoting.send import QueueSelector
     from sprocketmq.client.remoting.sender import Sender
-
-_BATCHED_HOW: Final = frozenset({"queue", "selector", "sharding_key", "timeout_ms"})
 
 
 class AsyncProducer(AsyncClient["RunningProducer"]):
@@ -220,52 +219,23 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             TooMuchRequest: with back-pressure, the send could not begin in time; nothing was sent.
             ClosedError: the producer is not started, or was shut down.
         """
-        if self._permits is not None:
-            given = {
-                "queue": queue,
-                "selector": selector,
-                "sharding_key": sharding_key,
-                "delay_level": delay_level,
-                "delay_ms": delay_ms,
-                "deliver_time_ms": deliver_time_ms,
-                "timeout_ms": timeout_ms,
-            }
-            how = cast(
-                "SendArguments",
-                {
-                    name: value
-                    for name, value in given.items()
-                    if value is not None and (name, value) != ("delay_level", 0)
-                },
-            )
-            return await self._send_permitted(message, how, await self._take_permit(message, how))
-        sender, batches = self._sender, self._batches
+        sender, batches, permits = self._sender, self._batches, self._permits
         if sender is None or asyncio._get_running_loop() is not self._loop:  # here, because two calls cost a send 2 %
             sender = self._started()
-        is_delayed = delay_level != 0 or delay_ms is not None or deliver_time_ms is not None
-        if batches is not None and not is_delayed:
+        if batches is not None and permits is None:
             is_free = queue is None and selector is None and sharding_key is None and timeout_ms is None
-            future = batches.join(message) if is_free else None
-            if future is None and batches.takes(message):
-                future = asyncio.get_running_loop().create_future()
-                batches.add(
-                    message, future, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
-                )
-            if future is not None:
+            is_delayed = delay_level != 0 or delay_ms is not None or deliver_time_ms is not None
+            if is_free and not is_delayed and (joined := batches.join(message)) is not None:
                 try:
-                    return await future
+                    return await joined
                 finally:
-                    del future  # it holds the error, whose traceback holds this frame
-        return await sender.send(
-            message,
-            queue=queue,
-            selector=selector,
-            sharding_key=sharding_key,
-            delay_level=delay_level,
-            delay_ms=delay_ms,
-            deliver_time_ms=deliver_time_ms,
-            timeout_ms=timeout_ms,
-        )
+                    del joined  # it holds the error, whose traceback holds this frame
+        send = Send(message, queue, selector, sharding_key, delay_level, delay_ms, deliver_time_ms, timeout_ms)
+        if batches is None and permits is None:
+            return await sender.send(send)
+        if permits is not None:
+            await self._take_permit(send)
+        return await self._send(send)
 
     def send_async(self, message: Message, **how: Unpack[SendArguments]) -> asyncio.Future[SendResult]:
         """Like ``send``, without waiting.
@@ -275,84 +245,78 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         ``timeout_ms``. Returns a future of the SendResult, or of the exception of ``send``. Raises TooMuchRequest: with
         back-pressure, the send could not begin in time; nothing was sent.
         """
-        batches = self._batches
-        if batches is None or self._permits is not None:
-            return self._begin_send(message, how)
-        if not how and (joined := batches.join(message)) is not None:
-            return joined
-        if not self._takes_into_batches(message, how):
-            return self._begin_send(message, how)
-        future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-        self._send_into([(message, future, how)])
-        return future
+        batches, permits = self._batches, self._permits
+        if batches is not None and permits is None:
+            if not how and (joined := batches.join(message)) is not None:
+                return joined
+            if self._takes_into_batches(message, send := send_of(message, how)):
+                future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+                self._send_into([(message, future, send)])
+                return future
+        send = send_of(message, how)
+        return asyncio.ensure_future(self._send_begun(send, takes_permit=permits is not None))
 
-    def _begin_send(self, message: Message, how: SendArguments) -> asyncio.Future[SendResult]:
-        task = asyncio.ensure_future(self.send(message, **how))
-        if self._parts is not None:  # else the send is about to fail, because the producer is not started
-            begun = self._parts.begun
-            begun.add(task)
-            task.add_done_callback(begun.discard)
-        return task
-
-    async def _send_begun(self, sending: Coroutine[Any, Any, SendResult]) -> SendResult:
-        """Run the coroutine of a send as a task that ``flush`` waits for."""
+    async def _send_begun(self, send: Send, *, takes_permit: bool = False) -> SendResult:
+        """``_send`` as a task that ``flush`` waits for."""
         task = asyncio.current_task()
-        if self._parts is None or task is None:
-            return await sending
-        begun = self._parts.begun
+        begun: set[Any] = (
+            set() if self._parts is None else self._parts.begun
+        )  # else it fails, because the producer is not started
         begun.add(task)
         try:
-            return await sending
+            if takes_permit:
+                await self._take_permit(send)
+            return await self._send(send)
         finally:
             begun.discard(task)
             del task  # it holds the error, whose traceback holds this frame
 
-    async def _take_permit(self, message: Message, how: SendArguments) -> int:
-        """Wait for a permit, if back-pressure is on; returns what is left of the timeout."""
+    async def _take_permit(self, send: Send) -> None:
+        """Wait for a permit, within the timeout of ``send``, which is shorter then."""
         sender = self._started()
         assert self._permits is not None
-        sender.check(message)
-        given_ms = how.get("timeout_ms")
-        limit_ms = sender.settings.send_msg_timeout_ms if given_ms is None else given_ms
+        sender.check(send.message)
+        limit_ms = sender.settings.send_msg_timeout_ms if send.timeout_ms is None else send.timeout_ms
         timeout_ms = check_range("timeout_ms", limit_ms, 1, 86_400_000)
         loop = asyncio.get_running_loop()
         started_s = loop.time()
-        await self._permits.take(len(message.body), timeout_ms)
-        return max(1, timeout_ms - int((loop.time() - started_s) * 1000))
+        await self._permits.take(len(send.message.body), timeout_ms)
+        send.timeout_ms = max(1, timeout_ms - int((loop.time() - started_s) * 1000))
 
-    async def _send_permitted(self, message: Message, how: SendArguments, timeout_ms: int) -> SendResult:
-        """Send a message that has its permit, then give the permit back."""
-        assert self._permits is not None
-        how = {**how, "timeout_ms": timeout_ms}
+    async def _send(self, send: Send) -> SendResult:
+        """Send one message by itself or in a batch, and give its permit back, if it has one."""
         try:
-            if not self._takes_into_batches(message, how):
+            if not self._takes_into_batches(send.message, send):
                 # Its turn may come while the producer ends, which waits for it.
+                self._check_running_loop()
                 parts = self._parts
                 sender = (parts.sender if parts is not None else None) or self._started()
-                return await sender.send(message, **how)
+                return await sender.send(send)
             future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-            self._send_into([(message, future, how)])
+            self._send_into([(send.message, future, send)])
             try:
                 return await future
             finally:
                 del future  # it holds the error, whose traceback holds this frame
         finally:
-            self._permits.give_back(len(message.body))
+            if self._permits is not None:
+                self._permits.give_back(len(send.message.body))
 
-    def _takes_into_batches(self, message: Message, how: SendArguments) -> bool:
+    def _takes_into_batches(self, message: Message, send: Send | None) -> bool:
         """Whether this send may travel in a batch."""
-        return self._batches is not None and (not how or _BATCHED_HOW.issuperset(how)) and self._batches.takes(message)
-
-    def _send_into(self, sends: Iterable[tuple[Message, ResultFuture, SendArguments]]) -> None:
-        """Add messages that may be batched to batches; each future gets the SendResult or the exception."""
         batches = self._batches
-        for message, future, how in sends:
+        return batches is not None and (send is None or not send.is_delayed) and batches.takes(message)
+
+    def _send_into(self, sends: Iterable[tuple[Message, ResultFuture, Send | None]]) -> None:
+        """Add messages that may be batched to batches; each future gets the SendResult or the exception. None: sent without arguments."""
+        batches = self._batches
+        for message, future, send in sends:
             try:
                 if batches is None:
                     self._started()
                     raise ClosedError(f"producer {self.group!r} was shut down")
-                if how or batches.join(message, future) is None:
-                    batches.add(message, future, **how)  # type: ignore[misc]  # _takes_into_batches: no other arguments
+                if send is not None or batches.join(message, future) is None:
+                    batches.add(send or Send(message), future)
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a selector's, too: it fails its own message only
                 fail_all([future], error)
 
@@ -372,15 +336,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         It can fail before the message is handed to the connection, within ``send_msg_timeout_ms``. Raises NetworkError,
         RequestTimeout (there was no route, or no connection to the broker).
         """
-        await self._started().send_oneway(
-            message,
-            queue=queue,
-            selector=selector,
-            sharding_key=sharding_key,
-            delay_level=delay_level,
-            delay_ms=delay_ms,
-            deliver_time_ms=deliver_time_ms,
-        )
+        send = Send(message, queue, selector, sharding_key, delay_level, delay_ms, deliver_time_ms)
+        await self._started().send_oneway(send)
 
     async def send_batch(
         self,
@@ -396,7 +353,10 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         Returns the SendResult. ``queue_offset`` is the offset of the first message; ``message_id`` has all ids, separated by
         commas.
         """
-        return await self._started().send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
+        sender = self._started()
+        check_batch(messages, sender.settings.max_message_bytes)
+        send = Send(messages[0], queue, None, sharding_key, timeout_ms=timeout_ms, messages=list(messages))
+        return await sender.send_batch(send)
 
     @property
     def encoded_batch_sender(self) -> Sender | None:
@@ -425,9 +385,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
 
         sender = self._started()
         assert self._instance is not None
-        return await RequestFutures.of(self._instance).request(
-            sender, message, timeout_ms, queue=queue, selector=selector, sharding_key=sharding_key
-        )
+        send = Send(message, queue, selector, sharding_key, timeout_ms=timeout_ms)
+        return await RequestFutures.of(self._instance).request(sender, send)
 
     async def reply(
         self,

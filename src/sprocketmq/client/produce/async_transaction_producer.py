@@ -19,14 +19,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sprocketmq.client.logged_messages import logged_message
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.produce.transaction_checks import CheckCallback
-from sprocketmq.client.remoting.message_writer import OutgoingMessage
-from sprocketmq.client.remoting.queue_choice import QueueSelector
-from sprocketmq.client.remoting.sender import PendingSend
+from sprocketmq.client.remoting.send import QueueSelector, Send
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.callbacks import check_callback, is_async
@@ -37,11 +35,9 @@ from sprocketmq.core.transactions.open_transactions import (
     local_transaction_state,
 )
 from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError, described
-from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageQueue, format_host
 from sprocketmq.wire.records.message_id import decode_offset_message_id
-from sprocketmq.wire.send_frames import StoredAnswer
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -65,18 +61,6 @@ class TransactionSendResult(SendResult, frozen=True):
 
     local_transaction_state: LocalTransactionState = LocalTransactionState.UNKNOWN
     local_failure: BaseException | None = None
-
-
-class PendingHalf(NamedTuple):
-    """A half message without an answer yet, see ``AsyncTransactionProducer.begin_prepared``."""
-
-    outgoing: OutgoingMessage
-    pending: PendingSend
-
-    @property
-    def answer(self) -> asyncio.Future[StoredAnswer | Command]:
-        """StoredAnswer: it is stored, with SEND_OK. Anything else: ask ``prepared``."""
-        return self.pending.answer
 
 
 class AsyncTransactionProducer(AsyncProducer):
@@ -163,7 +147,8 @@ class AsyncTransactionProducer(AsyncProducer):
         be informed. Raises ConfigurationError: the message or an argument is wrong (such as a delay), or no ``execute`` is given.
         """
         run = self._chosen_execute(execute)
-        half = await self._send_half(message, queue, selector, sharding_key, check_immunity_time_s, timeout_ms)
+        send = Send(message, queue, selector, sharding_key, timeout_ms=timeout_ms)
+        half = await self._send_half(send, check_immunity_time_s)
         if half.status is not SendStatus.SEND_OK:
             return await self._end(message, half, LocalTransactionState.ROLLBACK_MESSAGE)
         try:
@@ -186,28 +171,28 @@ class AsyncTransactionProducer(AsyncProducer):
         ``message``: the message; delays are not allowed. Returns the acknowledgement, and where the half lies; nothing of it is
         kept here. With a status other than SEND_OK it may get lost.
         """
-        half = await self._send_half(message, queue, None, None, None, timeout_ms)
+        half = await self._send_half(Send(message, queue, timeout_ms=timeout_ms), None)
         if half.status is SendStatus.SEND_OK:
             self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
         return half, _place(half)
 
-    def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> PendingHalf | None:
+    def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> Send | None:
         """Begin ``send_prepared`` without waiting, for callers that keep many sends in flight.
 
         ``message``: the message; delays are not allowed. Returns what ``prepared`` takes; None: it cannot be sent at once (its
         route or connection is missing, it must be signed, the broker does not read): nothing was sent; use ``send_prepared``.
         """
         self._refuse_delay(message)
-        pending = self._started().begin(message, queue, self._half_properties)
-        return None if pending is None else PendingHalf(*pending)
+        send = Send(message, queue, extra=self._half_properties)
+        return send if self._started().begin(send) else None
 
-    async def prepared(self, half: PendingHalf) -> tuple[SendResult, HalfPlace]:
+    async def prepared(self, half: Send) -> tuple[SendResult, HalfPlace]:
         """The result of ``begin_prepared``; there is no second try.
 
         ``half``: as ``begin_prepared`` gave it. Returns the acknowledgement, and where the half lies. Raises NetworkError,
         RequestTimeout: the broker did not answer; it may have been stored nevertheless.
         """
-        result = await self._started().deliver(half.outgoing, half.pending.target, None, None, half.pending)
+        result = await self._started().send(half)
         return result, _place(result)
 
     # -- the steps, which the blocking client takes one by one ---------------------------------------------------------------------------
@@ -222,28 +207,17 @@ class AsyncTransactionProducer(AsyncProducer):
             check_callback("execute", chosen, "message", may_be_async=True)  # before the half is stored
         return chosen
 
-    async def _send_half(
-        self,
-        message: Message,
-        queue: MessageQueue | None,
-        selector: QueueSelector | None,
-        sharding_key: str | None,
-        check_immunity_time_s: int | None,
-        timeout_ms: int | None,
-    ) -> SendResult:
+    async def _send_half(self, send: Send, check_immunity_time_s: int | None) -> SendResult:
         """Store the half message; with SEND_OK its transaction is open from now on."""
-        sender = self._started()
+        sender, message = self._started(), send.message
         sender.check(message)
         self._refuse_delay(message)
-        extra = self._half_properties
+        send.extra = self._half_properties
         if check_immunity_time_s is not None:
-            extra = extra.copy()
             seconds = check_range("check_immunity_time_s", check_immunity_time_s, 1, 0x7FFFFFFF)
-            extra[props.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(seconds)
+            send.extra = {**send.extra, props.CHECK_IMMUNITY_TIME_IN_SECONDS: str(seconds)}
         is_new_topic = not sender.queue_choice.has_route(message.topic)
-        half = await sender.send(
-            message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms, extra=extra
-        )
+        half = await sender.send(send)
         if is_new_topic and self._instance is not None:
             self._instance.heartbeats.soon()  # a broker can only ask clients from which it had a heartbeat
         message.transaction_id = half.message_id

@@ -35,12 +35,11 @@ from threading import get_ident
 from typing import Any, Final, NamedTuple, overload
 
 from sprocketmq.client.produce.send_future import ResultFuture, fail_all, finish_all
-from sprocketmq.client.remoting.queue_choice import QueueSelector
 from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.client.remoting.send import BATCH, Send
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.client.results import SendResult
-from sprocketmq.client.settings.namespace import wrap, wrap_queue
-from sprocketmq.client.settings.validators import check_queue, check_range
+from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.produce.send_batches import Batch, SendBatches
 from sprocketmq.core.produce.send_latency import queue_of_sharding_key
 from sprocketmq.errors import ClosedError, ConfigurationError, RequestTimeout
@@ -74,11 +73,11 @@ _state: Final = attrgetter("_state")
 _UNDER_WAY: Final = frozenset({"PENDING", "RUNNING"})
 
 
-class _Send(NamedTuple):
-    """One message on its way to a batch, with what this send adds to it.
+class _Element(NamedTuple):
+    """A message as it was when it came here, with what its send adds to it.
 
-    ``message`` is kept for hooks only. ``end_s`` is its deadline on the loop's clock; None: it is not waiting for a queue or route, and its
-    time begins when its batch leaves.
+    ``message`` is there for hooks only. ``kind``: its WAIT. ``end_s`` is its deadline on the loop's clock; None: it is not waiting for a
+    queue or route, and its time begins when its batch leaves.
     """
 
     message: Message | None
@@ -86,13 +85,14 @@ class _Send(NamedTuple):
     flag: int
     body: bytes
     properties: bytes  # encoded
+    kind: str | None
     future: ResultFuture  # gets the result
     end_s: float | None
 
 
 class _SendBatch(Batch):
     """Messages that travel together, as columns: a value of each for each message. ``join`` of the accumulator fills the first
-    four. ``unique_keys``, ``bodies``, ``properties``, ``futures``: as of ``_Send``. ``messages``: for hooks; empty without them.
+    four. ``unique_keys``, ``bodies``, ``properties``, ``futures``: as of ``_Element``. ``messages``: for hooks; empty without them.
     ``flags``, ``ends_s``: by the number of the message in the batch; most have none."""
 
     __slots__ = ("bodies", "ends_s", "flags", "futures", "messages", "properties", "unique_keys")
@@ -107,17 +107,17 @@ class _SendBatch(Batch):
         self.flags: dict[int, int] = {}
         self.ends_s: dict[int, float] = {}
 
-    def append(self, send: _Send) -> None:
-        if send.flag:
-            self.flags[len(self.futures)] = send.flag
-        if send.end_s is not None:
-            self.ends_s[len(self.futures)] = send.end_s
-        if send.message is not None:
-            self.messages.append(send.message)
-        self.unique_keys.append(send.unique_key)
-        self.bodies.append(send.body)
-        self.properties.append(send.properties)
-        self.futures.append(send.future)
+    def append(self, element: _Element) -> None:
+        if element.flag:
+            self.flags[len(self.futures)] = element.flag
+        if element.end_s is not None:
+            self.ends_s[len(self.futures)] = element.end_s
+        if element.message is not None:
+            self.messages.append(element.message)
+        self.unique_keys.append(element.unique_key)
+        self.bodies.append(element.body)
+        self.properties.append(element.properties)
+        self.futures.append(element.future)
 
     def late(self, now_s: float) -> list[ResultFuture]:
         """The futures of the messages that may not wait any longer."""
@@ -170,7 +170,7 @@ class BatchAccumulator:
         self._routes_in_use: dict[str, list[MessageQueue]] = {}  # by topic: the queues that keys are shared out to
         self._sweep: asyncio.TimerHandle | None = None  # law 6
         self._linger_s = settings.batch_max_delay_ms / 1000
-        self._held: dict[str, deque[tuple[_Send, Callable[[], None]]]] = {}  # by topic: sends that wait (law 3)
+        self._held: dict[str, deque[tuple[Send, _Element]]] = {}  # by topic: sends that wait (law 3)
 
     def takes(self, message: Message) -> bool:
         """Whether ``message`` may be batched (law 4)."""
@@ -215,7 +215,8 @@ class BatchAccumulator:
             future = self._create_future()
         batches, kept = self._batches, message if self._is_watched else None
         if not batches.join(batch, EMPTY_ELEMENT_BYTES + body_bytes + len(properties)):
-            self._add_to_topic(self._topics[topic], None, _Send(kept, key, _NO_FLAG, body, properties, future, None))
+            element = _Element(kept, key, _NO_FLAG, body, properties, None, future, None)
+            self._add_to_topic(self._topics[topic], element)
             return future
         batch.unique_keys.append(key)
         batch.bodies.append(body)
@@ -227,18 +228,9 @@ class BatchAccumulator:
             self._go()
         return future
 
-    def add(
-        self,
-        message: Message,
-        future: ResultFuture,
-        *,
-        queue: MessageQueue | None = None,
-        selector: QueueSelector | None = None,
-        sharding_key: str | None = None,
-        timeout_ms: int | None = None,
-    ) -> None:
-        """Add ``message``; ``future`` gets its result. Raises ConfigurationError: as ``send``; the future is not touched."""
-        sender = self._sender
+    def add(self, send: Send, future: ResultFuture) -> None:
+        """Add the message of ``send``; ``future`` gets its result. Raises ConfigurationError: as ``send``; the future is not touched."""
+        sender, message = self._sender, send.message
         topic = self._topics.get(message.topic)
         if (
             topic is None
@@ -250,29 +242,34 @@ class BatchAccumulator:
             topic = sender.writer.checked_topic(message)
             self._topics[message.topic] = topic
             sender.queue_choice.turn(topic)
+        send.topic = topic
+        timeout_ms = send.timeout_ms
         if timeout_ms is not None:
             timeout_ms = check_range("timeout_ms", timeout_ms, 1, 86_400_000)
         key = sender.writer.identify(message)
-        text = sender.writer.text_of_send(message.properties_text, sharding_key)
-        is_free = queue is None and selector is None and sharding_key is None
-        end_s = None if is_free and timeout_ms is None else self._end_s(timeout_ms)
-        kept = None if sender.hooks is None else _with_properties(message, text)
-        send = _Send(kept, key, message.flag, message.body, props.encode_text(text), future, end_s)
-        kind = message.exposed_properties.get(props.WAIT)
+        text = sender.writer.text_of_send(message.properties_text, send.sharding_key)
+        is_free = not send.is_bound
+        element = _Element(
+            None if sender.hooks is None else _with_properties(message, text),
+            key,
+            message.flag,
+            message.body,
+            props.encode_text(text),
+            message.exposed_properties.get(props.WAIT),
+            future,
+            None if is_free and timeout_ms is None else self._end_s(timeout_ms),
+        )
         if is_free:
-            self._add_to_topic(topic, kind, send)
+            self._add_to_topic(topic, element)
             return
-        if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
+        if (send.queue is not None) + (send.selector is not None) + (send.sharding_key is not None) > 1:
             raise ConfigurationError(
                 "more than one of queue, selector and sharding_key is given, at most one is allowed"
             )
-        if queue is not None:
-            queue = check_queue(queue)
-            if wrap(sender.namespace, queue.topic) != topic:
-                raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
-            self._put(wrap_queue(sender.namespace, queue), kind, send, ordered=True)
+        if send.queue is not None:
+            self._put(sender.queue_choice.given(send.queue, send), element, ordered=True)
             return
-        self._add_chosen(topic, kind, send, message, selector, sharding_key)
+        self._add_chosen(send, element)
 
     async def flush(self) -> None:
         """Send what lingers and wait for the answers to all messages that were added before this call."""
@@ -289,7 +286,7 @@ class BatchAccumulator:
 
     def _here(self) -> list[ResultFuture]:
         in_batches = [future for batch in (*self._delivering, *self._batches.unsent()) for future in batch.futures]
-        return in_batches + [send.future for held in self._held.values() for send, _ in held]
+        return in_batches + [element.future for held in self._held.values() for _, element in held]
 
     async def close(self) -> None:
         """Send what lingers and wait for all answers."""
@@ -305,32 +302,26 @@ class BatchAccumulator:
 
     # -- keys and routes (law 3) ---------------------------------------------------------------------------------------------------
 
-    def _add_chosen(
-        self,
-        topic: str,
-        kind: str | None,
-        send: _Send,
-        message: Message,
-        selector: QueueSelector | None,
-        sharding_key: str | None,
-    ) -> None:
-        def put() -> None:
-            queues = self._routes_in_use[topic]
-            if sharding_key is not None:
-                self._put(queue_of_sharding_key(sharding_key, queues), kind, send, ordered=True)
-            else:
-                assert selector is not None
-                self._put(self._sender.queue_choice.selected(selector, queues, message), kind, send, ordered=True)
-
+    def _add_chosen(self, send: Send, element: _Element) -> None:
+        topic = send.topic
         held = self._held.get(topic)
         if held is None and self._is_settled(topic):
-            put()
+            self._put_chosen(send, element)
             return
         if held is None:
             held = self._held[topic] = deque()
             self._start(self._settle(topic, held), partial(self._cut_held, topic, held))
-        held.append((send, put))
+        held.append((send, element))
         self._sweep_later()
+
+    def _put_chosen(self, send: Send, element: _Element) -> None:
+        queues = self._routes_in_use[send.topic]
+        if send.sharding_key is not None:
+            queue = queue_of_sharding_key(send.sharding_key, queues)
+        else:
+            assert send.selector is not None
+            queue = self._sender.queue_choice.selected(send.selector, queues, send.message)
+        self._put(queue, element, ordered=True)
 
     def _is_settled(self, topic: str) -> bool:
         """Whether the newest route may be used for sharding keys now."""
@@ -345,7 +336,7 @@ class BatchAccumulator:
         self._routes_in_use[topic] = newest
         return True
 
-    async def _settle(self, topic: str, held: deque[tuple[_Send, Callable[[], None]]]) -> None:
+    async def _settle(self, topic: str, held: deque[tuple[Send, _Element]]) -> None:
         """Wait for a route and for the answers to what was sent by the old one; then send what was held, in order."""
         try:
             await self._sender.queue_choice.queues(topic)
@@ -355,16 +346,20 @@ class BatchAccumulator:
                 others = {task for task in self._tasks if task is not asyncio.current_task()}
                 await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
         except Exception as error:  # noqa: BLE001 - handed to every message that waited
-            fail_all([send.future for send, _ in held], error)
+            fail_all([element.future for _, element in held], error)
             held.clear()
         finally:
             del self._held[topic]
-        for send, put in held:
-            _guarded(send, put)
+        for send, element in held:
+            if not element.future.done():  # else its time is over
+                try:
+                    self._put_chosen(send, element)
+                except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a selector is the user's: it fails its own message only
+                    fail_all([element.future], error)
 
-    def _cut_held(self, topic: str, held: deque[tuple[_Send, Callable[[], None]]]) -> None:
+    def _cut_held(self, topic: str, held: deque[tuple[Send, _Element]]) -> None:
         ended = ClosedError("the client was shut down while the message waited for a route; it was not sent")
-        fail_all([send.future for send, _ in held], ended)
+        fail_all([element.future for _, element in held], ended)
         if self._held.get(topic) is held:  # _settle did not begin
             del self._held[topic]
 
@@ -376,9 +371,9 @@ class BatchAccumulator:
             raise RuntimeError("this is another event loop than the one in which the producer was started")
         self._thread_id = get_ident()
 
-    def _add_to_topic(self, topic: str, kind: str | None, send: _Send) -> None:
-        batch = self._put(topic, kind, send, ordered=False)
-        if self._sender.namespace is None and kind is None:
+    def _add_to_topic(self, topic: str, element: _Element) -> None:
+        batch = self._put(topic, element, ordered=False)
+        if self._sender.namespace is None and element.kind is None:
             if not batch.is_closed:
                 self._open[topic] = batch
             self._is_watched = self._sender.hooks is not None
@@ -386,11 +381,11 @@ class BatchAccumulator:
             if now_ms - self._keys_ms > _KEYS_AGE_MS:
                 self._keys, self._keys_ms = self._sender.writer.next_keys(now_ms), now_ms
 
-    def _put(self, destination: str | MessageQueue, kind: str | None, send: _Send, *, ordered: bool) -> _SendBatch:
+    def _put(self, destination: str | MessageQueue, element: _Element, *, ordered: bool) -> _SendBatch:
         batches = self._batches
-        size_bytes = EMPTY_ELEMENT_BYTES + len(send.body) + len(send.properties)
-        batch = batches.add(destination, kind, size_bytes, self._clock.now_ms(), ordered=ordered)
-        batch.append(send)
+        size_bytes = EMPTY_ELEMENT_BYTES + len(element.body) + len(element.properties)
+        batch = batches.add(destination, element.kind, size_bytes, self._clock.now_ms(), ordered=ordered)
+        batch.append(element)
         if batches.ready or self._timer is None:
             self._go()
         if ordered:
@@ -426,8 +421,8 @@ class BatchAccumulator:
         """Fail the messages that have waited too long (law 6)."""
         self._sweep = None
         now_s = asyncio.get_running_loop().time()
-        held = [send for held in self._held.values() for send, _ in held]
-        late = [send.future for send in held if send.end_s is not None and send.end_s <= now_s]
+        held = [element for held in self._held.values() for _, element in held]
+        late = [one.future for one in held if one.end_s is not None and one.end_s <= now_s]
         for batch in self._batches.unsent():
             late += batch.late(now_s)
         if late:
@@ -481,13 +476,24 @@ class BatchAccumulator:
             message = (
                 batch.messages[0] if batch.messages else _message_of(topic, first_flag, bodies[0], batch.properties[0])
             )
-            outgoing = sender.writer.single(topic, message, message.properties_text, keys[0])
-            return iter((await sender.deliver(outgoing, chosen, None, end_s=end_s),))
+            send = Send(
+                message,
+                chosen,
+                end_s=end_s,
+                topic=topic,
+                text=message.properties_text,
+                message_id=keys[0],
+                target=chosen,
+            )
+            sender.writer.write_body(send)
+            return iter((await sender.send(send),))
         flags = map(batch.flags.get, range(len(keys)), repeat(_NO_FLAG)) if batch.flags else repeat(_NO_FLAG)
-        body = join_elements(flags, bodies, batch.properties)
         shown = batch.messages or (Message(topic, b"-", flag=first_flag),)
-        outgoing = sender.writer.batch_of(topic, shown, batch.kind is None, keys, body)
-        whole = await sender.deliver(outgoing, chosen, None, end_s=end_s)
+        send = Send(
+            shown[0], chosen, end_s=end_s, messages=shown, topic=topic, text=sender.writer.text_of_batch(batch.kind is None),
+            message_id=",".join(keys), code=BATCH, body=join_elements(flags, bodies, batch.properties), target=chosen,
+        )  # fmt: skip
+        whole = await sender.send_batch(send)
         ids = whole.offset_message_id.split(",")
         if len(ids) != len(keys):  # a topic whose queues keep a batch as one (queue.type=BatchCQ)
             ids = [whole.offset_message_id] * len(keys)
@@ -499,15 +505,6 @@ def _waited_too_long() -> RequestTimeout:
     return RequestTimeout(
         "the message waited until its timeout for a route, or behind others of its queue that got no answer; it was not sent"
     )
-
-
-def _guarded(send: _Send, put: Callable[[], None]) -> None:
-    if send.future.done():  # its time is over
-        return
-    try:
-        put()
-    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a selector is the user's: it fails its own message only
-        fail_all([send.future], error)
 
 
 def _with_properties(message: Message, text: str) -> Message:

@@ -6,13 +6,14 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 from collections import deque
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.produce.send_future import SendFuture, begin_all, fail_all
+from sprocketmq.client.remoting.send import Send, send_of
 from sprocketmq.client.results import SendResult
 from sprocketmq.errors import ClosedError
 from sprocketmq.net.process.engine import Engine
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, SendMessageHook
     from sprocketmq.client.keyword_options import ProducerOptions, RequestArguments, SendArguments
-    from sprocketmq.client.remoting.queue_choice import QueueSelector
+    from sprocketmq.client.remoting.send import QueueSelector
 
 _TAKEN_AT_ONCE: Final = 1_000  # messages of ``send_async`` that the engine takes under one lock
 
@@ -60,7 +61,7 @@ class Producer(BlockingClient[AsyncProducer]):
 
     def _wrap(self, producer: AsyncProducer, engine: Engine | None) -> None:
         super().__init__(producer, engine)
-        self._inbox: deque[tuple[Message, SendFuture, SendArguments]] = deque()
+        self._inbox: deque[tuple[Message, SendFuture, Send | None]] = deque()
         self._is_awake = False
 
     def send_async(self, message: Message, **how: Unpack[SendArguments]) -> concurrent.futures.Future[SendResult]:
@@ -75,24 +76,18 @@ class Producer(BlockingClient[AsyncProducer]):
             With ``enable_backpressure_for_async_mode`` the call itself waits for its turn.
         """
         producer = self._async
+        send = send_of(message, how) if how else None
         if producer._permits is not None:
-            left_ms = self._run(producer._take_permit(message, how))
-            return self._begin(producer._send_permitted(message, how, left_ms))
-        if producer._takes_into_batches(message, how) and not self._engine.is_inherited:
+            send = send or Send(message)
+            self._run(producer._take_permit(send))
+        elif producer._takes_into_batches(message, send) and not self._engine.is_inherited:
             # Many messages are handed over by one call of the engine: the first of a burst wakes it, the others join.
             future: SendFuture = SendFuture()
-            self._inbox.append((message, future, how))
+            self._inbox.append((message, future, send))
             if not self._is_awake:
                 self._wake()
             return future
-        return self._begin(producer.send(message, **how))
-
-    def _begin(self, sending: Coroutine[Any, Any, SendResult]) -> concurrent.futures.Future[SendResult]:
-        try:
-            return self._engine.submit(self._async._send_begun(sending))
-        except ClosedError:
-            sending.close()
-            raise
+        return self._engine.submit(producer._send_begun(send or Send(message)))
 
     def _wake(self) -> None:
         self._is_awake = True

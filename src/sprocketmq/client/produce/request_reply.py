@@ -22,10 +22,10 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 from sprocketmq.client.remoting.instance import ClientInstance
-from sprocketmq.client.remoting.queue_choice import QueueSelector
+from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.settings.namespace import wrap
@@ -38,7 +38,7 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import ReplyMessageRequestHeader
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.compression import decompress
-from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.records.message import Message, MessageExt
 from sprocketmq.wire.records.sys_flag import COMPRESSED
 
 log = logging.getLogger("sprocketmq.client")
@@ -93,13 +93,13 @@ async def send_reply(
     near = [queue for queue in await sender.queue_choice.queues(message.topic, end_s) if queue.broker_name == stored_at]
     if near:
         try:
-            return await sender.send(message, queue=near[0], extra=back, timeout_ms=left_ms())
+            return await sender.send(Send(message, near[0], extra=back, timeout_ms=left_ms()))
         except (NetworkError, RemoteError) as error:
             if isinstance(error, RemoteError) and error.code not in sender.settings.retry_response_codes:
                 asked = requests.messages.SEND_REPLY_MESSAGE_V2
                 raise await sender.cluster.kinds.refusal(error.address, asked, error.code, error.remark) from error
             log.info("broker %s could not pass on the reply (%s), trying any other", stored_at, error)
-    return await sender.send(message, extra=back, timeout_ms=left_ms())
+    return await sender.send(Send(message, extra=back, timeout_ms=left_ms()))
 
 
 class RequestFutures:
@@ -122,24 +122,15 @@ class RequestFutures:
         assert isinstance(desk, RequestFutures)
         return desk
 
-    async def request(
-        self,
-        sender: Sender,
-        message: Message,
-        timeout_ms: int,
-        *,
-        queue: MessageQueue | None,
-        selector: QueueSelector | None,
-        sharding_key: str | None,
-    ) -> MessageExt:
+    async def request(self, sender: Sender, send: Send) -> MessageExt:
         """See ``AsyncProducer.request``."""
-        timeout_ms = check_range("timeout_ms", timeout_ms, 1, 86_400_000)
+        timeout_ms = check_range("timeout_ms", cast(int, send.timeout_ms), 1, 86_400_000)
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_ms / 1000
-        sender.check(message)
-        await self._register_at_brokers(sender, wrap(sender.namespace, message.topic), end_s)
+        sender.check(send.message)
+        await self._register_at_brokers(sender, wrap(sender.namespace, send.message.topic), end_s)
         correlation_id = str(uuid.uuid4())
-        extra = {
+        send.extra = {
             props.CORRELATION_ID: correlation_id,
             props.REPLY_TO_CLIENT: self._instance.client_id,
             props.TTL: str(timeout_ms),
@@ -147,10 +138,8 @@ class RequestFutures:
         reply: asyncio.Future[MessageExt] = loop.create_future()
         self._waiting[correlation_id] = reply
         try:
-            left_ms = max(1, int((end_s - loop.time()) * 1000))
-            stored = await sender.send(
-                message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=left_ms, extra=extra
-            )
+            send.timeout_ms = max(1, int((end_s - loop.time()) * 1000))
+            stored = await sender.send(send)
             done, _ = await asyncio.wait([reply], timeout=max(0.0, end_s - loop.time()))
             if not done:
                 why = "does a consumer reply to it?"

@@ -13,7 +13,7 @@ from sprocketmq.client.produce.async_transaction_producer import (
 )
 from sprocketmq.client.produce.producer import Producer
 from sprocketmq.client.produce.transaction_checks import CheckCallback
-from sprocketmq.client.remoting.queue_choice import QueueSelector
+from sprocketmq.client.remoting.send import QueueSelector, Send
 from sprocketmq.client.results import SendStatus
 from sprocketmq.core.callbacks import is_async
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
@@ -108,7 +108,8 @@ class TransactionProducer(Producer):
         """
         steps = self._transactional
         run = steps._chosen_execute(execute)
-        half = self._run(steps._send_half(message, queue, selector, sharding_key, check_immunity_time_s, timeout_ms))
+        send = Send(message, queue, selector, sharding_key, timeout_ms=timeout_ms)
+        half = self._run(steps._send_half(send, check_immunity_time_s))
         if half.status is not SendStatus.SEND_OK:
             return self._run(steps._end(message, half, LocalTransactionState.ROLLBACK_MESSAGE))
         try:

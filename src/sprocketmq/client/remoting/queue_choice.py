@@ -11,9 +11,10 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sprocketmq.client.remoting.cluster import Cluster, queue_header
+from sprocketmq.client.remoting.send import QueueSelector, Send
 from sprocketmq.client.settings.namespace import unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.validators import check_queue, check_topic
@@ -25,8 +26,6 @@ from sprocketmq.wire import requests
 from sprocketmq.wire.records.message import Message, MessageQueue
 
 log = logging.getLogger("sprocketmq.client")
-
-QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 
 
 def left_until(end_s: float) -> int:
@@ -69,33 +68,29 @@ class QueueChoice:
         queues = await self.queues(wrap(self._namespace, check_topic(topic)))
         return [unwrap_queue(self._namespace, queue) for queue in queues]
 
-    async def chosen_by_caller(
-        self,
-        message: Message,
-        topic: str,
-        queue: MessageQueue | None,
-        selector: QueueSelector | None,
-        sharding_key: str | None,
-        end_s: float | None,
-    ) -> MessageQueue | None:
-        """The queue that the caller chose by ``queue``, ``selector`` or ``sharding_key``; None when any queue will do. ``topic``:
-        the message's, as brokers know it. ``end_s``: until when the name server may be asked, on the loop's clock; None where
-        the topic's queues are known."""
+    async def chosen_by_caller(self, send: Send) -> MessageQueue | None:
+        """The queue that the caller chose by ``queue``, ``selector`` or ``sharding_key``; None when any queue will do. The name server
+        may be asked until ``send.end_s``; None where the topic's queues are known."""
+        queue, selector, sharding_key, topic = send.queue, send.selector, send.sharding_key, send.topic
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigurationError(
                 "more than one of queue, selector and sharding_key is given, at most one is allowed"
             )
         self.turn(topic)
         if queue is not None:
-            queue = check_queue(queue)
-            if wrap(self._namespace, queue.topic) != topic:
-                raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
-            return wrap_queue(self._namespace, queue)
+            return self.given(queue, send)
         if sharding_key is not None:
-            return queue_of_sharding_key(sharding_key, await self.queues(topic, end_s))
+            return queue_of_sharding_key(sharding_key, await self.queues(topic, send.end_s))
         if selector is not None:
-            return self.selected(selector, await self.queues(topic, end_s), message)
+            return self.selected(selector, await self.queues(topic, send.end_s), send.message)
         return None
+
+    def given(self, queue: MessageQueue, send: Send) -> MessageQueue:
+        """``queue`` as brokers know it. Raises ConfigurationError: it is none of the topic."""
+        queue = check_queue(queue)
+        if wrap(self._namespace, queue.topic) != send.topic:
+            raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {send.message.topic!r} is allowed")
+        return wrap_queue(self._namespace, queue)
 
     def selected(self, selector: QueueSelector, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
         """The queue that ``selector`` chooses; it is given the names that the user knows."""

@@ -9,7 +9,7 @@
 never replaced by another one, because that would break the order of messages.
 
 An ordinary send waits once. Its first try begins at once (``_begin``: the route is known, the connection is open, no hook is called) and
-ends with a stored answer. If that try ends otherwise, ``deliver`` counts it as the first of its tries and makes the others. A try whose
+ends with a stored answer. If that try ends otherwise, ``_deliver`` counts it as the first of its tries and makes the others. A try whose
 signature was refused is repeated within that try, if the keys may have changed.
 
 With a namespace, the caller's message, queues and results have the caller's names. Routes and brokers see the names with the namespace.
@@ -19,23 +19,19 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Final
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from sprocketmq.client.hooks import EndTransactionContext, Hooks, SendMessageContext, message_type
 from sprocketmq.client.remoting.cluster import Cluster
-from sprocketmq.client.remoting.message_writer import ANY_DELAY_LEVEL, MessageWriter, OutgoingMessage
-from sprocketmq.client.remoting.queue_choice import QueueChoice, QueueSelector, left_until
+from sprocketmq.client.remoting.message_writer import ANY_DELAY_LEVEL, MessageWriter
+from sprocketmq.client.remoting.queue_choice import QueueChoice, left_until
+from sprocketmq.client.remoting.send import BATCH, Send, Try
 from sprocketmq.client.remoting.send_answers import send_answer
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.validators import (
-    check_batch,
     check_message,
     check_range,
     check_text,
@@ -50,21 +46,17 @@ from sprocketmq.errors import (
     RequestTimeout,
     RocketMQError,
 )
-from sprocketmq.net.connection import Connection
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import headers, requests
-from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.recall_handle import RecallHandle
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import encode_batch
 from sprocketmq.wire.records.message import Message, MessageQueue
-from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK, TRANSACTION_PREPARED_TYPE
+from sprocketmq.wire.records.sys_flag import TRANSACTION_PREPARED_TYPE
 from sprocketmq.wire.send_frames import StoredAnswer
 
 if TYPE_CHECKING:
     from sprocketmq.core.transactions.open_transactions import HalfPlace, LocalTransactionState
-
-_COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
 
 
 def vip_address(address: str) -> str:
@@ -72,18 +64,6 @@ def vip_address(address: str) -> str:
     (MixAll.brokerVIPChannel)."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}"
-
-
-class PendingSend(msgspec.Struct):
-    """A try whose request is written, with its timeout; ``answer`` may be waited for more than once."""
-
-    target: MessageQueue
-    address: str
-    connection: Connection
-    opaque: int
-    started_s: float
-    timeout_ms: int
-    answer: asyncio.Future[StoredAnswer | Command]
 
 
 class Sender:
@@ -135,80 +115,70 @@ class Sender:
 
     # -- the verbs -------------------------------------------------------------------------------------------------------------
 
-    async def send(
-        self,
-        message: Message,
-        *,
-        queue: MessageQueue | None = None,
-        selector: QueueSelector | None = None,
-        sharding_key: str | None = None,
-        delay_level: int = 0,
-        delay_ms: int | None = None,
-        deliver_time_ms: int | datetime | None = None,
-        timeout_ms: int | None = None,
-        extra: Mapping[str, str] | None = None,
-    ) -> SendResult:
-        """See ``AsyncProducer.send``. ``extra`` properties travel with this send and do not stay with the message."""
-        outgoing = self.writer.one(message, sharding_key, delay_level, delay_ms, deliver_time_ms, extra)
-        chosen = first = end_s = None
-        if queue is not None or selector is not None or sharding_key is not None:
-            if queue is None and not self._known_queues(outgoing.topic):
-                end_s = self._end_s(timeout_ms)
-            first = chosen = await self.queue_choice.chosen_by_caller(
-                message, outgoing.topic, queue, selector, sharding_key, end_s
-            )
-        pending = None
-        if self._ends_with_first and self.hooks is None and end_s is None:
+    async def send(self, send: Send) -> SendResult:
+        """Send one message. One that ``begin`` has begun is only waited for."""
+        target = send.target
+        if not send.body:
+            self.writer.write(send)
+            if send.queue is not None or send.selector is not None or send.sharding_key is not None:
+                if send.queue is None and not self._known_queues(send.topic):
+                    send.end_s = self._end_s(send.timeout_ms)
+                target = await self.queue_choice.chosen_by_caller(send)
+        if self._ends_with_first and self.hooks is None and send.end_s is None and send.trying is None:
+            timeout_ms, topic = send.timeout_ms, send.topic
             limit_ms = self._first_ms if timeout_ms is None else self._try_ms(_checked_ms(timeout_ms))
-            if first is None and (queues := self._known_queues(outgoing.topic)):
-                first = (self._turns.get(outgoing.topic) or self.queue_choice.turn(outgoing.topic)).next(queues)
-            if first is not None and (pending := self._begin(first, outgoing, limit_ms)) is not None:
+            if target is None and (queues := self._known_queues(topic)):
+                target = (self._turns.get(topic) or self.queue_choice.turn(topic)).next(queues)
+            if target is not None and (trying := self._begin(send, target, limit_ms)) is not None:
                 try:
-                    answer = await pending.answer
+                    answer = await trying.answer
                     if type(answer) is StoredAnswer:
-                        return self._result(outgoing, first, SendStatus.SEND_OK, answer.extFields)
+                        return self._result(send, target, SendStatus.SEND_OK, answer.extFields)
                 except (NetworkError, RequestTimeout):
-                    pass  # ``deliver`` awaits the same answer and handles the failure
+                    pass  # ``_deliver`` awaits the same answer and handles the failure
                 except BaseException:
-                    pending.connection.forget(pending.opaque)
+                    trying.connection.forget(trying.opaque)
                     raise
-        try:
-            return await self.deliver(outgoing, chosen, timeout_ms, first, pending, end_s)
-        finally:
-            del pending  # its future holds the error of the first try
+                send.trying = trying
+                del trying  # its future holds the error of the first try
+        send.target = target
+        return await self._deliver(send)
 
-    def begin(
-        self, message: Message, queue: MessageQueue | None, extra: Mapping[str, str] | None
-    ) -> tuple[OutgoingMessage, PendingSend] | None:
-        """Write the request of the first try of ``send`` now, for callers that keep many sends in flight and await the answers themselves.
-        Give the result to ``deliver`` for further tries. None: it cannot be done at once, and nothing was sent."""
+    def begin(self, send: Send) -> bool:
+        """Write the request of the only try now, for callers that keep many sends in flight and await the answers themselves; ``send``
+        ends it. False: it cannot be done at once, and nothing was sent."""
         if not (self._ends_with_first and self.sends_as_given):
-            return None
-        outgoing = self.writer.one(message, None, 0, None, None, extra)
-        if queue is None and (queues := self._known_queues(outgoing.topic)):
-            queue = (self._turns.get(outgoing.topic) or self.queue_choice.turn(outgoing.topic)).next(queues)
-        pending = None if queue is None else self._begin(queue, outgoing, self._first_ms)
-        return None if pending is None else (outgoing, pending)
+            return False
+        self.writer.write(send)
+        target = send.queue
+        if target is None and (queues := self._known_queues(send.topic)):
+            target = (self._turns.get(send.topic) or self.queue_choice.turn(send.topic)).next(queues)
+        if target is not None:
+            send.queue = send.target = target
+            send.trying = self._begin(send, target, self._first_ms)
+        return send.trying is not None
 
-    async def send_batch(
-        self,
-        messages: Sequence[Message],
-        *,
-        queue: MessageQueue | None = None,
-        sharding_key: str | None = None,
-        timeout_ms: int | None = None,
-    ) -> SendResult:
-        """See ``AsyncProducer.send_batch``."""
-        end_s = self._end_s(timeout_ms)
-        check_batch(messages, self.settings.max_message_bytes)
-        messages = list(messages)
-        for message in messages:
-            self.writer.identify(message)
-            if sharding_key is not None:
-                message.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
-        outgoing = self.writer.batch(messages)
-        chosen = await self.queue_choice.chosen_by_caller(messages[0], outgoing.topic, queue, None, sharding_key, end_s)
-        return await self.deliver(outgoing, chosen, timeout_ms, end_s=end_s)
+    async def send_batch(self, send: Send) -> SendResult:
+        """Send a batch: ``send.messages``, which are checked, or one whose request is written."""
+        if not send.body:
+            send.end_s = self._end_s(send.timeout_ms)
+            self.writer.write_batch(send)
+            send.target = await self.queue_choice.chosen_by_caller(send)
+        return await self._deliver(send)
+
+    async def send_oneway(self, send: Send) -> None:
+        """As in Java, the timeout of a send limits route queries, connecting and writing."""
+        send.end_s = end_s = self._end_s(None)
+        self.writer.write(send)
+        target = await self.queue_choice.chosen_by_caller(send)
+        if target is None:
+            target = self.queue_choice.next_queue(send.topic, await self.queue_choice.queues(send.topic, end_s), None)
+        address, left_ms = await self._address_within(target, left_until(end_s))
+        if self.hooks is None:
+            await self._pool.invoke_oneway(address, self.writer.command(send, target), left_ms)
+            return
+        with self.hooks.around_send(self._context(send, target, address, is_oneway=True)):
+            await self._pool.invoke_oneway(address, self.writer.command(send, target), left_ms)
 
     @property
     def sends_as_given(self) -> bool:
@@ -221,50 +191,6 @@ class Sender:
         while len(keys) < count:
             keys += self.writer.next_keys(self._clock.now_ms())
         return keys[:count]
-
-    async def send_encoded_batch(self, topic: str, elements: bytes | memoryview) -> SendResult:
-        """Send a batch that the caller has encoded (``wire.records.batch``). Allowed only while ``sends_as_given``."""
-        return await self.deliver(self.writer.encoded_batch(topic, elements), None, None)
-
-    async def send_again(
-        self, message: Message, sys_flag: int, sharding_key: str | None = None, queue: MessageQueue | None = None
-    ) -> SendResult:
-        """Send a copy of a message that was stored with ``sys_flag``. A body that could not be decompressed here is sent compressed, with
-        its flags, for consumers that have the library."""
-        if not sys_flag & COMPRESSED:
-            return await self.send(message, sharding_key=sharding_key, queue=queue)
-        end_s = self._end_s(None)
-        outgoing = self.writer.one(message, sharding_key, 0, None, None, None)
-        outgoing.body = message.body
-        outgoing.sys_flag = (outgoing.sys_flag & ~_COMPRESSION) | (sys_flag & _COMPRESSION)
-        chosen = await self.queue_choice.chosen_by_caller(message, outgoing.topic, queue, None, sharding_key, end_s)
-        return await self.deliver(outgoing, chosen, None, end_s=end_s)
-
-    async def send_oneway(
-        self,
-        message: Message,
-        *,
-        queue: MessageQueue | None = None,
-        selector: QueueSelector | None = None,
-        sharding_key: str | None = None,
-        delay_level: int = 0,
-        delay_ms: int | None = None,
-        deliver_time_ms: int | datetime | None = None,
-    ) -> None:
-        """See ``AsyncProducer.send_oneway``. As in Java, the timeout of a send limits route queries, connecting and writing."""
-        end_s = self._end_s(None)
-        outgoing = self.writer.one(message, sharding_key, delay_level, delay_ms, deliver_time_ms, None)
-        target = await self.queue_choice.chosen_by_caller(message, outgoing.topic, queue, selector, sharding_key, end_s)
-        if target is None:
-            target = self.queue_choice.next_queue(
-                outgoing.topic, await self.queue_choice.queues(outgoing.topic, end_s), None
-            )
-        address, left_ms = await self._address_within(target, left_until(end_s))
-        if self.hooks is None:
-            await self._pool.invoke_oneway(address, self.writer.command(outgoing, target), left_ms)
-            return
-        with self.hooks.around_send(self._context(outgoing, target, address, is_oneway=True)):
-            await self._pool.invoke_oneway(address, self.writer.command(outgoing, target), left_ms)
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """See ``AsyncProducer.recall``."""
@@ -326,42 +252,29 @@ class Sender:
 
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
-    async def deliver(
-        self,
-        outgoing: OutgoingMessage,
-        chosen: MessageQueue | None,
-        timeout_ms: int | None,
-        first: MessageQueue | None = None,
-        pending: PendingSend | None = None,
-        end_s: float | None = None,
-    ) -> SendResult:
-        """Send, in up to ``1 + retries`` tries. Each try goes to another broker than the one before, if there is one. The timeout
-        covers everything: route queries, connecting, writing and waiting for answers. ``first``: the queue of the first try, if
-        it was chosen already. ``pending``: the first try, if it has begun already. ``end_s``: end of the timeout on the loop's
-        clock, if it began before this call."""
+    async def _deliver(self, send: Send) -> SendResult:
+        """Send, in up to ``1 + retries`` tries, of which one may have begun. Each try goes to another broker than the one before, if
+        there is one. The timeout covers everything: route queries, connecting, writing and waiting for answers."""
         settings = self.settings
+        end_s = send.end_s
         if end_s is None:
-            end_s = self._end_s(timeout_ms, None if pending is None else pending.started_s)
+            end_s = self._end_s(send.timeout_ms, None if send.trying is None else send.trying.started_s)
         now_s = asyncio.get_running_loop().time
-        tries = 1 if chosen is not None else 1 + settings.retry_times_when_send_failed
+        tries = 1 if send.is_bound else 1 + settings.retry_times_when_send_failed
         failure: RocketMQError | None = None
         last_broker: str | None = None
         for attempt in range(tries):
             if attempt and end_s <= now_s():
                 break
-            target = chosen or first
+            target, send.target = send.target, None
             if target is None:
-                queues = self._known_queues(outgoing.topic) or await self.queue_choice.queues(outgoing.topic, end_s)
-                target = self.queue_choice.next_queue(outgoing.topic, queues, last_broker)
+                queues = self._known_queues(send.topic) or await self.queue_choice.queues(send.topic, end_s)
+                target = self.queue_choice.next_queue(send.topic, queues, last_broker)
             started_s = now_s()
             left_ms = math.ceil((end_s - started_s) * 1000)
-            last_broker, first = target.broker_name, None
+            last_broker = target.broker_name
             try:
-                if pending is not None:
-                    trying, pending = self._answered(outgoing, pending), None
-                else:
-                    trying = self._try(target, outgoing, self._try_ms(max(1, left_ms)))
-                result = await trying
+                result = await self._try(send, target, max(1, left_ms))
             except (NetworkError, RequestTimeout) as error:
                 self.queue_choice.record_try(target, started_s, error)
                 failure = error
@@ -387,80 +300,77 @@ class Sender:
         finally:
             del failure  # its traceback holds this frame
 
-    async def _try(self, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int) -> SendResult:
-        if self.hooks is not None:
-            return await self._try_with_hooks(self.hooks, target, outgoing, timeout_ms)
-        pending = self._begin(target, outgoing, timeout_ms)
-        if pending is not None:
-            answered, pending = self._answered(outgoing, pending), None
+    async def _try(self, send: Send, target: MessageQueue, left_ms: int) -> SendResult:
+        trying, send.trying = send.trying, None  # its future may hold an error, whose traceback holds ``send``
+        if trying is None:
+            timeout_ms = self._try_ms(left_ms)
+            if self.hooks is not None:
+                return await self._try_with_hooks(self.hooks, send, target, timeout_ms)
+            trying = self._begin(send, target, timeout_ms)
+        if trying is not None:
+            answered, trying = self._answered(send, target, trying), None
             return await answered
         address, left_ms = await self._address_within(target, timeout_ms)
-        answer = await self.cluster.invoke(address, self.writer.command(outgoing, target), left_ms)
-        return self._result(outgoing, target, *send_answer(answer, address))
+        answer = await self.cluster.invoke(address, self.writer.command(send, target), left_ms)
+        return self._result(send, target, *send_answer(answer, address))
 
-    def _begin(self, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int) -> PendingSend | None:
+    def _begin(self, send: Send, target: MessageQueue, timeout_ms: int) -> Try | None:
         """Write the request of a try now. None: it cannot be written at once, or only as a Command; nothing was sent."""
         name = target.broker_name
         if self._awaited and (name, target.topic) in self._awaited:  # sends that wait for this address go first
             return None
         address = None if self._vip_channel else self._known_address(name)
         connection = None if address is None else self._pool.open_connection(address)
-        template = None if connection is None else self.writer.template(outgoing, target, self._pool.credentials)
+        template = None if connection is None else self.writer.template(send, target, self._pool.credentials)
         if address is None or connection is None or template is None:
             return None
         opaque = connection.next_opaque()
-        frame = self.writer.frame(template, opaque, outgoing)
+        frame = self.writer.frame(template, opaque, send)
         # Before its deadline is set: at its timeout, the time of the whole send is over, too.
         started_s = connection.now_s()
-        answer = connection.start_send(opaque, frame, outgoing.code, timeout_ms)
-        return PendingSend(target, address, connection, opaque, started_s, timeout_ms, answer)
+        answer = connection.start_send(opaque, frame, send.code, timeout_ms)
+        return Try(address, connection, opaque, started_s, timeout_ms, answer)
 
-    async def _answered(self, outgoing: OutgoingMessage, pending: PendingSend) -> SendResult:
+    async def _answered(self, send: Send, target: MessageQueue, trying: Try) -> SendResult:
         """Wait for the end of a try that began."""
         try:
-            answer = await pending.answer
+            answer = await trying.answer
         except BaseException as error:
             if isinstance(error, RequestTimeout):
-                self._pool.close_if_silent(pending.address, pending.connection, pending.started_s, error)
+                self._pool.close_if_silent(trying.address, trying.connection, trying.started_s, error)
             else:
-                pending.connection.forget(pending.opaque)
-            del pending  # its future holds the error
+                trying.connection.forget(trying.opaque)
+            del trying  # its future holds the error
             raise
         if isinstance(answer, StoredAnswer):
-            return self._result(outgoing, pending.target, SendStatus.SEND_OK, answer.extFields)
+            return self._result(send, target, SendStatus.SEND_OK, answer.extFields)
         if self._pool.refuses_renewable(answer):  # it was not executed, so it may be sent again
-            left_ms = pending.timeout_ms - int((pending.connection.now_s() - pending.started_s) * 1000)
-            command = self.writer.command(outgoing, pending.target)
-            answer = await self.cluster.invoke(pending.address, command, max(1, left_ms))
-        return self._result(outgoing, pending.target, *send_answer(answer, pending.address))
+            left_ms = trying.timeout_ms - int((trying.connection.now_s() - trying.started_s) * 1000)
+            command = self.writer.command(send, target)
+            answer = await self.cluster.invoke(trying.address, command, max(1, left_ms))
+        return self._result(send, target, *send_answer(answer, trying.address))
 
-    async def _try_with_hooks(
-        self, hooks: Hooks, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int
-    ) -> SendResult:
+    async def _try_with_hooks(self, hooks: Hooks, send: Send, target: MessageQueue, timeout_ms: int) -> SendResult:
         """``_try`` with hooks. The request is encoded after ``before_send``, which may change the properties."""
         address, left_ms = await self._address_within(target, timeout_ms)
-        context = self._context(outgoing, target, address, is_oneway=False)
+        context = self._context(send, target, address, is_oneway=False)
         with hooks.around_send(context):
-            if outgoing.is_batch:
-                outgoing.body = encode_batch(outgoing.messages)
-            command = self.writer.command(outgoing, target)
+            if send.code == BATCH:
+                send.body = encode_batch(send.messages)
+            command = self.writer.command(send, target)
             answer = await self.cluster.invoke(address, command, left_ms)
-            result, marks = self._result(outgoing, target, *send_answer(answer, address)), answer.ext_fields
+            result, marks = self._result(send, target, *send_answer(answer, address)), answer.ext_fields
             context.region_id = marks.get(props.MSG_REGION) or context.region_id
             context.trace_on = marks.get(props.TRACE_ON) != "false"
             context.result = result
         return result
 
-    def _context(
-        self, outgoing: OutgoingMessage, target: MessageQueue, address: str, *, is_oneway: bool
-    ) -> SendMessageContext:
-        properties = (
-            [message.properties for message in outgoing.messages] if outgoing.is_batch else [outgoing.properties]
-        )
+    def _context(self, send: Send, target: MessageQueue, address: str, *, is_oneway: bool) -> SendMessageContext:
+        properties = [one.properties for one in send.messages] if send.code == BATCH else [send.properties]
         return SendMessageContext(
             unwrap(self.namespace, self.settings.group),
             self.client_id,
-            outgoing.messages,
+            send.all_messages,
             properties,
             unwrap_queue(self.namespace, target),
             address,
@@ -471,7 +381,7 @@ class Sender:
 
     def _result(
         self,
-        outgoing: OutgoingMessage,
+        send: Send,
         target: MessageQueue,
         status: SendStatus,
         header: headers.SendMessageResponseHeader,
@@ -480,11 +390,11 @@ class Sender:
             target = MessageQueue(unwrap(self.namespace, target.topic), target.broker_name, header.queue_id)
         return SendResult(
             status,
-            header.batch_uniq_id or outgoing.message_id,
+            header.batch_uniq_id or send.message_id,
             target,
             header.queue_offset,
             header.msg_id,
-            header.transaction_id if outgoing.sys_flag & TRANSACTION_PREPARED_TYPE else None,
+            header.transaction_id if send.sys_flag & TRANSACTION_PREPARED_TYPE else None,
             header.recall_handle,
         )
 

@@ -15,6 +15,7 @@ from sprocketmq.client.consume.send_back import retry_copy
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.message_writer import MessageWriter
 from sprocketmq.client.remoting.retrying import is_transient
+from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.remoting.send_answers import send_answer
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import SendStatus
@@ -31,7 +32,6 @@ from sprocketmq.spark.retry.send_back import RetryGroup
 from sprocketmq.spark.retry.verdict_columns import as_stored, check_source_types
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
-from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 _ROWS_PER_QUERY: Final = 200
 # Columns that a copy uses if the row has them.
 _IF_THERE: Final = ("storeHost", "sysFlag")
-_COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
 _AT_ONCE: Final = 64
 # A row, and how its copy is stored, or why it is not.
 UnsafeCopy = tuple[BadRow, SendStatus | RocketMQError]
@@ -143,10 +142,12 @@ async def _send_all(
     cluster = addresses.cluster
 
     async def store(row: BadRow, copy: Message) -> SendStatus | RocketMQError | None:
+        send = Send(copy, stored_flag=(row.content or {}).get("sysFlag") or 0)
+
         async def ask() -> SendStatus:
             broker_name = row.message.broker_name
             address = await addresses.of(broker_name, row.message.topic or None)
-            command = writer.command(outgoing, MessageQueue(copy.topic, broker_name, 0))
+            command = writer.command(send, MessageQueue(copy.topic, broker_name, 0))
             try:
                 answer = await cluster.invoke(address, command, min(_TRY_MS, cluster.retry_timeout_ms))
                 status, _ = send_answer(answer, address)
@@ -156,12 +157,9 @@ async def _send_all(
             return status
 
         try:
-            outgoing = writer.one(copy, None, 0, None, None, None)
+            writer.write(send)
         except ConfigurationError as error:
             return error
-        sys_flag = (row.content or {}).get("sysFlag") or 0
-        if sys_flag & COMPRESSED:  # a body that could not be decompressed here is sent as it is (Sender.send_again)
-            outgoing.body, outgoing.sys_flag = copy.body, outgoing.sys_flag & ~_COMPRESSION | sys_flag & _COMPRESSION
         try:
             status = await cluster.retrying(ask)
         except RocketMQError as error:

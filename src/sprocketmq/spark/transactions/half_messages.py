@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sprocketmq.client.produce.async_transaction_producer import AsyncTransactionProducer, PendingHalf
+from sprocketmq.client.produce.async_transaction_producer import AsyncTransactionProducer
+from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.results import SendStatus
 from sprocketmq.core.backoff import Backoff
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
@@ -129,7 +130,7 @@ class HalfSender(RowSender):
         if failures:
             raise failures[0]
 
-    def begin(self, row: OutgoingRow, queue: MessageQueue | None, sequence: int) -> PendingHalf | None:
+    def begin(self, row: OutgoingRow, queue: MessageQueue | None, sequence: int) -> Send | None:
         """Begin the first try of a row; None if it cannot begin without waiting."""
         properties = row.message.properties
         properties.update(self._marks)
@@ -137,7 +138,7 @@ class HalfSender(RowSender):
         return self._producer.begin_prepared(row.message, queue=queue)
 
     async def store(
-        self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, begun: PendingHalf | None, sent_ms: int
+        self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, begun: Send | None, sent_ms: int
     ) -> tuple[Destination, HalfMessage]:
         """Send a row until it is stored, after its first try did not store it or did not begin. Raises as ``send``."""
         message = row.message
@@ -180,7 +181,7 @@ class _RowsInFlight:
 
     def __init__(self, sender: HalfSender, most: int) -> None:
         self._sender, self._most = sender, most
-        self._begun: deque[tuple[int, OutgoingRow, MessageQueue | None, int, int, PendingHalf]] = deque()
+        self._begun: deque[tuple[int, OutgoingRow, MessageQueue | None, int, int, Send]] = deque()
         self._stored: list[tuple[Destination, HalfMessage] | None] = []
         self._retries: dict[asyncio.Task[tuple[Destination, HalfMessage]], int] = {}
         self._failures: list[BaseException] = []
@@ -214,8 +215,8 @@ class _RowsInFlight:
             answer = await begun.answer
         except (NetworkError, RequestTimeout):
             answer = None
-        if type(answer) is StoredAnswer:
-            stored, where = answer.extFields, begun.pending.target
+        if type(answer) is StoredAnswer and begun.target is not None:
+            stored, where = answer.extFields, begun.target
             # An offset message id ends with the offset in the commit log.
             half = HalfMessage(stored.queue_offset, int(stored.msg_id[-16:], 16), sent_ms)
             self._stored[at] = _destination_of(row, where.broker_name, stored.queue_id), half

@@ -122,7 +122,7 @@ class MessageSender(RowSender):
 
         async def send(part: memoryview) -> None:
             async with gate:
-                await self._until_stored(lambda: sender.send_encoded_batch(elements.topic, part))
+                await self._until_stored(lambda: sender.send_batch(sender.writer.encoded_batch(elements.topic, part)))
 
         await all_ended(send(part) for part in elements.parts(_BATCH_BYTES, _BATCH_MESSAGES))  # no send stays in flight
 
