@@ -242,20 +242,19 @@ class BatchAccumulator:
             topic = sender.writer.checked_topic(message)
             self._topics[message.topic] = topic
             sender.queue_choice.turn(topic)
-        send.topic = topic
         timeout_ms = send.timeout_ms
         if timeout_ms is not None:
             timeout_ms = check_range("timeout_ms", timeout_ms, 1, 86_400_000)
         key = sender.writer.identify(message)
         text = sender.writer.text_of_send(message.properties_text, send.sharding_key)
-        is_free = not send.is_bound
+        is_free = send.queue is None and send.selector is None and send.sharding_key is None
         element = _Element(
             None if sender.hooks is None else _with_properties(message, text),
             key,
             message.flag,
             message.body,
             props.encode_text(text),
-            message.exposed_properties.get(props.WAIT),
+            None if message._text is not None else message.properties.get(props.WAIT),
             future,
             None if is_free and timeout_ms is None else self._end_s(timeout_ms),
         )
@@ -267,9 +266,10 @@ class BatchAccumulator:
                 "more than one of queue, selector and sharding_key is given, at most one is allowed"
             )
         if send.queue is not None:
+            send.topic = topic
             self._put(sender.queue_choice.given(send.queue, send), element, ordered=True)
             return
-        self._add_chosen(send, element)
+        self._add_chosen(topic, send, element)
 
     async def flush(self) -> None:
         """Send what lingers and wait for the answers to all messages that were added before this call."""
@@ -302,11 +302,10 @@ class BatchAccumulator:
 
     # -- keys and routes (law 3) ---------------------------------------------------------------------------------------------------
 
-    def _add_chosen(self, send: Send, element: _Element) -> None:
-        topic = send.topic
+    def _add_chosen(self, topic: str, send: Send, element: _Element) -> None:
         held = self._held.get(topic)
         if held is None and self._is_settled(topic):
-            self._put_chosen(send, element)
+            self._put_chosen(topic, send, element)
             return
         if held is None:
             held = self._held[topic] = deque()
@@ -314,8 +313,8 @@ class BatchAccumulator:
         held.append((send, element))
         self._sweep_later()
 
-    def _put_chosen(self, send: Send, element: _Element) -> None:
-        queues = self._routes_in_use[send.topic]
+    def _put_chosen(self, topic: str, send: Send, element: _Element) -> None:
+        queues = self._routes_in_use[topic]
         if send.sharding_key is not None:
             queue = queue_of_sharding_key(send.sharding_key, queues)
         else:
@@ -353,7 +352,7 @@ class BatchAccumulator:
         for send, element in held:
             if not element.future.done():  # else its time is over
                 try:
-                    self._put_chosen(send, element)
+                    self._put_chosen(topic, send, element)
                 except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a selector is the user's: it fails its own message only
                     fail_all([element.future], error)
 
