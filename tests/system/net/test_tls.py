@@ -306,7 +306,7 @@ def test_an_encrypted_key_is_read_with_its_password_only(tmp_path: Path) -> None
     (tmp_path / "key.pem").write_bytes(key.private_bytes(pem, form, encryption))
     with_settings(settings, key_password="sesame7")
     for wrong in ("", "guess77"):
-        with pytest.raises(ConfigurationError, match=r"key\.pem"):
+        with pytest.raises(ConfigurationError):
             with_settings(settings, key_password=wrong)
 
 

