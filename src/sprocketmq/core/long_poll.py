@@ -125,14 +125,6 @@ class LongPoll(Generic[R]):
             heappop(heap)
         return heap[0][0] if heap else None
 
-    def discard(self, pull: ParkedPull[R]) -> bool:
-        """Removes one waiter; False when it has left already."""
-        if not pull.parked:
-            return False
-        self._leave(pull)
-        self._compact()
-        return True
-
     def discard_owner(self, owner: object) -> int:
         """Removes all waiters of a closed connection, without a look at those of others: thousands may close at once."""
         gone = list(self._owned.get(owner, ()))

@@ -170,10 +170,6 @@ class ConsumerStatistics:
         """Messages ran into the consume timeout."""
         self._timed_out[topic] = self._timed_out.get(topic, 0) + count
 
-    def remove(self, topic: str) -> None:
-        """The topic is no longer subscribed."""
-        self._topics.pop(topic, None)
-
     def _new(self, topic: str) -> tuple[_Item, ...]:
         items = self._topics[topic] = tuple(_Item() for _ in _MEASURES)
         return items

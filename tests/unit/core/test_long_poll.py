@@ -63,7 +63,7 @@ def test_parked_pulls_of_a_closed_connection_are_removed() -> None:
     pull = room.park("flights", 0, 0, 100, "mine", owner=mine)
     room.park("flights", 0, 0, 100, "other", owner=other)
     assert room.discard_owner(mine) == 1
-    assert not room.discard(pull)
+    assert not pull.parked
     assert requests(room.wake("flights", 0, 1)) == ["other"]
 
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from sprocketmq.wire.bodies.body import Body
@@ -64,10 +62,6 @@ class KVTable(Body):
     """A table of names and texts: runtime info of a broker (28), and settings of a name server."""
 
     table: dict[str, str] = msgspec.field(default_factory=dict)
-
-    def set(self, name: str, value: Any) -> None:
-        """Set an entry; every value is sent as text."""
-        self.table[name] = str(value)
 
 
 class KVConfig(Body):
