@@ -22,24 +22,22 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.store.tools.check import check_directory
-from sprocketmq.wire.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from sprocketmq.wire import requests
+from sprocketmq.wire.bodies import Body, ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command, Header, request
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import (
     ConsumerSendMsgBackRequestHeader,
-    CreateTopicRequestHeader,
-    DeleteSubscriptionGroupRequestHeader,
-    DeleteTopicRequestHeader,
     PullMessageRequestHeader,
     QueryConsumerOffsetRequestHeader,
     SendMessageRequestHeaderV2,
-    UpdateConsumerOffsetRequestHeader,
 )
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.records.record import decode_records
 from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+from sprocketmq.wire.requests.declaration import AnyRequest
 
 TIMEOUT_MS = 10_000
 
@@ -76,6 +74,17 @@ class RawClient:
             setattr(command, name, value)
         return self.engine.submit(self.pool.invoke(self.address, command, TIMEOUT_MS))
 
+    def do(self, asked: AnyRequest, *values: Any, body: Body | bytes = b"", **fields: Any) -> Command:
+        """Ask with the header and body that are declared for the request."""
+        header = asked.header(*values, **fields) if asked.header is not None and (values or fields) else None
+        return self.ask(asked.code, header, body if isinstance(body, bytes) else body.encode())
+
+    def get(self, asked: AnyRequest, *values: Any, **fields: Any) -> Any:
+        """The body of the answer."""
+        answer = self.do(asked, *values, **fields)
+        assert answer.code == 0, answer.remark
+        return asked.answer_body_in(answer)
+
     def tell(self, code: int, header: Header | Fields | None = None, body: bytes = b"") -> None:
         self.engine.run(self.pool.invoke_oneway(self.address, request(code, header, body, oneway=True)))
 
@@ -86,19 +95,16 @@ class RawClient:
 
     def create_topic(self, topic: str, queues: int = 4, **fields: Any) -> Command:
         numbers = {"read_queue_nums": queues, "write_queue_nums": queues, "perm": 6}
-        header = CreateTopicRequestHeader(topic=topic, default_topic="TBW102", **{**numbers, **fields})
-        return self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        return self.do(requests.topics.UPDATE_AND_CREATE_TOPIC, topic, "TBW102", **{**numbers, **fields})
 
     def delete_topic(self, topic: str) -> Command:
-        return self.ask(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader(topic))
+        return self.do(requests.topics.DELETE_TOPIC_IN_BROKER, topic)
 
     def delete_group(self, group: str, clean_offset: bool = True) -> Command:
-        header = DeleteSubscriptionGroupRequestHeader(group, clean_offset)
-        return self.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+        return self.do(requests.topics.DELETE_SUBSCRIPTIONGROUP, group, clean_offset)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> Command:
-        header = UpdateConsumerOffsetRequestHeader(group, topic, queue_id, offset)
-        return self.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        return self.do(requests.offsets.UPDATE_CONSUMER_OFFSET, group, topic, queue_id, offset)
 
     def committed(self, group: str, topic: str, queue_id: int = 0) -> str | None:
         header = QueryConsumerOffsetRequestHeader(group, topic, queue_id, set_zero_if_not_found=False)

@@ -7,16 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from test_access_table import (
-    KEYS,
-    SECRET,
-    Asking,
-    accounts,
-    both_generations,
-    places,
-    reached,
-    send_fields,
-)
+from test_access_table import KEYS, SECRET, Asking, accounts, both_generations, places, reached, send_fields
 from test_broker_replication import Slave
 
 from sprocketmq.broker import Broker, BrokerConfig

@@ -14,6 +14,7 @@ import yaml
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServerConfig
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.acl_signature import signed_fields
@@ -203,11 +204,10 @@ def test_an_administrator_changes_accounts_and_white_addresses(accounts, disk_cl
     assert json.loads(version.ext_fields["version"])["counter"] == 1
     assert json.loads(version.ext_fields["allAclFileVersion"])[str(accounts)]["counter"] == 1
 
-    assert boss.ask(RequestCode.DELETE_ACL_CONFIG, DeleteAccessConfigRequestHeader("Newcomer")).code == 0
+    assert boss.do(requests.accounts.DELETE_ACL_CONFIG, "Newcomer").code == 0
     assert newcomer.send("orders").code == ResponseCode.NO_PERMISSION
 
-    white = UpdateGlobalWhiteAddrsConfigRequestHeader("10.0.0.1,127.0.0.*")
-    assert boss.ask(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, white).code == 0
+    assert boss.do(requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, "10.0.0.1,127.0.0.*").code == 0
     assert disk_cluster.client().send("anything").code == 0
 
 
@@ -284,7 +284,7 @@ def test_settings_that_contradict_each_other_are_refused_by_name(settings, named
 
 
 def new_user(client: Any, name: str, **values: Any) -> Command:
-    return client.ask(RequestCode.AUTH_CREATE_USER, UserRequestHeader(name), UserInfo(**values).encode())
+    return client.do(requests.accounts.AUTH_CREATE_USER, name, body=UserInfo(**values))
 
 
 def grant(client: Any, name: str, *entries: PolicyEntryInfo, code: int = RequestCode.AUTH_CREATE_ACL) -> Command:
@@ -307,16 +307,11 @@ def test_users_and_policies_are_made_used_and_taken_away(disk_cluster):
     assert worker.send("flights").code == ResponseCode.NO_PERMISSION
     assert grant(root, "worker", PolicyEntryInfo("Topic:orders", ["All"], None, "Deny"), code=3007).code == 0
     assert worker.send("orders").code == ResponseCode.NO_PERMISSION
-    assert root.ask(RequestCode.AUTH_DELETE_ACL, DeleteAclRequestHeader("User:worker", None, "Topic:orders")).code == 0
+    assert root.do(requests.accounts.AUTH_DELETE_ACL, "User:worker", None, "Topic:orders").code == 0
     assert worker.send("orders").code == 0
-    assert (
-        root.ask(
-            RequestCode.AUTH_UPDATE_USER, UserRequestHeader("worker"), UserInfo(user_status="disable").encode()
-        ).code
-        == 0
-    )
+    assert root.do(requests.accounts.AUTH_UPDATE_USER, "worker", body=UserInfo(user_status="disable")).code == 0
     assert worker.send("orders").code == ResponseCode.NO_PERMISSION
-    assert root.ask(RequestCode.AUTH_DELETE_USER, UserRequestHeader("worker")).code == 0
+    assert root.do(requests.accounts.AUTH_DELETE_USER, "worker").code == 0
     assert worker.send("orders").code == ResponseCode.NO_PERMISSION
     assert root.ask(RequestCode.AUTH_LIST_ACL, ListAclsRequestHeader()).body == b""
 
@@ -342,12 +337,9 @@ def test_a_normal_user_neither_administers_users_nor_touches_a_super_user(disk_c
     assert new_user(worker, "friend", password="x").code == 0
     assert new_user(worker, "king", password="x", user_type="Super").code == ResponseCode.SYSTEM_ERROR
     change = UserInfo(password="taken over").encode()
-    assert worker.ask(RequestCode.AUTH_UPDATE_USER, UserRequestHeader("root"), change).code == ResponseCode.SYSTEM_ERROR
-    assert (
-        worker.ask(RequestCode.AUTH_UPDATE_USER, UserRequestHeader("worker"), UserInfo(user_type="super").encode()).code
-        == 1
-    )
-    assert worker.ask(RequestCode.AUTH_DELETE_USER, UserRequestHeader("root")).code == ResponseCode.NO_PERMISSION
+    assert worker.do(requests.accounts.AUTH_UPDATE_USER, "root", body=change).code == ResponseCode.SYSTEM_ERROR
+    assert worker.do(requests.accounts.AUTH_UPDATE_USER, "worker", body=UserInfo(user_type="super")).code == 1
+    assert worker.do(requests.accounts.AUTH_DELETE_USER, "root").code == ResponseCode.NO_PERMISSION
     assert root.send("anything").code == 0
 
 

@@ -5,23 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.wire.bodies import (
-    ConsumeStats,
-    KVTable,
-    SubscriptionGroupConfig,
-    SubscriptionGroupWrapper,
-    TopicConfig,
-    TopicStatsTable,
-)
+from sprocketmq.wire import requests
+from sprocketmq.wire.bodies import ConsumeStats, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import response
-from sprocketmq.wire.headers import (
-    GetConsumeStatsRequestHeader,
-    GetSubscriptionGroupConfigRequestHeader,
-    GetTopicConfigRequestHeader,
-    GetTopicStatsInfoRequestHeader,
-    ViewMessageRequestHeader,
-)
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
@@ -60,13 +47,12 @@ def test_topic_stats_give_the_range_of_each_queue(cluster, client):
     create(client, "flights")
     client.send("flights", queue_id=1)
     stored_at = cluster.clock.now_ms()
-    answer = client.ask(RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequestHeader("flights"))
-    table = TopicStatsTable.decode(answer.body).offset_table
+    table = client.get(requests.topics.GET_TOPIC_STATS_INFO, "flights").offset_table
     assert len(table) == 3
     first, second = (table[MessageQueue("flights", "broker-a", number)] for number in (0, 1))
     assert (first.min_offset, first.max_offset, first.last_update_timestamp) == (0, 0, 0)
     assert (second.min_offset, second.max_offset, second.last_update_timestamp) == (0, 1, stored_at)
-    missing = client.ask(RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequestHeader("nowhere"))
+    missing = client.do(requests.topics.GET_TOPIC_STATS_INFO, "nowhere")
     assert missing.code == ResponseCode.TOPIC_NOT_EXIST
 
 
@@ -88,13 +74,12 @@ def test_consume_stats_have_the_offsets_from_which_lag_is_computed(client):
         client.send("flights")
     client.pull("g", "flights", 0, 0, max_messages=4)
     client.commit("g", "flights", 0, 3)
-    answer = client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader("g"))
-    table = ConsumeStats.decode(answer.body).offset_table
+    table = client.get(requests.offsets.GET_CONSUME_STATS, "g").offset_table
     assert set(table) == {MessageQueue("flights", "broker-a", number) for number in range(3)}
     first = table[MessageQueue("flights", "broker-a", 0)]
     assert (first.broker_offset, first.consumer_offset, first.pull_offset) == (5, 3, 4)
     assert first.last_timestamp > 0
-    nobody = client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader("nobody"))
+    nobody = client.do(requests.offsets.GET_CONSUME_STATS, "nobody")
     assert (nobody.code, ConsumeStats.decode(nobody.body).offset_table) == (0, {})
 
 
@@ -106,8 +91,7 @@ def test_consume_stats_leave_out_what_an_online_group_no_longer_subscribes_to(cl
     client.heartbeat("c1", group="g", topics={"delays": "*"})
 
     def topics(**named: str) -> set[str]:
-        answer = client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequestHeader("g", **named))
-        return {queue.topic for queue in ConsumeStats.decode(answer.body).offset_table}
+        return {queue.topic for queue in client.get(requests.offsets.GET_CONSUME_STATS, "g", **named).offset_table}
 
     assert topics() == {"delays"}
     assert topics(topic="flights") == set()
@@ -118,7 +102,7 @@ def test_runtime_info_has_the_keys_that_mqadmin_takes_for_granted(cluster, clien
     client.send("flights", delay_level=2)
     client.send("flights")
     cluster.clock.advance(1_000)
-    table = KVTable.decode(client.ask(RequestCode.GET_BROKER_RUNTIME_INFO).body).table
+    table = client.get(requests.brokers.GET_BROKER_RUNTIME_INFO).table
     assert table["msgPutTotalTodayNow"] == "1"
     assert table["scheduleMessageOffset_2"] == "0,1"
     assert len(table["putTps"].split(" ")) == 3
@@ -131,7 +115,7 @@ def test_the_put_rate_is_that_of_the_last_seconds(cluster, client):
     for _ in range(50):
         client.send("flights")
     cluster.clock.advance(10_000)
-    table = KVTable.decode(client.ask(RequestCode.GET_BROKER_RUNTIME_INFO).body).table
+    table = client.get(requests.brokers.GET_BROKER_RUNTIME_INFO).table
     assert table["putTps"].split(" ")[0] == "5.00"
 
 
@@ -139,9 +123,9 @@ def test_a_message_is_found_by_its_offset_message_id(client):
     client.send("flights", b"first")
     client.send("flights", b"second")
     message = client.messages("flights")[1]
-    answer = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(message.commit_log_offset))
+    answer = client.do(requests.messages.VIEW_MESSAGE_BY_ID, message.commit_log_offset)
     assert [record.body for record in decode_records(answer.body)] == [b"second"]
-    missing = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(message.commit_log_offset + 1))
+    missing = client.do(requests.messages.VIEW_MESSAGE_BY_ID, message.commit_log_offset + 1)
     assert missing.code == ResponseCode.SYSTEM_ERROR
 
 
@@ -171,9 +155,7 @@ def test_an_exception_in_a_handler_fails_one_request_only(cluster, client):
 
 def test_one_topic_and_one_group_can_be_asked_for(client):
     create(client, "flights")
-    topic = client.ask(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequestHeader("flights"))
-    assert TopicConfig.decode(topic.body).read_queue_nums == 3
-    unknown = client.ask(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequestHeader("nowhere"))
+    assert client.get(requests.topics.GET_TOPIC_CONFIG, "flights").read_queue_nums == 3
+    unknown = client.do(requests.topics.GET_TOPIC_CONFIG, "nowhere")
     assert unknown.code == ResponseCode.TOPIC_NOT_EXIST
-    group = client.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequestHeader("delays"))
-    assert SubscriptionGroupConfig.decode(group.body).retry_max_times == 16
+    assert client.get(requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG, "delays").retry_max_times == 16

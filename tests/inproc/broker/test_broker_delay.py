@@ -18,9 +18,9 @@ from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.store import MessageStore, StoredMessage, config_files
 from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.queue.unit import FILLER_SIZE
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
-from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
 from sprocketmq.wire.records import properties as props
 
 
@@ -382,8 +382,7 @@ def test_a_lost_message_at_the_head_of_its_level_holds_up_nothing(cluster, clien
 
 
 def send_back(client, group: str = "delays", offset: int = 0, level: int = 0, **fields: object):
-    header = ConsumerSendMsgBackRequestHeader(offset=offset, group=group, delay_level=level, **fields)
-    return client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+    return client.do(requests.messages.CONSUMER_SEND_MSG_BACK, offset=offset, group=group, delay_level=level, **fields)
 
 
 def test_each_check_of_send_back_comes_in_apaches_order(cluster, client):

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader, ViewMessageRequestHeader
+from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
 from sprocketmq.wire.records.message_id import decode_offset_message_id
 from sprocketmq.wire.records.record import decode_records
 
@@ -95,12 +96,10 @@ def test_a_query_with_a_wrong_field_gets_one_clear_sentence(client, field, value
 def test_a_message_is_viewed_by_its_offset_id_and_an_invented_offset_gets_an_error(client):
     answer = client.send("flights", b"seen")
     _, offset = decode_offset_message_id(answer.ext_fields["msgId"])
-    (message,) = decode_records(
-        client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(offset=offset)).body
-    )
+    (message,) = decode_records(client.do(requests.messages.VIEW_MESSAGE_BY_ID, offset=offset).body)
     assert message.body == b"seen"
     for wrong in (offset + 1, -1, 1 << 62, -(1 << 63)):
-        answer = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequestHeader(offset=wrong))
+        answer = client.do(requests.messages.VIEW_MESSAGE_BY_ID, offset=wrong)
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert str(wrong) in answer.remark
     for value in ("", "x", "9" * 40):

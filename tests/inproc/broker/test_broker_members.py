@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
-    ConsumerConnection,
     GetConsumerListByGroupResponseBody,
     HeartbeatData,
     LockBatchRequestBody,
@@ -14,18 +14,14 @@ from sprocketmq.wire.bodies import (
     UnlockBatchRequestBody,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import (
-    GetConsumerConnectionListRequestHeader,
-    GetConsumerListByGroupRequestHeader,
-    UnregisterClientRequestHeader,
-)
+from sprocketmq.wire.headers import UnregisterClientRequestHeader
 from sprocketmq.wire.records.message import MessageQueue
 
 TOPICS = {"flights": "*"}
 
 
 def members(client, group: str = "g") -> list[str] | int:
-    answer = client.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequestHeader(group))
+    answer = client.do(requests.consumers.GET_CONSUMER_LIST_BY_GROUP, group)
     if answer.code:
         return answer.code
     return sorted(GetConsumerListByGroupResponseBody.decode(answer.body).consumer_id_list)
@@ -90,8 +86,7 @@ def test_notification_can_be_disabled(cluster, client):
 def test_unregistering_leaves_one_group_only(cluster, client):
     client.heartbeat("c1", group="g", topics=TOPICS)
     client.heartbeat("c1", group="h", topics=TOPICS, producer="p")
-    header = UnregisterClientRequestHeader("c1", producer_group="p", consumer_group="g")
-    assert client.ask(RequestCode.UNREGISTER_CLIENT, header).code == 0
+    assert client.do(requests.consumers.UNREGISTER_CLIENT, "c1", producer_group="p", consumer_group="g").code == 0
     assert members(client) == ResponseCode.SYSTEM_ERROR
     assert members(client, "h") == ["c1"]
     assert cluster.broker.producers.groups == {}
@@ -151,14 +146,13 @@ def test_a_long_heartbeat_that_says_nothing_new_is_not_read_again(cluster, clien
 
 def test_the_connections_of_a_group(cluster, client):
     client.heartbeat("c1", group="g", topics={"flights": "UA"})
-    answer = client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListRequestHeader("g"))
-    body = ConsumerConnection.decode(answer.body)
+    body = client.get(requests.consumers.GET_CONSUMER_CONNECTION_LIST, "g")
     (connection,) = body.connection_set
     assert (connection.client_id, connection.language) == ("c1", "PYTHON")
     assert connection.client_addr.startswith("127.0.0.1:")
     assert body.subscription_table["flights"].sub_string == "UA"
     assert (body.consume_type, body.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
-    absent = client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListRequestHeader("nobody"))
+    absent = client.do(requests.consumers.GET_CONSUMER_CONNECTION_LIST, "nobody")
     assert absent.code == ResponseCode.CONSUMER_NOT_ONLINE
 
 

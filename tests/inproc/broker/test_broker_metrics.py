@@ -14,10 +14,7 @@ from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker.observe.metrics import fixed_labels
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import (
-    EndTransactionRequestHeader,
-    QueryConsumerOffsetRequestHeader,
-)
+from sprocketmq.wire.headers import EndTransactionRequestHeader, QueryConsumerOffsetRequestHeader
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import decode_offset_message_id
 from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_ROLLBACK_TYPE

@@ -11,6 +11,7 @@ import pytest
 
 from sprocketmq.broker import Broker, NameServer
 from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
     DataVersion,
     RegisterBrokerBody,
@@ -20,11 +21,9 @@ from sprocketmq.wire.bodies import (
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
-    BrokerHeartbeatRequestHeader,
     GetRouteInfoRequestHeader,
     QueryDataVersionRequestHeader,
     RegisterBrokerRequestHeader,
-    UnRegisterBrokerRequestHeader,
 )
 from sprocketmq.wire.text import fastjson
 
@@ -81,8 +80,7 @@ def test_a_broker_registers_and_leaves(cluster):
     names = cluster.namesrv_client()
     assert register(names).code == 0
     assert TopicRouteData.decode(route(names, "t1").body).queue_datas[0].read_queue_nums == 3
-    header = UnRegisterBrokerRequestHeader("other", "10.0.0.9:10911", "DefaultCluster", 0)
-    assert names.ask(RequestCode.UNREGISTER_BROKER, header).code == 0
+    assert names.do(requests.name_servers.UNREGISTER_BROKER, "other", "10.0.0.9:10911", "DefaultCluster", 0).code == 0
     assert route(names, "t1").code == ResponseCode.TOPIC_NOT_EXIST
 
 
@@ -104,8 +102,7 @@ def test_a_silent_broker_is_gone_after_its_time_and_a_heartbeat_keeps_it(cluster
     names = cluster.namesrv_client()
     register(names, heartbeat_timeout_millis=20_000)
     cluster.clock.advance(15_000)
-    heartbeat = BrokerHeartbeatRequestHeader("DefaultCluster", "10.0.0.9:10911", "other")
-    assert names.ask(RequestCode.BROKER_HEARTBEAT, heartbeat).code == 0
+    assert names.do(requests.name_servers.BROKER_HEARTBEAT, "DefaultCluster", "10.0.0.9:10911", "other").code == 0
     cluster.clock.advance(15_000)
     assert cluster.namesrv.table.route("t1") is not None
     cluster.clock.advance(10_000)

@@ -13,9 +13,9 @@ from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.net.server import Server
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
     DataVersion,
-    GetBrokerMemberGroupResponseBody,
     KVTable,
     QueueData,
     RegisterBrokerBody,
@@ -27,15 +27,11 @@ from sprocketmq.wire.bodies import (
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import request
 from sprocketmq.wire.headers import (
-    DeleteTopicFromNamesrvRequestHeader,
-    GetBrokerMemberGroupRequestHeader,
     GetKVConfigRequestHeader,
     GetKVListByNamespaceRequestHeader,
     GetRouteInfoRequestHeader,
     GetTopicsByClusterRequestHeader,
-    PutKVConfigRequestHeader,
     RegisterBrokerRequestHeader,
-    RegisterTopicRequestHeader,
     WipeWritePermOfBrokerRequestHeader,
 )
 from sprocketmq.wire.text.java_properties import parse_properties
@@ -50,11 +46,11 @@ def names(cluster):
 
 
 def put(names, key: str, value: str, namespace: str = ORDER):
-    return names.ask(RequestCode.PUT_KV_CONFIG, PutKVConfigRequestHeader(namespace, key, value))
+    return names.do(requests.name_servers.PUT_KV_CONFIG, namespace, key, value)
 
 
 def get(names, key: str, namespace: str = ORDER):
-    return names.ask(RequestCode.GET_KV_CONFIG, GetKVConfigRequestHeader(namespace, key))
+    return names.do(requests.name_servers.GET_KV_CONFIG, namespace, key)
 
 
 def change(names, **settings: str):
@@ -67,7 +63,7 @@ def settings_of(names) -> dict[str, str]:
 
 
 def route(names, topic: str):
-    return names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequestHeader(topic))
+    return names.do(requests.name_servers.GET_ROUTEINFO_BY_TOPIC, topic)
 
 
 def register(names, broker_id: int = 0, address: str = "", *, compressed: bool = False, **fields):
@@ -133,8 +129,7 @@ def test_the_write_permission_is_wiped_and_added(names):
     assert [queue.perm for queue in TopicRouteData.decode(route(names, "u").body).queue_datas] == [4]
     assert names.ask(RequestCode.ADD_WRITE_PERM_OF_BROKER, other).ext_fields["addTopicCount"] == "2"
     assert [queue.perm for queue in TopicRouteData.decode(route(names, "u").body).queue_datas] == [6]
-    nobody = WipeWritePermOfBrokerRequestHeader("nobody")
-    assert names.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, nobody).ext_fields["wipeTopicCount"] == "0"
+    assert names.do(requests.name_servers.WIPE_WRITE_PERM_OF_BROKER, "nobody").ext_fields["wipeTopicCount"] == "0"
 
 
 def test_lists_of_topics_and_their_switch(cluster, names):
@@ -154,9 +149,9 @@ def test_lists_of_topics_and_their_switch(cluster, names):
 def test_a_topic_is_registered_by_hand(names):
     register(names)
     body = TopicRouteData(queue_datas=[QueueData(broker_name="other", read_queue_nums=1, perm=6)]).encode()
-    assert names.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicRequestHeader("made"), body).code == 0
+    assert names.do(requests.name_servers.REGISTER_TOPIC_IN_NAMESRV, "made", body=body).code == 0
     assert route(names, "made").code == 0
-    names.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequestHeader("made"))
+    names.do(requests.name_servers.DELETE_TOPIC_IN_NAMESRV, "made")
     assert route(names, "made").code == ResponseCode.TOPIC_NOT_EXIST
 
 
@@ -219,8 +214,7 @@ def test_a_name_server_that_waits_gives_no_routes_at_first():
 def test_a_group_of_brokers_is_known_by_id(names):
     register(names)
     register(names, 1)
-    header = GetBrokerMemberGroupRequestHeader("DefaultCluster", "other")
-    body = GetBrokerMemberGroupResponseBody.decode(names.ask(RequestCode.GET_BROKER_MEMBER_GROUP, header).body)
+    body = names.get(requests.name_servers.GET_BROKER_MEMBER_GROUP, "DefaultCluster", "other")
     assert body.broker_member_group is not None
     assert body.broker_member_group.broker_addrs == {0: "10.0.0.9:1", 1: "10.0.0.9:2"}
 

@@ -5,18 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.wire.bodies import (
-    ConsumerOffsetSnapshot,
-    QueryCorrectionOffsetBody,
-    ResetOffsetBody,
-    ResetOffsetBodyForC,
-)
+from sprocketmq.wire import requests
+from sprocketmq.wire.bodies import ConsumerOffsetSnapshot, ResetOffsetBody, ResetOffsetBodyForC
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import (
-    CloneGroupOffsetRequestHeader,
-    QueryCorrectionOffsetHeader,
-    ResetOffsetRequestHeader,
-)
+from sprocketmq.wire.headers import ResetOffsetRequestHeader
 from sprocketmq.wire.records.message import MessageQueue
 
 AS_4_9 = {"use_server_side_reset_offset": False}
@@ -41,8 +33,7 @@ def offset_of(client, queue_id: int = 0, group: str = "g") -> str | None:
 
 
 def reset(client, timestamp: int = -1, *, topic: str = "flights", group: str = "g", is_force: bool = True, **fields):
-    header = ResetOffsetRequestHeader(topic, group, timestamp, is_force, **fields)
-    return client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+    return client.do(requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, topic, group, timestamp, is_force, **fields)
 
 
 def moved(answer) -> dict[int, int]:
@@ -165,8 +156,7 @@ def pushes(client):
 
 
 def test_a_clone_has_the_offsets_of_its_source_and_changes_independently(moving, client):
-    header = CloneGroupOffsetRequestHeader("g", "copy", "flights")
-    assert client.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == 0
+    assert client.do(requests.offsets.CLONE_GROUP_OFFSET, "g", "copy", "flights").code == 0
     assert offset_of(client, group="copy") == "3"
     client.commit("g", "flights", 0, 4)
     assert offset_of(client, group="copy") == "3"
@@ -175,15 +165,15 @@ def test_a_clone_has_the_offsets_of_its_source_and_changes_independently(moving,
 def test_without_a_topic_all_topics_of_the_source_are_cloned(moving, client):
     client.send("delays")
     client.pull("g", "delays", 0, 0, commit_offset=1)
-    client.ask(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequestHeader("g", "copy"))
+    client.do(requests.offsets.CLONE_GROUP_OFFSET, "g", "copy")
     assert set(moving.broker.offsets.topics_of("copy")) == {"flights", "delays"}
 
 
 def test_an_online_source_clones_only_what_it_subscribes_to_unless_told_otherwise(moving, client):
     client.heartbeat("c1", group="g", topics={"delays": "*"})
-    client.ask(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequestHeader("g", "copy", "flights"))
+    client.do(requests.offsets.CLONE_GROUP_OFFSET, "g", "copy", "flights")
     assert offset_of(client, group="copy") is None
-    client.ask(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequestHeader("g", "copy", "flights", True))
+    client.do(requests.offsets.CLONE_GROUP_OFFSET, "g", "copy", "flights", True)
     assert offset_of(client, group="copy") == "3"
 
 
@@ -192,9 +182,7 @@ def test_the_correction_is_the_lowest_offset_or_none_if_the_compared_group_is_be
         client.pull(group, "flights", 0, 0, commit_offset=offset)
 
     def correction(compare: str, without: str | None = None) -> int:
-        header = QueryCorrectionOffsetHeader("flights", compare, without)
-        answer = client.ask(RequestCode.QUERY_CORRECTION_OFFSET, header)
-        return QueryCorrectionOffsetBody.decode(answer.body).correction_offsets[0]
+        return client.get(requests.offsets.QUERY_CORRECTION_OFFSET, "flights", compare, without).correction_offsets[0]
 
     assert correction("fast") == 1
     assert correction("fast", "slow") == 3

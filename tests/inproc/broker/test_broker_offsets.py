@@ -5,28 +5,22 @@ from __future__ import annotations
 
 import pytest
 
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
     GetEarliestMsgStoretimeRequestHeader,
-    GetMaxOffsetRequestHeader,
-    GetMinOffsetRequestHeader,
-    GetSubscriptionGroupConfigRequestHeader,
-    QueryConsumerOffsetRequestHeader,
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
 
 
 def commit(client, group: str, topic: str, queue_id: int, offset: int):
-    client.ask(
-        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequestHeader(group)
-    )  # makes the group
+    client.do(requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG, group)  # makes the group
     return client.commit(group, topic, queue_id, offset)
 
 
 def query(client, group: str, topic: str, queue_id: int = 0, **options):
-    header = QueryConsumerOffsetRequestHeader(group, topic, queue_id, **options)
-    return client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header)
+    return client.do(requests.offsets.QUERY_CONSUMER_OFFSET, group, topic, queue_id, **options)
 
 
 def test_a_committed_offset_is_what_is_read_back(client):
@@ -89,11 +83,11 @@ def test_a_one_way_commit_counts(client):
 
 
 def test_the_range_of_a_queue(client):
-    assert client.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader("flights", 0)).ext_fields["offset"] == "0"
+    assert client.do(requests.offsets.GET_MAX_OFFSET, "flights", 0).ext_fields["offset"] == "0"
     for _ in range(3):
         client.send("flights")
-    assert client.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequestHeader("flights", 0)).ext_fields["offset"] == "3"
-    assert client.ask(RequestCode.GET_MIN_OFFSET, GetMinOffsetRequestHeader("flights", 0)).ext_fields["offset"] == "0"
+    assert client.do(requests.offsets.GET_MAX_OFFSET, "flights", 0).ext_fields["offset"] == "3"
+    assert client.do(requests.offsets.GET_MIN_OFFSET, "flights", 0).ext_fields["offset"] == "0"
 
 
 def test_searching_by_time(cluster, client):

@@ -7,14 +7,11 @@ import pytest
 
 from sprocketmq.broker.handlers.messages import relay
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import ConsumeMessageDirectlyResult, ConsumerRunningInfo, GetConsumerStatusBody
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import response
-from sprocketmq.wire.headers import (
-    ConsumeMessageDirectlyResultRequestHeader,
-    GetConsumerRunningInfoRequestHeader,
-    GetConsumerStatusRequestHeader,
-)
+from sprocketmq.wire.headers import GetConsumerRunningInfoRequestHeader, GetConsumerStatusRequestHeader
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
@@ -39,8 +36,7 @@ class Answering:
 
 
 def running_info(client, client_id: str = "c1", group: str = "g"):
-    header = GetConsumerRunningInfoRequestHeader(group, client_id, True)
-    return client.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+    return client.do(requests.consumers.GET_CONSUMER_RUNNING_INFO, group, client_id, True)
 
 
 def test_running_info_goes_to_the_member_as_it_came_and_its_answer_back(cluster, client):
@@ -92,9 +88,10 @@ def test_a_message_is_consumed_directly_with_its_record_and_the_flags_of_topic_a
     message_id = client.send("flights", b"second").ext_fields["msgId"]
     result = ConsumeMessageDirectlyResult(consume_result="CR_SUCCESS").encode()
     member = Answering(cluster, "c1", {RequestCode.CONSUME_MESSAGE_DIRECTLY: lambda c: response(c, body=result)})
-    header = ConsumeMessageDirectlyResultRequestHeader("g", "c1", message_id, topic="flights")
-    answer = client.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
-    assert ConsumeMessageDirectlyResult.decode(answer.body).consume_result == "CR_SUCCESS"
+    assert (
+        client.get(requests.consumers.CONSUME_MESSAGE_DIRECTLY, "g", "c1", message_id, topic="flights").consume_result
+        == "CR_SUCCESS"
+    )
     asked = next(c for c in member.asked if c.code == RequestCode.CONSUME_MESSAGE_DIRECTLY)
     assert [record.body for record in decode_records(asked.body)] == [b"second"]
     told = {name: asked.ext_fields[name] for name in ("brokerName", "topicSysFlag", "groupSysFlag")}
@@ -105,8 +102,7 @@ def test_a_message_is_consumed_directly_with_its_record_and_the_flags_of_topic_a
 def test_a_message_that_is_not_there_is_not_consumed(cluster, client, message_id):
     client.send("flights")
     member = Answering(cluster, "c1")
-    header = ConsumeMessageDirectlyResultRequestHeader("g", "c1", message_id)
-    answer = client.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
+    answer = client.do(requests.consumers.CONSUME_MESSAGE_DIRECTLY, "g", "c1", message_id)
     assert (answer.code, bool(answer.remark)) == (ResponseCode.SYSTEM_ERROR, True)
     assert not [c for c in member.asked if c.code == RequestCode.CONSUME_MESSAGE_DIRECTLY]
 
@@ -124,9 +120,9 @@ def test_the_status_of_a_group_has_the_members_that_answered(cluster, client, mo
     Answering(cluster, "junk", {RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: lambda c: response(c, body=b"{")})
 
     def status(client_id: str | None = None) -> dict[str, list[int]]:
-        header = GetConsumerStatusRequestHeader("flights", "g", client_id)
-        answer = client.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header)
-        table = GetConsumerStatusBody.decode(answer.body).consumer_table
+        table = client.get(
+            requests.offsets.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, "flights", "g", client_id
+        ).consumer_table
         return {name: list(offsets.values()) for name, offsets in table.items()}
 
     assert status() == {"c1": [1], "c2": [2]}

@@ -14,15 +14,10 @@ import pytest
 
 from sprocketmq.broker.replication.durability import DurableAnswers
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.wire.bodies import (
-    HandoverStatus,
-    HARuntimeInfo,
-    RegisterBrokerBody,
-    TopicConfig,
-    TopicConfigSerializeWrapper,
-)
+from sprocketmq.wire import requests
+from sprocketmq.wire.bodies import HandoverStatus, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import ExchangeHAInfoHeader, HandoverRequestHeader, RegisterBrokerRequestHeader
+from sprocketmq.wire.headers import RegisterBrokerRequestHeader
 
 SYNC = {"broker_role": "SYNC_MASTER", "slave_timeout_ms": 10_000}
 SHORT_KEY = {"UNIQ_KEY": "short"}  # otherwise made of the body
@@ -240,7 +235,7 @@ def test_a_slave_of_another_log_is_closed(disk_cluster, new_slave, offset):
 def test_a_broker_in_memory_has_no_replication_port_unless_it_is_given_one(cluster):
     assert cluster.broker.replication.port == 0
     assert cluster.broker.ha_address == ""
-    answer = cluster.client().ask(RequestCode.HANDOVER, HandoverRequestHeader(step="start", timeout_ms=1_000))
+    answer = cluster.client().do(requests.brokers.HANDOVER, step="start", timeout_ms=1_000)
     assert answer.code == ResponseCode.ILLEGAL_OPERATION
 
 
@@ -268,15 +263,14 @@ def test_tools_see_the_slaves(disk_cluster, new_slave):
     slave.read_to(end)
     slave.report(end)
     disk_cluster.eventually(lambda: disk_cluster.broker.replication.table.replicated == end)
-    info = HARuntimeInfo.decode(client.ask(RequestCode.GET_BROKER_HA_STATUS).body)
+    info = client.get(requests.brokers.GET_BROKER_HA_STATUS)
     assert (info.master, info.master_commit_log_max_offset, info.in_sync_slave_nums) == (True, end, 1)
     [seen] = info.ha_connection_info
     assert (seen.slave_ack_offset, seen.diff, seen.in_sync, seen.transfer_from_where) == (end, 0, True, end)
     exchanged = client.ask(RequestCode.EXCHANGE_BROKER_HA_INFO).ext_fields
     assert exchanged["masterHaAddress"] == disk_cluster.broker.ha_address
     assert exchanged["masterAddress"] == disk_cluster.broker.address
-    news = ExchangeHAInfoHeader(master_ha_address="10.0.0.1:1")
-    assert client.ask(RequestCode.EXCHANGE_BROKER_HA_INFO, news).ext_fields == {}
+    assert client.do(requests.brokers.EXCHANGE_BROKER_HA_INFO, master_ha_address="10.0.0.1:1").ext_fields == {}
 
 
 # -- sends that wait -------------------------------------------------------------------------------------------------------------
@@ -361,7 +355,7 @@ COPIED_BY_SLAVES = (17, 18, 25, 200, 207, 215, 222, 225, 314)
 
 
 def step(client, name: str, timeout_ms: int | None = None) -> HandoverStatus:
-    answer = client.ask(RequestCode.HANDOVER, HandoverRequestHeader(step=name, timeout_ms=timeout_ms))
+    answer = client.do(requests.brokers.HANDOVER, step=name, timeout_ms=timeout_ms)
     assert answer.code == 0, answer.remark
     return HandoverStatus.decode(answer.body)
 

@@ -13,13 +13,10 @@ from golden.pipeline.scenes import send as frame
 from inproc.broker.written_to import WrittenTo
 from sprocketmq.errors import StoreLocked, StoreNotWritable
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
-from sprocketmq.wire.headers import (
-    CloneGroupOffsetRequestHeader,
-    ResetOffsetRequestHeader,
-)
 from sprocketmq.wire.text import fastjson
 
 
@@ -336,14 +333,11 @@ def delete_topic(client):
 
 
 def reset(client):
-    header = ResetOffsetRequestHeader("flights", "g", -1, False, queue_id=0, offset=2)
-    return client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+    return client.do(requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, "flights", "g", -1, False, queue_id=0, offset=2)
 
 
 def clone(client):
-    return client.ask(
-        RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequestHeader("other", "g", "flights", offline=True)
-    )
+    return client.do(requests.offsets.CLONE_GROUP_OFFSET, "other", "g", "flights", offline=True)
 
 
 @pytest.mark.parametrize(("change", "offset"), [(delete_group, None), (delete_topic, None), (reset, "2"), (clone, "3")])

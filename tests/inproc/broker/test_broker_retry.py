@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import LockBatchRequestBody, SubscriptionGroupConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.records import properties as props
@@ -149,11 +150,8 @@ def test_an_unknown_group_cannot_send_back(client):
 def test_a_compressed_body_stays_compressed_on_its_way_back(cluster, client):
     import zlib
 
-    from sprocketmq.wire.headers import SendMessageRequestHeaderV2
-
     packed = zlib.compress(b"x" * 5000)
-    header = SendMessageRequestHeaderV2("pg", "flights", "TBW102", 4, 0, 1, 9, 0)
-    client.ask(RequestCode.SEND_MESSAGE_V2, header, packed)
+    client.do(requests.messages.SEND_MESSAGE_V2, "pg", "flights", "TBW102", 4, 0, 1, 9, 0, body=packed)
     client.send_back(only(client.messages("flights")), "delays", delay_level=1)
     cluster.clock.advance(1_000)
     assert packed in bytes(client.pull("g", "%RETRY%delays").body)

@@ -10,8 +10,8 @@ import pytest
 
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.store import StoredMessage
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import RecallMessageRequestHeader
 from sprocketmq.wire.recall_handle import RecallHandle
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.text import fastjson
@@ -181,7 +181,7 @@ def test_a_slot_with_twice_the_limit_takes_no_more(cluster, client):
 
 
 def recall(client, handle: str, topic: str = "flights"):
-    return client.ask(RequestCode.RECALL_MESSAGE, RecallMessageRequestHeader(topic, handle, "producers"))
+    return client.do(requests.messages.RECALL_MESSAGE, topic, handle, "producers")
 
 
 @RECALL

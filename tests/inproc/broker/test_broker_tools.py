@@ -7,48 +7,22 @@ import pytest
 
 from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.handlers.group import consume_queue
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
     BrokerStatsData,
     ConsumeStatsList,
     CreateTopicListRequestBody,
-    GroupForbidden,
-    GroupList,
-    MessageRequestModeSerializeWrapper,
-    ProducerConnection,
-    ProducerTableInfo,
     QueryAssignmentRequestBody,
-    QueryAssignmentResponseBody,
     QueryConsumeQueueResponseBody,
-    QueryConsumeTimeSpanBody,
-    QuerySubscriptionResponseBody,
     SetMessageRequestModeRequestBody,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
-    TopicList,
-    TopicStatsTable,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.headers import (
-    DeleteSubscriptionGroupRequestHeader,
-    GetAllSubscriptionGroupRequestHeader,
-    GetAllTopicConfigRequestHeader,
-    GetConsumeStatsInBrokerHeader,
-    GetProducerConnectionListRequestHeader,
-    GetSubscriptionGroupConfigRequestHeader,
-    GetTopicConfigRequestHeader,
-    GetTopicStatsInfoRequestHeader,
-    QueryConsumeQueueRequestHeader,
-    QueryConsumeTimeSpanRequestHeader,
-    QuerySubscriptionByConsumerRequestHeader,
-    QueryTopicConsumeByWhoRequestHeader,
-    QueryTopicsByConsumerRequestHeader,
-    UpdateGroupForbiddenRequestHeader,
-    ViewBrokerStatsDataRequestHeader,
-)
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -60,7 +34,7 @@ def create(client, topic: str, attributes: str | None = None, queues: int = 2, *
 
 
 def config_of(client, topic: str) -> TopicConfig | None:
-    answer = client.ask(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequestHeader(topic))
+    answer = client.do(requests.topics.GET_TOPIC_CONFIG, topic)
     return None if answer.code else TopicConfig.decode(answer.body)
 
 
@@ -111,7 +85,7 @@ def test_topics_come_in_pages_of_their_sorted_names(cluster, client):
     names = sorted(cluster.broker.topics.table)
 
     def page(**wanted) -> tuple[list[str], int]:
-        answer = client.ask(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequestHeader(**wanted))
+        answer = client.do(requests.topics.GET_ALL_TOPIC_CONFIG, **wanted)
         body = TopicConfigSerializeWrapper.decode(answer.body)
         return sorted(body.topic_config_table), int(answer.ext_fields["totalTopicNum"])
 
@@ -126,8 +100,7 @@ def test_topics_come_in_pages_of_their_sorted_names(cluster, client):
 
 @pytest.mark.parametrize("cluster", [{"enable_split_metadata": False}], indirect=True)
 def test_pages_can_be_switched_off(cluster, client):
-    answer = client.ask(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequestHeader(0, "", 1))
-    assert len(TopicConfigSerializeWrapper.decode(answer.body).topic_config_table) > 1
+    assert len(client.get(requests.topics.GET_ALL_TOPIC_CONFIG, 0, "", 1).topic_config_table) > 1
 
 
 def test_a_deleted_topic_takes_its_queues_offsets_statistics_and_pop_retry_topics_along(cluster, client):
@@ -143,7 +116,7 @@ def test_a_deleted_topic_takes_its_queues_offsets_statistics_and_pop_retry_topic
 
 
 def test_the_brokers_own_topics_are_listed(client):
-    topics = TopicList.decode(client.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER).body).topic_list
+    topics = client.get(requests.topics.GET_SYSTEM_TOPIC_LIST_FROM_BROKER).topic_list
     assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC"} <= set(topics)
 
 
@@ -151,8 +124,7 @@ def test_the_brokers_own_topics_are_listed(client):
 
 
 def groups(client, **page) -> SubscriptionGroupWrapper:
-    answer = client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequestHeader(**page))
-    return SubscriptionGroupWrapper.decode(answer.body)
+    return client.get(requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, **page)
 
 
 def test_a_list_of_groups_is_taken_whole_or_not_at_all(client):
@@ -180,9 +152,7 @@ def test_groups_come_in_pages(cluster, client):
 def test_a_deleted_group_keeps_its_offsets_unless_either_field_deletes_them(cluster, client, given, left):
     client.send("flights")
     client.pull("g", "flights", 0, 0, commit_offset=1)
-    assert (
-        client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequestHeader("g", **given)).code == 0
-    )
+    assert client.do(requests.topics.DELETE_SUBSCRIPTIONGROUP, "g", **given).code == 0
     assert "g" not in groups(client).subscription_group_table
     assert (cluster.broker.offsets.query("g", "flights", 0) == 1) is left
 
@@ -201,8 +171,7 @@ def test_a_topic_that_is_taken_away_from_a_group_is_not_read_until_it_is_given_b
     client = disk_cluster.client()
 
     def readable(value: bool | None = None) -> bool:
-        header = UpdateGroupForbiddenRequestHeader("g", "flights", value)
-        return GroupForbidden.decode(client.ask(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header).body).readable
+        return client.get(requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN, "g", "flights", value).readable
 
     client.send("flights")
     client.heartbeat("c1", group="g", topics={"flights": "*"})
@@ -222,14 +191,10 @@ def test_a_topic_that_is_taken_away_from_a_group_is_not_read_until_it_is_given_b
 
 def test_producers_are_listed_by_group_and_all_together(client):
     client.heartbeat("p1", producer="senders")
-    header = GetProducerConnectionListRequestHeader("senders")
-    (connection,) = ProducerConnection.decode(
-        client.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, header).body
-    ).connection_set
+    (connection,) = client.get(requests.consumers.GET_PRODUCER_CONNECTION_LIST, "senders").connection_set
     assert (connection.client_id, connection.language) == ("p1", "PYTHON")
-    nobody = GetProducerConnectionListRequestHeader("nobody")
-    assert client.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, nobody).code == ResponseCode.SYSTEM_ERROR
-    table = ProducerTableInfo.decode(client.ask(RequestCode.GET_ALL_PRODUCER_INFO).body).data
+    assert client.do(requests.consumers.GET_PRODUCER_CONNECTION_LIST, "nobody").code == ResponseCode.SYSTEM_ERROR
+    table = client.get(requests.consumers.GET_ALL_PRODUCER_INFO).data
     (info,) = table["senders"]
     assert (info.client_id, info.remote_ip) == ("p1", f"/{connection.client_addr}")
 
@@ -240,17 +205,13 @@ def test_who_reads_a_topic_and_what_a_group_reads(cluster, client):
     client.heartbeat("c1", group="online", topics={"flights": "A || B", "delays": "*"})
 
     def readers(topic: str) -> set[str]:
-        header = QueryTopicConsumeByWhoRequestHeader(topic)
-        return set(GroupList.decode(client.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header).body).group_list)
+        return set(client.get(requests.topics.QUERY_TOPIC_CONSUME_BY_WHO, topic).group_list)
 
     assert (readers("flights"), readers("delays"), readers("nowhere")) == ({"gone", "online"}, {"online"}, set())
-    header = QueryTopicsByConsumerRequestHeader("gone")
-    assert TopicList.decode(client.ask(RequestCode.QUERY_TOPICS_BY_CONSUMER, header).body).topic_list == ["flights"]
+    assert client.get(requests.topics.QUERY_TOPICS_BY_CONSUMER, "gone").topic_list == ["flights"]
 
     def subscription(group: str):
-        header = QuerySubscriptionByConsumerRequestHeader(group, "flights")
-        answer = client.ask(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header)
-        return QuerySubscriptionResponseBody.decode(answer.body).subscription_data
+        return client.get(requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER, group, "flights").subscription_data
 
     assert subscription("online").sub_string == "A || B"
     assert subscription("gone") is None
@@ -265,8 +226,7 @@ def test_a_time_span_is_how_long_the_next_message_has_waited(cluster, client):
         client.send("flights")
         cluster.clock.advance(1_000)
     client.pull("g", "flights", 0, 0, commit_offset=2)
-    header = QueryConsumeTimeSpanRequestHeader("flights", "g")
-    spans = QueryConsumeTimeSpanBody.decode(client.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, header).body)
+    spans = client.get(requests.offsets.QUERY_CONSUME_TIME_SPAN, "flights", "g")
     first, second, *_ = sorted(spans.consume_time_span_set, key=lambda span: span.message_queue.queue_id)
     times = (first.min_time_stamp, first.consume_time_stamp, first.max_time_stamp, first.delay_time)
     assert times == (begin, begin + 1_000, begin + 2_000, 1_000)
@@ -280,8 +240,7 @@ def test_consume_stats_of_the_broker_have_every_group_and_the_sum_of_what_is_ope
     client.pull("g", "flights", 0, 0, max_messages=3, commit_offset=1)
 
     def stats(is_order: bool) -> ConsumeStatsList:
-        header = GetConsumeStatsInBrokerHeader(is_order)
-        return ConsumeStatsList.decode(client.ask(RequestCode.GET_BROKER_CONSUME_STATS, header).body)
+        return client.get(requests.offsets.GET_BROKER_CONSUME_STATS, is_order)
 
     body = stats(False)
     by_group = {name: found for row in body.consume_stats_list for name, found in row.items()}
@@ -302,7 +261,7 @@ def test_statistics_count_messages_bytes_and_requests_of_the_last_minute(cluster
     cluster.clock.advance(10_000)
 
     def view(name: str, key: str) -> BrokerStatsData | None:
-        answer = client.ask(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequestHeader(name, key))
+        answer = client.do(requests.brokers.VIEW_BROKER_STATS_DATA, name, key)
         return None if answer.code else BrokerStatsData.decode(answer.body)
 
     size = len(client.pull("reader", "flights", max_messages=1).body)
@@ -313,8 +272,7 @@ def test_statistics_count_messages_bytes_and_requests_of_the_last_minute(cluster
     assert view("GROUP_GET_SIZE", "flights@g").stats_minute.avgpt == 2 * size
     assert view("BROKER_PUT_NUMS", "DefaultCluster").stats_minute.sum == 4
     assert [view(name, "flights") for name in ("NO_SUCH_NUMS", "GROUP_GET_NUMS")] == [None, None]
-    header = GetTopicStatsInfoRequestHeader("flights")
-    stats = TopicStatsTable.decode(client.ask(RequestCode.GET_TOPIC_STATS_INFO, header).body)
+    stats = client.get(requests.topics.GET_TOPIC_STATS_INFO, "flights")
     assert stats.topic_put_tps == 0.4
 
 
@@ -322,8 +280,7 @@ def test_a_send_back_is_counted_for_the_topic_it_came_from(cluster, client):
     client.send("flights")
     (message,) = client.messages("flights")
     client.send_back(message, "g")
-    header = ViewBrokerStatsDataRequestHeader("SNDBCK_PUT_NUMS", "flights@g")
-    assert client.ask(RequestCode.VIEW_BROKER_STATS_DATA, header).code == 0
+    assert client.do(requests.brokers.VIEW_BROKER_STATS_DATA, "SNDBCK_PUT_NUMS", "flights@g").code == 0
 
 
 # -- looking inside, tidying up ------------------------------------------------------------------------------------------------------
@@ -335,8 +292,7 @@ def test_a_consume_queue_shows_its_entries(client):
     client.heartbeat("c1", group="g", topics={"flights": "A"})
 
     def look(index: int, count: int, group: str | None = None, queue_id: int = 0):
-        header = QueryConsumeQueueRequestHeader("flights", queue_id, index, count, group)
-        return client.ask(RequestCode.QUERY_CONSUME_QUEUE, header)
+        return client.do(requests.offsets.QUERY_CONSUME_QUEUE, "flights", queue_id, index, count, group)
 
     body = QueryConsumeQueueResponseBody.decode(look(1, 5).body)
     assert (body.min_queue_index, body.max_queue_index) == (0, 3)
@@ -361,8 +317,7 @@ def test_a_consume_queue_that_goes_while_its_entries_are_shown_leaves_valid_json
 
     monkeypatch.setattr(store, "units", units_until_it_goes)
     monkeypatch.setattr(consume_queue, "in_chunks", lambda offsets: in_chunks(offsets, 2))
-    answer = client.ask(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueRequestHeader("flights", 0, 0, 6, None))
-    assert len(QueryConsumeQueueResponseBody.decode(answer.body).queue_data) == 2
+    assert len(client.get(requests.offsets.QUERY_CONSUME_QUEUE, "flights", 0, 0, 6, None).queue_data) == 2
 
 
 def test_queues_without_a_topic_are_cleaned_away(cluster, client):
@@ -403,7 +358,7 @@ def test_expired_log_files_go_at_once_when_asked_and_not_before(disk_cluster):
 def assigned(client, client_id: str = "c1", **given) -> list[int] | None:
     wanted = {"topic": "flights", "consumer_group": "g", "strategy_name": "AVG", "message_model": "CLUSTERING", **given}
     body = QueryAssignmentRequestBody(client_id=client_id, **wanted).encode()
-    answer = QueryAssignmentResponseBody.decode(client.ask(RequestCode.QUERY_ASSIGNMENT, body=body).body)
+    answer = client.get(requests.consumers.QUERY_ASSIGNMENT, body=body)
     if answer.message_queue_assignments is None:
         return None
     return sorted(assignment.message_queue.queue_id for assignment in answer.message_queue_assignments)
@@ -447,11 +402,10 @@ def test_a_mode_is_remembered_over_a_restart_and_pop_is_refused(disk_cluster):
     assert set_mode("PULL", "%RETRY%g").code == ResponseCode.NO_PERMISSION
     disk_cluster.restart_broker()
     client = disk_cluster.client()
-    body = MessageRequestModeSerializeWrapper.decode(client.ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE).body)
+    body = client.get(requests.consumers.GET_ALL_MESSAGE_REQUEST_MODE)
     assert body.message_request_mode_map["flights"]["g"].mode == "PULL"
 
 
 def test_a_query_for_a_group_creates_it_if_groups_are_created_automatically(client):
-    header = GetSubscriptionGroupConfigRequestHeader("fresh")
-    assert client.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header).code == 0
+    assert client.do(requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG, "fresh").code == 0
     assert "fresh" in groups(client).subscription_group_table

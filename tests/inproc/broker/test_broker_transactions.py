@@ -11,11 +11,11 @@ import pytest
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import config_files
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
-    ResumeCheckHalfMessageRequestHeader,
     SendMessageRequestHeaderV2,
 )
 from sprocketmq.wire.records import properties as props
@@ -276,8 +276,7 @@ def test_after_the_last_check_the_half_is_given_up_and_can_be_resumed(cluster, c
     assert (letter.body, letter.properties[props.REAL_TOPIC]) == (b"x", "flights")
     assert progress(cluster)[0] == 16
 
-    header = ResumeCheckHalfMessageRequestHeader(msg_id=letter.offset_message_id)
-    assert client.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, header).code == 0
+    assert client.do(requests.messages.RESUME_CHECK_HALF_MESSAGE, msg_id=letter.offset_message_id).code == 0
     a_round(cluster)
     cluster.eventually(lambda: len(checks(client)) == 16)
     assert checks(client)[-1].message.properties[props.TRANSACTION_CHECK_TIMES] == "1"
@@ -302,7 +301,7 @@ def test_a_commit_that_comes_after_the_half_was_given_up_still_counts(cluster, c
 )
 def test_only_a_half_that_was_given_up_is_resumed(cluster, client, message_id):
     client.send("flights", b"plain")
-    answer = client.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheckHalfMessageRequestHeader(msg_id=message_id))
+    answer = client.do(requests.messages.RESUME_CHECK_HALF_MESSAGE, msg_id=message_id)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark
     assert client.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE).code == ResponseCode.SYSTEM_ERROR

@@ -18,15 +18,9 @@ from inproc.broker.test_broker_transactions import producer
 from inproc.broker.test_undeliverable import arrived, end_halves, let_time_pass, store, waiting
 from sprocketmq.core.resource_names import UNDELIVERABLE_TOPIC
 from sprocketmq.store import config_files
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import (
-    CreateTopicRequestHeader,
-    DeleteAccessConfigRequestHeader,
-    DeleteTopicFromNamesrvRequestHeader,
-    DeleteTopicRequestHeader,
-    GetRouteInfoRequestHeader,
-    UpdateGroupForbiddenRequestHeader,
-)
+from sprocketmq.wire.headers import CreateTopicRequestHeader, DeleteTopicRequestHeader
 
 
 def create(client, topic, queues=4):
@@ -110,7 +104,7 @@ def test_a_deletion_is_answered_when_no_older_registration_is_under_way(cluster,
             connection.send(handler(connection, command))
 
     def delete_at_the_name_server():
-        asker.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequestHeader("flights"))
+        asker.do(requests.name_servers.DELETE_TOPIC_IN_NAMESRV, "flights")
 
     asker = cluster.namesrv_client()
     create(client, "flights").result(10)
@@ -127,7 +121,7 @@ def test_a_deletion_is_answered_when_no_older_registration_is_under_way(cluster,
     if not too_early:
         delete_at_the_name_server()
     cluster.engine.run(cluster.broker.registered())
-    route = asker.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequestHeader("flights"))
+    route = asker.do(requests.name_servers.GET_ROUTEINFO_BY_TOPIC, "flights")
     assert route.code == ResponseCode.TOPIC_NOT_EXIST
 
 
@@ -143,8 +137,7 @@ def test_an_account_that_is_in_two_files_is_deleted_in_both(disk_cluster):
     cluster.clock.advance(1_000)
     boss = signing(cluster.client(), BOSS)
     assert signing(cluster.client(), (WORKER[0], "another-secret")).send("orders").code == 0
-    header = DeleteAccessConfigRequestHeader(WORKER[0])
-    assert boss.ask(RequestCode.DELETE_ACL_CONFIG, header).code == 0
+    assert boss.do(requests.accounts.DELETE_ACL_CONFIG, WORKER[0]).code == 0
     for secret in (WORKER[1], "another-secret"):
         assert signing(cluster.client(), (WORKER[0], secret)).send("orders").code == ResponseCode.NO_PERMISSION
     cluster.restart_broker()
@@ -156,8 +149,7 @@ def test_an_account_that_is_in_two_files_is_deleted_in_both(disk_cluster):
 
 def test_deleting_an_unknown_group_deletes_its_forbidden_topics_for_good(disk_cluster, tmp_path):
     client = disk_cluster.client()
-    header = UpdateGroupForbiddenRequestHeader("g", "flights", readable=False)
-    assert client.ask(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header).code == 0
+    assert client.do(requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN, "g", "flights", readable=False).code == 0
     assert client.delete_group("g").code == 0
     copy = tmp_path / "killed"
     disk_cluster.copy_as_killed(copy)

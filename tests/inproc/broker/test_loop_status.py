@@ -8,10 +8,10 @@ from test_broker_relay import Answering
 from test_loop_share import Turns, turns  # noqa: F401 - a fixture
 
 from sprocketmq.broker.handlers.messages import relay
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import GetConsumerStatusBody
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import response
-from sprocketmq.wire.headers import GetConsumerStatusRequestHeader
 from sprocketmq.wire.records.message import MessageQueue
 
 
@@ -24,8 +24,7 @@ def table(queues: int, name: str = "broker-a") -> dict[MessageQueue, int]:
 
 
 def status(client):
-    header = GetConsumerStatusRequestHeader("flights", "g", None)
-    return client.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header)
+    return client.do(requests.offsets.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, "flights", "g", None)
 
 
 def test_the_status_of_a_member_with_many_queues_is_read_in_steps_and_in_full(cluster, client, turns):  # noqa: F811

@@ -11,9 +11,7 @@ from refused_threads import refused_threads
 from sprocketmq.broker import index_building, lazy_imports
 from sprocketmq.wire.bodies import CheckClientConfigRequestBody, SubscriptionData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import (
-    QueryMessageRequestHeader,
-)
+from sprocketmq.wire.headers import QueryMessageRequestHeader
 
 OF_THE_LOOP = ("uvloop_", "asyncio_")
 OF_THE_BROKER = ("sprocketmq-space", "sprocketmq-table", "sprocketmq-offsets")

@@ -13,19 +13,10 @@ import yaml
 
 from inproc.broker.power_cuts import SETTINGS, start_after_the_cut
 from sprocketmq.broker import NameServer, NameServerConfig
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, SubscriptionGroupConfig, UserInfo
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.headers import (
-    AclSubjectRequestHeader,
-    CreateAccessConfigRequestHeader,
-    DeleteAccessConfigRequestHeader,
-    DeleteAclRequestHeader,
-    DeleteKVConfigRequestHeader,
-    PutKVConfigRequestHeader,
-    ResetOffsetRequestHeader,
-    UpdateGroupForbiddenRequestHeader,
-    UserRequestHeader,
-)
+from sprocketmq.wire.headers import DeleteAccessConfigRequestHeader, DeleteAclRequestHeader, UserRequestHeader
 
 CUTS = 4
 
@@ -57,7 +48,7 @@ def policy_of(client, value):
         user_of(client, 1)
     policies = [PolicyInfo("Custom", [PolicyEntryInfo("Topic:made", ["Pub"], [f"10.0.0.{value}"], "Allow")])]
     body = AclInfo("User:made", policies).encode()
-    return client.ask(RequestCode.AUTH_UPDATE_ACL, AclSubjectRequestHeader("User:made"), body)
+    return client.do(requests.accounts.AUTH_UPDATE_ACL, "User:made", body=body)
 
 
 def policy_in(broker):
@@ -66,8 +57,7 @@ def policy_in(broker):
 
 
 def account_of(client, value):
-    header = CreateAccessConfigRequestHeader("made7777", f"secret-{value}")
-    return client.ask(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header)
+    return client.do(requests.accounts.UPDATE_AND_CREATE_ACL_CONFIG, "made7777", f"secret-{value}")
 
 
 def account_in(broker):
@@ -80,8 +70,7 @@ def offset_of(client, value):
         for _ in range(3):
             assert client.send("flights").code == 0
         assert group_of(client, 1, "g").code == 0
-    header = ResetOffsetRequestHeader("flights", "g", 0, queue_id=0, offset=value)
-    return client.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+    return client.do(requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, "flights", "g", 0, queue_id=0, offset=value)
 
 
 def offset_in(broker):
@@ -90,8 +79,7 @@ def offset_in(broker):
 
 
 def forbid(client, value, readable=False):
-    header = UpdateGroupForbiddenRequestHeader("g", f"made-{value}", readable=readable)
-    return client.ask(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
+    return client.do(requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN, "g", f"made-{value}", readable=readable)
 
 
 def of(found, value):
@@ -182,9 +170,9 @@ def test_acknowledged_changes_of_the_name_server_survive_a_power_cut(disk, clust
     server = server_on(disk.root)
     client = cluster.client(server.address)
     for value in ("1", "2") if action == "update" else ("1",):
-        assert client.ask(RequestCode.PUT_KV_CONFIG, PutKVConfigRequestHeader("made", "key", value)).code == 0
+        assert client.do(requests.name_servers.PUT_KV_CONFIG, "made", "key", value).code == 0
     if action == "delete":
-        assert client.ask(RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequestHeader("made", "key")).code == 0
+        assert client.do(requests.name_servers.DELETE_KV_CONFIG, "made", "key").code == 0
     for seed in range(CUTS):
         disk.cut(tmp_path / f"cut{seed}", random.Random(seed))
     server.stop()

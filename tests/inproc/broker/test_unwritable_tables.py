@@ -15,6 +15,7 @@ import pytest
 from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.store import config_files
 from sprocketmq.store.files.mapped_file import not_writable
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
     AclInfo,
     CreateTopicListRequestBody,
@@ -27,13 +28,7 @@ from sprocketmq.wire.bodies import (
     UserInfo,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import (
-    AclSubjectRequestHeader,
-    DeleteKVConfigRequestHeader,
-    PutKVConfigRequestHeader,
-    UpdateGroupForbiddenRequestHeader,
-    UserRequestHeader,
-)
+from sprocketmq.wire.headers import AclSubjectRequestHeader, PutKVConfigRequestHeader, UserRequestHeader
 
 ROUND_MS = 10_000
 TOPICS, GROUPS, MODES = "topics.json", "subscriptionGroup.json", "messageRequestMode.json"
@@ -90,8 +85,7 @@ def delete_group(client: Any) -> Any:
 
 
 def forbid(client: Any) -> Any:
-    header = UpdateGroupForbiddenRequestHeader(group="readers", topic="there", readable=False)
-    return client.ask(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
+    return client.do(requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN, group="readers", topic="there", readable=False)
 
 
 def set_mode(client: Any) -> Any:
@@ -186,10 +180,10 @@ def test_users_and_policies_that_cannot_be_written_are_as_before(disk_cluster: A
     acl = AclInfo("User:ada", [PolicyInfo("Custom", [PolicyEntryInfo("Topic:t", ["Pub"], [], "Allow")])])
 
     def create_user(name: str = "ada") -> Any:
-        return client.ask(RequestCode.AUTH_CREATE_USER, UserRequestHeader(name), user.encode())
+        return client.do(requests.accounts.AUTH_CREATE_USER, name, body=user)
 
     def create_acl() -> Any:
-        return client.ask(RequestCode.AUTH_CREATE_ACL, AclSubjectRequestHeader("User:ada"), acl.encode())
+        return client.do(requests.accounts.AUTH_CREATE_ACL, "User:ada", body=acl)
 
     def shown() -> tuple[bytes, bytes]:
         return client.ask(RequestCode.AUTH_LIST_USER).body, client.ask(RequestCode.AUTH_LIST_ACL).body
@@ -206,7 +200,7 @@ def test_users_and_policies_that_cannot_be_written_are_as_before(disk_cluster: A
         create_acl().code,
         client.ask(RequestCode.AUTH_DELETE_ACL, AclSubjectRequestHeader("User:ada")).code,
         client.ask(RequestCode.AUTH_UPDATE_USER, UserRequestHeader("ada"), UserInfo("ada", "other").encode()).code,
-        client.ask(RequestCode.AUTH_DELETE_USER, UserRequestHeader("ada")).code,
+        client.do(requests.accounts.AUTH_DELETE_USER, "ada").code,
     ]
     # To give a user the policies that he has changes nothing, so nothing has to be written.
     assert set(refused[1:]) == {ResponseCode.SERVICE_NOT_AVAILABLE}
@@ -228,7 +222,7 @@ def test_key_values_of_a_name_server_are_answered_with_an_error_and_written_late
             answer = client.ask(RequestCode.PUT_KV_CONFIG, put)
             assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
             assert "the disk is full" in answer.remark
-        gone = client.ask(RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequestHeader("ns", "other"))
+        gone = client.do(requests.name_servers.DELETE_KV_CONFIG, "ns", "other")
         assert gone.code == ResponseCode.SERVICE_NOT_AVAILABLE, "what came before is not on the disk either"
         changed = client.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"enableTopicList=false")
         assert changed.code == ResponseCode.SERVICE_NOT_AVAILABLE
