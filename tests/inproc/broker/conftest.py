@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from inproc.broker.store_damage import Lines
@@ -128,18 +129,9 @@ class RawClient:
             named[props.TAGS] = tags
         if delay_level:
             named[props.DELAY] = str(delay_level)
-        header = SendMessageRequestHeaderV2(
-            producer_group="producers",
-            topic=topic,
-            default_topic="TBW102",
-            default_topic_queue_nums=4,
-            queue_id=queue_id,
-            sys_flag=0,
-            born_timestamp=1,
-            flag=0,
-            properties=props.encode_properties(named).decode(),
-            **fields,
-        )
+        place = ("producers", topic, "TBW102", 4, queue_id)
+        others = {"sys_flag": 0, "born_timestamp": 1, "flag": 0, **fields}
+        header = SendMessageRequestHeaderV2(*place, **others, properties=props.encode_properties(named).decode())
         if oneway:
             self.tell(code, header, body)
             return Command(0)
@@ -189,6 +181,21 @@ class RawClient:
                 return found
             found += decode_records(answer.body)
             offset = int(answer.ext_fields["nextBeginOffset"])
+
+    def bodies(self, topic: str = "flights", queue_id: int = 0) -> list[bytes]:
+        return [message.body for message in self.messages(topic, queue_id)]
+
+    def end_transaction(
+        self,
+        queue_offset: int,
+        commit_log_offset: int,
+        outcome: int,
+        *,
+        from_check: bool = True,
+        group: str = "producers",
+    ) -> Command:
+        asked, ends = requests.messages.END_TRANSACTION, (queue_offset, commit_log_offset, outcome, from_check)
+        return self.do(asked, group, *ends, "id", "")
 
     def send_back(self, message: MessageExt, group: str, *, delay_level: int = 0, **fields: Any) -> Command:
         header = ConsumerSendMsgBackRequestHeader(
@@ -240,7 +247,7 @@ class Cluster:
     def __init__(self, store_dir: str | None, config: dict[str, Any]) -> None:
         self.engine = Engine("test-cluster")
         self.clock = ManualClock()
-        self.store_dir, self.config = store_dir, BrokerConfig(**config)
+        self.store_dir, self.config, self.kills = store_dir, BrokerConfig(**config), 0
         self.clients: list[RawClient] = []
         self.namesrv = NameServer(port=0, clock=self.clock, engine=self.engine)
         self.namesrv.start()
@@ -278,8 +285,17 @@ class Cluster:
         self.broker = self.new_broker()
         self.broker.start()
 
-    def restart_broker(self) -> None:
+    def kill(self) -> Path:
+        """Go on with the directory as a ``kill -9`` at this moment leaves it."""
+        self.kills += 1
+        left = Path(self.store_dir or "").with_name(f"killed-{self.kills}")
+        self.copy_as_killed(left)
+        self.restart_on(left)
+        return left
+
+    def restart_broker(self, **changed: Any) -> None:
         self.broker.stop()
+        self.config = msgspec.structs.replace(self.config, **changed)
         self.broker = self.new_broker(self.broker.port)
         self.broker.start()
 

@@ -23,69 +23,39 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records import properties as props
 
-
-def bodies(client, topic: str = "flights", queue_id: int = 0) -> list[bytes]:
-    return [message.body for message in client.messages(topic, queue_id)]
-
-
-def start_again(cluster, **changed: object) -> None:
-    """A new broker on the same store and port, with some settings changed."""
-    from sprocketmq.broker import BrokerConfig
-
-    cluster.config = BrokerConfig(
-        **{**{f: getattr(cluster.config, f) for f in cluster.config.__struct_fields__}, **changed}
-    )
-    cluster.broker = cluster.new_broker(cluster.broker.port)
-    cluster.broker.start()
-
-
-def restart_with(cluster, **changed: object) -> None:
-    cluster.broker.stop()
-    start_again(cluster, **changed)
-
-
-def killed(cluster, tmp_path: Path) -> None:
-    """Go on with the store as a kill -9 leaves it at this moment."""
-    copy = tmp_path / "killed"
-    cluster.copy_as_killed(copy)
-    cluster.broker.stop()
-    cluster.store_dir = str(copy)
-    start_again(cluster)
-
-
 # -- levels that change --------------------------------------------------------------------------------------------------------
 
 
 def test_a_changed_level_applies_at_once_and_no_message_waits_longer_than_its_level(disk_cluster):
     client = disk_cluster.client()
     client.send("flights", b"old", delay_level=5)  # a minute
-    restart_with(disk_cluster, message_delay_level="1s 5s 10s 30s 20s")
+    disk_cluster.restart_broker(message_delay_level="1s 5s 10s 30s 20s")
     client = disk_cluster.client()
     client.send("flights", b"new", delay_level=5)
     disk_cluster.clock.advance(1)
-    assert bodies(client) == [b"old"], "as at Apache: due later than the level allows means due now"
+    assert client.bodies() == [b"old"], "as at Apache: due later than the level allows means due now"
     disk_cluster.clock.advance(20_000)
-    assert bodies(client) == [b"old", b"new"]
+    assert client.bodies() == [b"old", b"new"]
 
 
 def test_a_removed_level_delivers_its_messages_at_their_original_times(disk_cluster):
     client = disk_cluster.client()
     client.send("flights", b"orphan", delay_level=4)
-    restart_with(disk_cluster, message_delay_level="1s 2s")
+    disk_cluster.restart_broker(message_delay_level="1s 2s")
     disk_cluster.clock.advance(29_998)
     client = disk_cluster.client()
-    assert bodies(client) == []
+    assert client.bodies() == []
     disk_cluster.clock.advance(1_000)
-    assert bodies(client) == [b"orphan"]
+    assert client.bodies() == [b"orphan"]
 
 
 @pytest.mark.parametrize("cluster", [{"message_delay_level": " ".join(f"{n}s" for n in range(1, 31))}], indirect=True)
 def test_there_may_be_more_than_eighteen_levels(cluster, client):
     client.send("flights", b"x", delay_level=25)
     cluster.clock.advance(24_999)
-    assert bodies(client) == []
+    assert client.bodies() == []
     cluster.clock.advance(1)
-    assert bodies(client) == [b"x"]
+    assert client.bodies() == [b"x"]
 
 
 # -- clocks that are set -------------------------------------------------------------------------------------------------------
@@ -95,7 +65,7 @@ def test_after_the_clock_went_back_nothing_waits_longer_than_its_level(cluster, 
     client.send("flights", b"x", delay_level=3)
     cluster.clock.jump(-3_600_000)
     cluster.clock.advance(20_000)
-    assert bodies(client) == [b"x"]
+    assert client.bodies() == [b"x"]
 
 
 def test_after_the_clock_went_forward_what_is_due_comes_within_seconds(cluster, client):
@@ -103,7 +73,7 @@ def test_after_the_clock_went_forward_what_is_due_comes_within_seconds(cluster, 
     client.send("flights", b"timer", properties={props.TIMER_DELAY_SEC: "7200"})
     cluster.clock.jump(3 * 3_600_000)
     cluster.clock.advance(10_000)
-    assert sorted(bodies(client)) == [b"level", b"timer"]
+    assert sorted(client.bodies()) == [b"level", b"timer"]
 
 
 # -- kills -----------------------------------------------------------------------------------------------------------------------
@@ -131,15 +101,11 @@ def test_a_kill_between_a_delivery_and_its_progress_neither_repeats_nor_skips_a_
     monkeypatch.setattr(broker.undeliverable, "deliver", put)
     disk_cluster.clock.advance(2_000)
     assert sorted(copies) == [b"level 1", b"timer 1"]
-    disk_cluster.broker.stop()
     everything = [b"level %d" % n for n in range(3)] + [b"timer %d" % n for n in range(3)]
     for number in range(len(copies)):
-        disk_cluster.store_dir = str(tmp_path / f"killed{number}")
-        start_again(disk_cluster)
+        disk_cluster.restart_on(tmp_path / f"killed{number}")
         disk_cluster.clock.advance(3_000)
-        assert sorted(bodies(disk_cluster.client())) == sorted(everything)
-        disk_cluster.broker.stop()
-    start_again(disk_cluster)
+        assert sorted(disk_cluster.client().bodies()) == sorted(everything)
 
 
 def test_two_power_cuts_in_the_middle_of_deliveries_repeat_nothing(disk_cluster, tmp_path, monkeypatch):
@@ -169,11 +135,10 @@ def test_two_power_cuts_in_the_middle_of_deliveries_repeat_nothing(disk_cluster,
         disk_cluster.eventually(lambda cut=cut: len(images) > cut)
         disk_cluster.broker.stop()
         monkeypatch.setattr(mapped_progress, "boot_mark", lambda cut=cut: b"boot %d.........." % cut)
-        disk_cluster.store_dir = str(images[cut])
         cut_after.append(next_cut)
-        start_again(disk_cluster)
+        disk_cluster.restart_on(images[cut])
     disk_cluster.clock.advance(3_000)
-    assert sorted(bodies(disk_cluster.client())) == sorted(everything)
+    assert sorted(disk_cluster.client().bodies()) == sorted(everything)
 
 
 def test_a_start_reads_only_the_end_of_the_log_for_what_was_delivered(disk_cluster, tmp_path, monkeypatch):
@@ -199,11 +164,11 @@ def test_a_start_reads_only_the_end_of_the_log_for_what_was_delivered(disk_clust
         return real(store, at)
 
     monkeypatch.setattr(MessageStore, "copied_from", copied_from)
-    killed(disk_cluster, tmp_path)
+    disk_cluster.kill()
     assert len(begins) == 2
     assert max(begins) < 31_000
     disk_cluster.clock.advance(2_000)
-    assert sorted(bodies(disk_cluster.client())) == [b"level", b"timer"]
+    assert sorted(disk_cluster.client().bodies()) == [b"level", b"timer"]
 
 
 def test_due_messages_do_not_wait_for_the_disk_while_progress_is_written(disk_cluster, monkeypatch):
@@ -238,9 +203,9 @@ def test_a_body_that_changed_while_it_waited_is_said_because_its_copy_has_a_chec
             file.write(letter)
 
     write(b"C")
-    start_again(disk_cluster)
+    disk_cluster.restart_broker()
     disk_cluster.clock.advance(3_000)
-    assert bodies(disk_cluster.client()) == [b"Changes"]
+    assert disk_cluster.client().bodies() == [b"Changes"]
     assert sum("wrong checksum" in line for line in caplog.messages) == 1
     write(b"c")  # the store is checked when the cluster ends
 
@@ -257,7 +222,7 @@ def test_a_record_that_cannot_be_delivered_is_passed_over_and_its_neighbours_com
     cluster.on_loop(lambda: broker.put(strange, cluster.clock.now_ms()))
     client.send("flights", b"last", delay_level=1)
     cluster.clock.advance(1_000)
-    assert bodies(client) == [b"first", b"last"]
+    assert client.bodies() == [b"first", b"last"]
     assert cluster.on_loop(lambda: broker.store.max_offset("RMQ_SYS_TRANS_HALF_TOPIC", 0)) == 0
 
 
@@ -276,9 +241,9 @@ def test_a_refused_delivery_holds_up_its_level_only_and_keeps_its_order(cluster,
 
     monkeypatch.setattr(schedule._undeliverable, "deliver", put)
     cluster.clock.advance(5_000)
-    assert bodies(client) == [b"0", b"1", b"other level"]
+    assert client.bodies() == [b"0", b"1", b"other level"]
     cluster.clock.advance(60_000)
-    assert bodies(client) == [b"0", b"1", b"other level", b"2", b"3"]
+    assert client.bodies() == [b"0", b"1", b"other level", b"2", b"3"]
     assert 5 <= len(refused) <= 20
 
 
@@ -325,7 +290,7 @@ def test_levels_that_are_due_at_once_take_turns(cluster, client, monkeypatch):
     steps = steps_of(cluster, monkeypatch)
     cluster.clock.advance(1_000)
     assert sorted(steps[:2]) == sorted(steps[2:4]) == sorted(steps[4:6]) == [(1, 128), (2, 128)]
-    assert bodies(client, queue_id=0) == bodies(client, queue_id=1) == [b"%d" % n for n in range(500)]
+    assert client.bodies(queue_id=0) == client.bodies(queue_id=1) == [b"%d" % n for n in range(500)]
 
 
 def test_large_messages_end_a_step_before_their_count_does(cluster, client, monkeypatch):
@@ -362,7 +327,7 @@ def test_a_record_that_is_gone_is_passed_over_within_a_step(disk_cluster):
 
     disk_cluster.on_loop(damage)
     disk_cluster.clock.advance(1_000)
-    assert bodies(client) == [b"0", b"2"]
+    assert client.bodies() == [b"0", b"2"]
     disk_cluster.on_loop(damage)  # sound again: the store's laws are checked at the end
 
 
@@ -374,7 +339,7 @@ def test_a_lost_message_at_the_head_of_its_level_holds_up_nothing(cluster, clien
     cluster.clock.advance(1_000)
     client.send("flights", b"kept", delay_level=1)
     cluster.clock.advance(1_000)
-    assert bodies(client) == [b"kept"]
+    assert client.bodies() == [b"kept"]
     cluster.on_loop(lambda: queue.put_at(0, *entry))  # sound again: the store's laws are checked at the end
 
 
@@ -479,4 +444,4 @@ def test_a_dead_letter_of_a_message_with_a_delay_is_not_delayed(cluster):
     for _ in range(2):
         answer = client.send("%RETRY%g", b"given up", delay_level=3, reconsume_times=17, max_reconsume_times=16)
         assert answer.code == 0
-    assert bodies(client, "%DLQ%g") == [b"given up"] * 2
+    assert client.bodies("%DLQ%g") == [b"given up"] * 2

@@ -27,11 +27,11 @@ def test_a_nearly_full_disk_refuses_sends_and_serves_pulls_until_there_is_room(d
     assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert "93% full" in refused.remark
     assert "diskSpaceWarningLevelRatio" in refused.remark
-    assert [message.body for message in client.messages("flights")] == [b"before"]
+    assert client.bodies() == [b"before"]
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 50.0)
     disk_cluster.clock.advance(ROUND_MS)
     assert client.send("flights", b"after").code == 0
-    assert [message.body for message in client.messages("flights")] == [b"before", b"after"]
+    assert client.bodies() == [b"before", b"after"]
 
 
 @pytest.mark.parametrize("left_bytes", [0, 5_000, 70_000])
@@ -66,9 +66,9 @@ def test_a_disk_without_a_byte_left_refuses_sends_changes_nothing_and_recovers_a
             sent.append(b"x" * 50_000)
         assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert "the disk is full" in answer.remark
-        assert [message.body for message in client.messages("flights")] == sent
+        assert client.bodies() == sent
     assert client.send("flights", b"after").code == 0
-    assert [message.body for message in client.messages("flights")] == [*sent, b"after"]
+    assert client.bodies() == [*sent, b"after"]
 
 
 @pytest.mark.parametrize("disk_cluster", [{"clean_file_forcibly_enable": False}], indirect=True)

@@ -14,7 +14,7 @@ from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker.observe.metrics import fixed_labels
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import EndTransactionRequestHeader, QueryConsumerOffsetRequestHeader
+from sprocketmq.wire.headers import QueryConsumerOffsetRequestHeader
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import decode_offset_message_id
 from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_ROLLBACK_TYPE
@@ -159,14 +159,7 @@ def test_transactions_are_counted_open_committed_and_rolled_back(cluster, client
         return int(answer.ext_fields["queueOffset"]), decode_offset_message_id(answer.ext_fields["msgId"])[1]
 
     def end(place: tuple[int, int], outcome: int) -> None:
-        header = EndTransactionRequestHeader(
-            producer_group="producers",
-            tran_state_table_offset=place[0],
-            commit_log_offset=place[1],
-            commit_or_rollback=outcome,
-            msg_id="id",
-        )
-        assert client.ask(RequestCode.END_TRANSACTION, header).code == 0
+        assert client.end_transaction(*place, outcome, from_check=False).code == 0
 
     places = [half(body) for body in (b"a", b"b", b"c")]
     end(places[0], TRANSACTION_COMMIT_TYPE)

@@ -21,8 +21,6 @@ from sprocketmq.wire.bodies import SubscriptionGroupConfig
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.headers import (
     CheckTransactionStateRequestHeader,
-    EndTransactionRequestHeader,
-    SendMessageRequestHeaderV2,
 )
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import decode_offset_message_id
@@ -87,11 +85,8 @@ class Load:
     def half(self) -> None:
         body = self.body("half")
         named = {props.UNIQ_KEY: body.decode(), props.TRAN_MSG: "true", props.PGROUP: "producers"}
-        header = SendMessageRequestHeaderV2(
-            producer_group="producers", topic="flights", default_topic="TBW102", default_topic_queue_nums=4, queue_id=2, sys_flag=4,
-            born_timestamp=self.cluster.clock.now_ms(), flag=0, properties=props.encode_properties(named).decode(),
-        )  # fmt: skip
-        answer = self.client.ask(RequestCode.SEND_MESSAGE_V2, header, body)
+        born_ms = self.cluster.clock.now_ms()
+        answer = self.client.send("flights", body, queue_id=2, properties=named, sys_flag=4, born_timestamp=born_ms)
         assert answer.code == 0, answer.remark
         place = int(answer.ext_fields["queueOffset"]), decode_offset_message_id(answer.ext_fields["msgId"])[1]
         self.ledger.add("half", body)
@@ -102,7 +97,7 @@ class Load:
             body, offset, physical_offset = self.open.pop(self.dice.randrange(len(self.open)))
             outcome = self.dice.choice([COMMIT, COMMIT, ROLLBACK])
             self.ledger.add("ending", body, outcome)
-            end(self.client, body.decode(), offset, physical_offset, outcome)
+            self.client.end_transaction(offset, physical_offset, outcome)
             self.ledger.add("ended", body, outcome)
 
     def read(self) -> None:
@@ -148,14 +143,6 @@ class Load:
         self.dice.choices([*weights], [*weights.values()])[0]()
 
 
-def end(client, transaction_id: str, offset: int, physical_offset: int, outcome: int) -> None:
-    header = EndTransactionRequestHeader(
-        producer_group="producers", commit_or_rollback=outcome, from_transaction_check=True, msg_id="id", transaction_id=transaction_id,
-        tran_state_table_offset=offset, commit_log_offset=physical_offset,
-    )  # fmt: skip
-    client.ask(RequestCode.END_TRANSACTION, header)
-
-
 def judge(cluster, client, events: list[tuple[Any, ...]]) -> None:
     """``events`` were acknowledged before the cut (those of "ending" may have happened)."""
     client.heartbeat("p1", producer="producers")
@@ -187,7 +174,7 @@ def judge(cluster, client, events: list[tuple[Any, ...]]) -> None:
                 header = command.header(CheckTransactionStateRequestHeader)
                 asked.add(body := decode_record(bytes(command.body)).body)
                 place = header.tran_state_table_offset, header.commit_log_offset
-                end(client, body.decode(), *place, begun.get(body, COMMIT))
+                client.end_transaction(*place, begun.get(body, COMMIT))
         client.pushed.clear()
     cluster.clock.advance(31_000)
     seen = Counter(

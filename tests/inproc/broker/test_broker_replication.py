@@ -298,7 +298,7 @@ def test_without_a_slave_a_send_is_stored_and_says_so(disk_cluster):
     answer = client.send("flights", b"alone")
     assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
     assert "msgId" in answer.ext_fields
-    assert [message.body for message in client.messages("flights")] == [b"alone"]
+    assert client.bodies() == [b"alone"]
 
 
 @pytest.mark.parametrize("disk_cluster", [{**SYNC, "ha_max_gap_not_in_sync": 1_000}], indirect=True)
@@ -316,7 +316,7 @@ def test_a_slave_that_does_not_acknowledge_is_a_timeout_and_the_message_is_store
     new_slave()
     wait_for_slave(disk_cluster)
     assert client.send("flights", b"late").code == ResponseCode.FLUSH_SLAVE_TIMEOUT
-    assert [message.body for message in client.messages("flights")] == [b"late"]
+    assert client.bodies() == [b"late"]
 
 
 @pytest.mark.parametrize("disk_cluster", [SYNC], indirect=True)
@@ -461,7 +461,7 @@ def test_what_is_due_while_the_broker_is_frozen_is_delivered_once_when_it_thaws(
         assert time.monotonic() < deadline
     for _ in range(5):
         disk_cluster.clock.advance(1_000)
-    assert [message.body for message in client.messages("flights")] == [b"later"]
+    assert client.bodies() == [b"later"]
 
 
 # -- reading from slaves ---------------------------------------------------------------------------------------------------------

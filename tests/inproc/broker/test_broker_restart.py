@@ -39,7 +39,7 @@ def test_messages_topics_groups_and_offsets_survive_a_restart(disk_cluster):
     commit(client, 42)
     disk_cluster.restart_broker()
     client = disk_cluster.client()
-    assert [message.body for message in client.messages("flights")] == [b"%d" % n for n in range(100)]
+    assert client.bodies() == [b"%d" % n for n in range(100)]
     assert client.committed("g", "flights") == "42"
     topic = disk_cluster.broker.topics.get("flights")
     assert (topic.read_queue_nums, topic.write_queue_nums) == (3, 2)
@@ -56,9 +56,9 @@ def test_delayed_messages_survive_a_restart_and_come_once(disk_cluster):
     disk_cluster.restart_broker()
     disk_cluster.clock.advance(8_999)
     client = disk_cluster.client()
-    assert [message.body for message in client.messages("flights")] == [b"first"]
+    assert client.bodies() == [b"first"]
     disk_cluster.clock.advance(1)
-    assert [message.body for message in client.messages("flights")] == [b"first", b"later"]
+    assert client.bodies() == [b"first", b"later"]
     disk_cluster.clock.advance(60_000)
     assert len(client.messages("flights")) == 2
 
@@ -134,19 +134,12 @@ def test_the_configuration_files_are_what_apache_writes(disk_cluster):
         json.loads(raw)
 
 
-def killed_copy(cluster, tmp_path: Path) -> None:
-    """The store as a kill -9 leaves it: what was written is there, nothing was said goodbye to."""
-    copy = tmp_path / "after-kill"
-    cluster.copy_as_killed(copy)
-    cluster.restart_on(copy)
-
-
 def test_a_kill_loses_nothing_that_was_acknowledged(disk_cluster, tmp_path):
     client = disk_cluster.client()
     for n in range(50):
         assert client.send("flights", b"%d" % n, queue_id=n % 4).code == 0
     client.send("flights", b"delayed", delay_level=1)
-    killed_copy(disk_cluster, tmp_path)
+    disk_cluster.kill()
     client = disk_cluster.client()
     found = [message.body for queue in range(4) for message in client.messages("flights", queue)]
     assert sorted(found) == sorted(b"%d" % n for n in range(50))
@@ -159,14 +152,14 @@ def test_a_deleted_topic_that_held_the_newest_record_stays_deleted_after_a_kill(
     client.send("flights", b"newest")
     commit(client, 1)
     assert client.delete_topic("flights").code == 0
-    killed_copy(disk_cluster, tmp_path)
+    disk_cluster.kill()
     client = disk_cluster.client()
     assert disk_cluster.broker.topics.get("flights") is None
     assert disk_cluster.broker.store.max_offset("flights", 0) == 0
     assert client.committed("g", "flights") is None
     assert client.send("flights", b"second life").ext_fields["queueOffset"] == "0"
     (tmp_path / "second").mkdir()
-    killed_copy(disk_cluster, tmp_path / "second")
+    disk_cluster.kill()
     assert [message.body for message in disk_cluster.client().messages("flights")] == [b"second life"]
 
 
@@ -179,9 +172,9 @@ def test_a_recreated_topic_has_none_of_its_deleted_messages_after_a_kill(disk_cl
     assert client.create_topic("flights", 1).code == 0
     for body in bodies:
         client.send("flights", body)
-    killed_copy(disk_cluster, tmp_path)
+    disk_cluster.kill()
     client = disk_cluster.client()
-    assert [message.body for message in client.messages("flights")] == bodies
+    assert client.bodies() == bodies
     assert client.send("flights", b"next").ext_fields["queueOffset"] == str(len(bodies))
 
 
@@ -190,7 +183,7 @@ def test_a_topic_whose_configuration_was_lost_is_adopted_from_its_queues(disk_cl
     disk_cluster.engine.run(disk_cluster.broker.saved())  # or the file is written again behind our back
     for name in ("config/topics.json", "config/topics.json.bak", "tables"):
         (Path(disk_cluster.store_dir) / name).unlink(missing_ok=True)
-    killed_copy(disk_cluster, tmp_path)
+    disk_cluster.kill()
     assert disk_cluster.broker.topics.get("flights").read_queue_nums == 3
     assert [message.body for message in disk_cluster.client().messages("flights", 2)] == [b"x"]
 
@@ -354,5 +347,5 @@ def test_an_administrators_change_of_offsets_survives_a_kill_right_after_its_ans
     offsets = Path(disk_cluster.store_dir) / "config/consumerOffset.json"
     disk_cluster.eventually(lambda: offsets.exists() and b'"flights@g":{0:5}' in offsets.read_bytes())
     assert change(client).code == 0
-    killed_copy(disk_cluster, tmp_path)
+    disk_cluster.kill()
     assert disk_cluster.client().committed("g", "flights") == offset

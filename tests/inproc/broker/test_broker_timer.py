@@ -20,10 +20,6 @@ DAY_MS = 24 * 3_600_000
 RECALL = pytest.mark.parametrize("cluster", [{"recall_message_enable": True}], indirect=True)
 
 
-def bodies(client, topic: str = "flights", queue_id: int = 0) -> list[bytes]:
-    return [message.body for message in client.messages(topic, queue_id)]
-
-
 def send(client, body: bytes = b"x", *, queue_id: int = 0, **asked: object):
     return client.send(
         "flights", body, queue_id=queue_id, properties={name: str(value) for name, value in asked.items()}
@@ -50,7 +46,7 @@ def test_a_timer_message_comes_within_its_second_and_never_early(cluster, client
     due = align(cluster, into_ms) + delay_ms
     answer = send(client, b"later", queue_id=3, TIMER_DELAY_MS=delay_ms)
     assert (answer.code, answer.ext_fields["queueId"]) == (0, "3")
-    assert bodies(client, queue_id=3) == []
+    assert client.bodies(queue_id=3) == []
     leap(cluster, delay_ms + 1_000)
     (message,) = client.messages("flights", 3)
     assert 0 <= message.store_timestamp_ms - due < 1_000
@@ -69,7 +65,7 @@ def test_a_delivery_time_in_the_past_delivers_at_once(cluster, client):
     send(client, b"past", TIMER_DELIVER_MS=cluster.clock.now_ms())
     send(client, b"negative", TIMER_DELAY_SEC=-5)
     send(client, b"zero", TIMER_DELAY_MS=0)
-    assert bodies(client) == [b"past", b"negative", b"zero"]
+    assert client.bodies() == [b"past", b"negative", b"zero"]
     assert client.messages(TIMER_TOPIC) == []
 
 
@@ -92,7 +88,7 @@ def test_a_delivery_time_that_is_invalid_or_beyond_three_days_is_refused(cluster
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert answer.remark
     leap(cluster, 4 * DAY_MS)
-    assert bodies(client) == []
+    assert client.bodies() == []
     assert client.messages(TIMER_TOPIC) == []
 
 
@@ -101,7 +97,7 @@ def test_three_days_are_allowed_and_roll_on_the_way(cluster, client):
     assert send(client, b"far", TIMER_DELAY_SEC=3 * 24 * 3600).code == 0
     leap(cluster, DAY_MS)
     leap(cluster, 2 * DAY_MS - 1)
-    assert bodies(client) == []
+    assert client.bodies() == []
     assert len(client.messages(TIMER_TOPIC)) == 2, "it was stored again once, to wait on"
     cluster.clock.advance(1_001)
     (message,) = client.messages("flights")
@@ -132,9 +128,9 @@ def test_many_messages_of_one_second_come_in_their_order_and_those_of_another_af
         send(client, b"late %d" % n, TIMER_DELAY_MS=6_000)
         send(client, b"soon %d" % n, TIMER_DELAY_MS=5_000)
     cluster.clock.advance(5_000)
-    assert bodies(client) == [b"soon %d" % n for n in range(300)]
+    assert client.bodies() == [b"soon %d" % n for n in range(300)]
     cluster.clock.advance(1_000)
-    assert bodies(client)[300:] == [b"late %d" % n for n in range(300)]
+    assert client.bodies()[300:] == [b"late %d" % n for n in range(300)]
     cluster.on_loop(cluster.broker.timers.check_invariants)
 
 
@@ -153,7 +149,7 @@ def test_one_timer_for_the_nearest_slot_and_none_when_all_is_delivered(cluster, 
     send(client, b"near", TIMER_DELAY_SEC=3)
     assert cluster.on_loop(lambda: timers._armed_for) < cluster.clock.now_ms() + 3_000
     cluster.clock.advance(11_000)
-    assert bodies(client) == [b"near", b"far"]
+    assert client.bodies() == [b"near", b"far"]
     assert cluster.on_loop(lambda: timers._timer) is None
     cluster.on_loop(timers.check_invariants)
 
@@ -161,7 +157,7 @@ def test_one_timer_for_the_nearest_slot_and_none_when_all_is_delivered(cluster, 
 @pytest.mark.parametrize("cluster", [{"timer_wheel_enable": False}], indirect=True)
 def test_timer_messages_are_refused_while_the_timer_is_off(cluster, client):
     answer = send(client, TIMER_DELAY_SEC=1)
-    assert (answer.code, bodies(client)) == (ResponseCode.SYSTEM_ERROR, [])
+    assert (answer.code, client.bodies()) == (ResponseCode.SYSTEM_ERROR, [])
     assert "timerWheelEnable" in answer.remark
     for code in (RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS):
         assert client.ask(code).code == ResponseCode.SYSTEM_ERROR
@@ -196,7 +192,7 @@ def test_a_recalled_message_is_not_delivered_and_its_neighbours_are(cluster, cli
     assert answer.ext_fields["MSG_REGION"] == "DefaultRegion"
     leap(cluster, delay_ms // 2)
     leap(cluster, delay_ms - delay_ms // 2 + 2_000)
-    assert bodies(client) == [b"a", b"c"]
+    assert client.bodies() == [b"a", b"c"]
     assert cluster.on_loop(lambda: cluster.broker.timers.metrics["flights"].count) == 0
 
 
@@ -217,7 +213,7 @@ def test_a_message_can_recall_another_one_by_its_properties(cluster, client):
     send(client, b"other", TIMER_DELAY_MS=6_000)
     send(client, b"with topic", TIMER_DELAY_MS=6_000, TIMER_DEL_UNIQKEY="flights+key-other")
     cluster.clock.advance(9_000)
-    assert bodies(client) == []
+    assert client.bodies() == []
     past = send(client, b"delete", TIMER_DELIVER_MS=1, TIMER_DEL_UNIQKEY="key-target")
     assert past.code == ResponseCode.MESSAGE_ILLEGAL
 
@@ -231,8 +227,8 @@ def test_a_message_of_another_topic_cannot_be_recalled(cluster, client, named):
     client.send("trains", b"delete", properties={"TIMER_DELAY_MS": "5000", "TIMER_DEL_UNIQKEY": named})
     client.send("trains", b"own", properties={"TIMER_DELAY_MS": "5000", "UNIQ_KEY": "key-precious"})
     cluster.clock.advance(9_000)
-    assert bodies(client) == [b"precious"]
-    assert bodies(client, "trains") == ([b"own"] if named == "flights+key-precious" else [])
+    assert client.bodies() == [b"precious"]
+    assert client.bodies("trains") == ([b"own"] if named == "flights+key-precious" else [])
     counts = cluster.on_loop(lambda: [cluster.broker.timers.metrics[name].count for name in ("flights", "trains")])
     assert counts == [0, 0]
 
@@ -241,7 +237,7 @@ def test_recall_is_refused_unless_it_is_switched_on(cluster, client):
     handle = send(client, b"x", TIMER_DELAY_SEC=5).ext_fields["recallHandle"]
     assert recall(client, handle).code == ResponseCode.NO_PERMISSION
     cluster.clock.advance(7_000)
-    assert bodies(client) == [b"x"]
+    assert client.bodies() == [b"x"]
 
 
 @RECALL
@@ -268,7 +264,7 @@ def test_an_invalid_handle_is_refused_with_604_and_changes_nothing(cluster, clie
     assert without_handle.code == ResponseCode.ILLEGAL_OPERATION, "Java's decoder bears a missing field"
     assert client.ask(RequestCode.RECALL_MESSAGE).code == ResponseCode.SYSTEM_ERROR
     cluster.clock.advance(7_000)
-    assert bodies(client) == [b"x"]
+    assert client.bodies() == [b"x"]
 
 
 @pytest.mark.parametrize(
@@ -354,7 +350,7 @@ def test_a_second_with_thousands_of_messages_is_read_and_delivered_in_parts(clus
         watch(name)
     fill_timers(cluster, 1_000, 2_000)
     cluster.clock.advance(4_000)
-    assert bodies(client) == [b"%d" % n for n in range(1_000)]
+    assert client.bodies() == [b"%d" % n for n in range(1_000)]
     for counts in parts.values():
         assert sum(counts) == 1_000
         assert max(counts) <= 100
@@ -369,7 +365,7 @@ def test_a_message_without_a_time_in_the_timer_topic_stops_no_other(cluster, cli
     assert client.send(TIMER_TOPIC, b"nonsense", properties={props.TIMER_OUT_MS: "soon"}).code == 0
     send(client, b"x", TIMER_DELAY_SEC=2)
     cluster.clock.advance(4_000)
-    assert bodies(client) == [b"x"]
+    assert client.bodies() == [b"x"]
 
 
 # -- restarts ------------------------------------------------------------------------------------------------------------------
@@ -380,13 +376,13 @@ def test_timer_messages_survive_a_restart_and_come_once(disk_cluster):
     for n in range(200):
         send(client, b"%d" % n, TIMER_DELAY_SEC=2 + n % 3)
     disk_cluster.clock.advance(3_500)
-    first = len(bodies(client))
+    first = len(client.bodies())
     assert 0 < first < 200
     disk_cluster.restart_broker()
     client = disk_cluster.client()
-    assert len(bodies(client)) == first
+    assert len(client.bodies()) == first
     disk_cluster.clock.advance(3_000)
-    assert sorted(bodies(client), key=int) == [b"%d" % n for n in range(200)]
+    assert sorted(client.bodies(), key=int) == [b"%d" % n for n in range(200)]
 
 
 def test_what_fell_due_while_the_broker_was_down_comes_at_its_start(disk_cluster):
@@ -397,7 +393,7 @@ def test_what_fell_due_while_the_broker_was_down_comes_at_its_start(disk_cluster
     disk_cluster.broker = disk_cluster.new_broker(disk_cluster.broker.port)
     disk_cluster.broker.start()
     disk_cluster.clock.advance(1)
-    assert bodies(disk_cluster.client()) == [b"a"]
+    assert disk_cluster.client().bodies() == [b"a"]
 
 
 @pytest.mark.parametrize("lost", ["timerwheel", "timerlog", "timercheck", "all"])
@@ -406,7 +402,7 @@ def test_lost_timer_files_are_made_again(disk_cluster, lost):
     for n in range(10):
         send(client, b"%d" % n, TIMER_DELAY_SEC=2 + n)
     disk_cluster.clock.advance(5_500)
-    before = len(bodies(client))
+    before = len(client.bodies())
     assert 0 < before < 10
     disk_cluster.broker.stop()
     for name in ("timerwheel", "timercheck", "timerlog"):
@@ -420,7 +416,7 @@ def test_lost_timer_files_are_made_again(disk_cluster, lost):
     disk_cluster.broker = disk_cluster.new_broker(disk_cluster.broker.port)
     disk_cluster.broker.start()
     disk_cluster.clock.advance(10_000)
-    got = bodies(disk_cluster.client())
+    got = disk_cluster.client().bodies()
     assert set(got) == {b"%d" % n for n in range(10)}
     if lost in ("timerwheel", "timerlog"):
         assert len(got) == 10, "what was delivered is known from the checkpoint"

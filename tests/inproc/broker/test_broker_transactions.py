@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,6 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
-    SendMessageRequestHeaderV2,
 )
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import decode_offset_message_id
@@ -40,25 +38,10 @@ class Half:
 
 
 def ask_half(cluster, client, body=b"x", *, topic="flights", queue_id=2, age_ms=0, sys_flag=4, **named):
-    properties = {
-        props.UNIQ_KEY: f"key-{body.decode()}",
-        props.TRAN_MSG: "true",
-        props.PGROUP: "producers",
-        props.TAGS: "UA",
-        **named,
-    }
-    header = SendMessageRequestHeaderV2(
-        producer_group="producers",
-        topic=topic,
-        default_topic="TBW102",
-        default_topic_queue_nums=4,
-        queue_id=queue_id,
-        sys_flag=sys_flag,
-        born_timestamp=cluster.clock.now_ms() - age_ms,
-        flag=5,
-        properties=props.encode_properties(properties).decode(),
-    )
-    return client.ask(RequestCode.SEND_MESSAGE_V2, header, body)
+    properties = {props.TRAN_MSG: "true", props.PGROUP: "producers", props.TAGS: "UA", **named}
+    born_ms = cluster.clock.now_ms() - age_ms
+    asked = {"queue_id": queue_id, "properties": properties, "sys_flag": sys_flag, "born_timestamp": born_ms, "flag": 5}
+    return client.send(topic, body, **asked)
 
 
 def send_half(cluster, client, body=b"x", **options) -> Half:
@@ -66,20 +49,8 @@ def send_half(cluster, client, body=b"x", **options) -> Half:
 
 
 def end(client, half, outcome, *, from_check=False, group="producers", **changes):
-    named: dict[str, Any] = {
-        "tran_state_table_offset": half.queue_offset,
-        "commit_log_offset": half.commit_log_offset,
-        **changes,
-    }
-    header = EndTransactionRequestHeader(
-        producer_group=group,
-        commit_or_rollback=outcome,
-        from_transaction_check=from_check,
-        msg_id="id",
-        transaction_id=half.transaction_id,
-        **named,
-    )
-    return client.ask(RequestCode.END_TRANSACTION, header)
+    place = {"queue_offset": half.queue_offset, "commit_log_offset": half.commit_log_offset, **changes}
+    return client.end_transaction(**place, outcome=outcome, from_check=from_check, group=group)
 
 
 class Asked(Half):
@@ -105,8 +76,8 @@ def a_round(cluster):
     cluster.clock.advance(INTERVAL_MS)
 
 
-def bodies(client, topic="flights", queue_id=2):
-    return [message.body for message in client.messages(topic, queue_id)]
+def bodies(client, queue_id=2):
+    return client.bodies("flights", queue_id)
 
 
 def progress(cluster):
@@ -168,7 +139,7 @@ def test_an_end_that_does_not_fit_its_half_is_refused(cluster, client):
     half = send_half(cluster, client)
     for answer, words in (
         (end(client, half, COMMIT, group="others"), "not of producer group others"),
-        (end(client, half, COMMIT, tran_state_table_offset=7), "at half queue offset 0, not 7"),
+        (end(client, half, COMMIT, queue_offset=7), "at half queue offset 0, not 7"),
         (end(client, half, COMMIT, commit_log_offset=1 << 40), "no half message begins"),
         (end(client, half, COMMIT, commit_log_offset=-1), "no half message begins"),
         (end(client, half, COMMIT, commit_log_offset=half.commit_log_offset + 1), "no half message begins"),
@@ -479,11 +450,9 @@ def test_a_commit_whose_mark_was_cut_off_is_found_before_the_start_delivers_anyt
     cluster.copy_as_killed(killed)
     cluster.broker.stop()
     cluster.clock.jump(5_000)
-    cluster.store_dir = str(killed)
-    cluster.broker = cluster.new_broker()
-    cluster.broker.start()
+    cluster.restart_on(killed)
     client = cluster.client()
-    assert [op.body for op in client.messages(OP)] == [b"0"]
+    assert client.bodies(OP) == [b"0"]
     assert bodies(client, queue_id=0) == [b"due"]
     assert end(client, half, COMMIT).code == 0
     assert bodies(client) == [b"x"]

@@ -17,10 +17,6 @@ def timed(client, key, seconds):
     assert answer.code == 0, answer.remark
 
 
-def bodies(client):
-    return [message.body for message in client.messages("flights")]
-
-
 def change(cluster, number, field, fmt, value):
     """Write ``value`` into a field of the timer log's unit."""
     log = cluster.broker.timers.files.log
@@ -45,7 +41,7 @@ def test_a_unit_that_points_to_another_record_is_logged_and_delivers_nothing(clu
     if target == "as long as its own":
         change(cluster, 1, SIZE, ">i", plain.store_size_bytes)
     cluster.clock.advance(30_000)
-    assert bodies(client) == [b"plain", b"early", b"sound"]
+    assert client.bodies() == [b"plain", b"early", b"sound"]
     assert "has no whole record of rmq_sys_wheel_timer there; it is skipped" in caplog.text
 
 
@@ -58,5 +54,5 @@ def test_a_list_with_a_loop_or_a_foreign_link_ends(cluster, client, caplog, fiel
     change(cluster, 1, field, fmt, value)
     timed(client, "later", 20)
     cluster.clock.advance(40_000)
-    assert bodies(client) == [b"c", b"later"]
+    assert client.bodies() == [b"c", b"later"]
     assert "its list ends there" in caplog.text

@@ -68,9 +68,7 @@ def test_what_waits_for_a_topic_whose_configuration_a_kill_took_is_delivered_and
     """A send made the topic, and is acknowledged before ``topics.json`` is on the disk: nobody deleted it."""
     cluster = disk_cluster
     store(cluster, waiting(kind, cluster.clock.now_ms(), key="late"))
-    copy = tmp_path / "killed"
-    cluster.copy_as_killed(copy)
-    cluster.restart_on(copy)
+    cluster.kill()
     client = producer(cluster, cluster.client())
     let_time_pass(cluster, kind)
     end_halves(cluster, client)
@@ -151,9 +149,7 @@ def test_deleting_an_unknown_group_deletes_its_forbidden_topics_for_good(disk_cl
     client = disk_cluster.client()
     assert client.do(requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN, "g", "flights", readable=False).code == 0
     assert client.delete_group("g").code == 0
-    copy = tmp_path / "killed"
-    disk_cluster.copy_as_killed(copy)
-    disk_cluster.restart_on(copy)
+    disk_cluster.kill()
     assert disk_cluster.broker.groups.may_read("g", "flights")
 
 
@@ -250,12 +246,11 @@ def test_queues_of_a_deleted_topic_that_a_power_cut_brought_back_hold_no_deleted
     assert (cluster.broker.topics.get("flights") is not None) == made_again
     for queue_id in range(3):
         expected = [b"%d" % number for number, queue in enumerate(sent_again) if queue == queue_id]
-        assert [message.body for message in client.messages("flights", queue_id)] == expected
+        assert client.bodies("flights", queue_id) == expected
         if made_again:
             offset = client.send("flights", b"next", queue_id=queue_id).ext_fields["queueOffset"]
             assert offset == str(len(expected))
-    cluster.copy_as_killed(tmp_path / "killed")
-    cluster.restart_on(tmp_path / "killed")
+    cluster.kill()
     assert (cluster.broker.topics.get("flights") is not None) == made_again
 
 
@@ -269,8 +264,7 @@ def test_queues_without_a_topic_that_were_deleted_stay_deleted(disk_cluster, tmp
     )  # a start after a kill compares the queues with the checkpoint
     cluster.on_loop(lambda: cluster.broker.topics.table.pop("flights"))
     assert client.ask(code, DeleteTopicRequestHeader("flights")).code == 0
-    cluster.copy_as_killed(tmp_path / "killed")
-    cluster.restart_on(tmp_path / "killed")
+    cluster.kill()
     assert {topic for topic, _ in cluster.broker.store.queues()} == {"trains"}
     assert cluster.broker.topics.get("flights") is None
 

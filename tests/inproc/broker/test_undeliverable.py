@@ -16,7 +16,6 @@ from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import StoredMessage
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import EndTransactionRequestHeader
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE
 
@@ -88,16 +87,7 @@ def let_time_pass(cluster, kind):
 def end_halves(cluster, client):
     """COMMIT for all halves that are in the half queue."""
     for half in client.messages(HALF_TOPIC):
-        header = EndTransactionRequestHeader(
-            producer_group="producers",
-            commit_or_rollback=TRANSACTION_COMMIT_TYPE,
-            from_transaction_check=True,
-            tran_state_table_offset=half.queue_offset,
-            commit_log_offset=half.commit_log_offset,
-            msg_id="id",
-            transaction_id="",
-        )
-        client.ask(RequestCode.END_TRANSACTION, header)
+        client.end_transaction(half.queue_offset, half.commit_log_offset, TRANSACTION_COMMIT_TYPE)
 
 
 def store(cluster, *messages):
@@ -158,9 +148,7 @@ def test_what_waits_for_a_topic_that_was_deleted_makes_no_topic(disk_cluster, tm
         return
     (aside,) = client.messages(UNDELIVERABLE_TOPIC)
     assert (aside.properties[props.UNIQ_KEY], aside.properties[props.REAL_TOPIC]) == ("late", "flights")
-    copy = tmp_path / "killed"
-    cluster.copy_as_killed(copy)
-    cluster.restart_on(copy)
+    cluster.kill()
     assert cluster.broker.topics.get("flights") is None
     assert ("flights", 0) not in cluster.broker.store.queues()
 
@@ -323,7 +311,7 @@ def test_an_accepted_message_is_delivered_whatever_the_size_of_its_properties(cl
         for _ in range(3):
             cluster.clock.jump(86_400_000)
             cluster.clock.advance(20_000)
-    assert b"%d" % low in [message.body for message in client.messages("flights")]
+    assert b"%d" % low in client.bodies()
     assert client.messages(UNDELIVERABLE_TOPIC) == []
 
 
@@ -340,7 +328,7 @@ def test_a_timer_message_made_by_hand_goes_where_its_sender_may_send(cluster, cl
     named |= {props.REAL_TOPIC: "flights", props.REAL_QID: "1"}
     client.send(TIMER_TOPIC, b"fine", properties=named)
     cluster.clock.advance(5_000)
-    assert [message.body for message in client.messages("flights", 1)] == [b"fine"]
+    assert client.bodies("flights", 1) == [b"fine"]
 
 
 def test_a_group_whose_retry_topic_can_have_no_name_is_refused_before_anything_waits(cluster, client):
