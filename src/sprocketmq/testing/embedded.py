@@ -148,8 +148,7 @@ class EmbeddedRocketMQ(Generic[C]):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start name server, then broker; returns when the broker is registered. Raises ClosedError: it was started before; make a new
-        one."""
+        """Start name server, then broker; returns when the broker is registered. Raises ClosedError (it was started before)."""
         if self._engine is not None:
             raise ClosedError("this EmbeddedRocketMQ was started before; make a new one")
         self._engine = Engine("sprocketmq-embedded")
@@ -231,8 +230,8 @@ class EmbeddedRocketMQ(Generic[C]):
         return self.broker.address
 
     def create_topic(self, topic: str, queues: int = 8) -> None:
-        """Create ``topic`` with ``queues`` queues for reading and writing, known to the name server on return. ``queues``: to read
-        and to write. Raises ConfigurationError (that is no name of a topic)."""
+        """Create ``topic``, known to the name server on return. ``queues``: to read and to write. Raises ConfigurationError (the name
+        is wrong)."""
         if problem := topic_name_problem(topic):
             raise ConfigurationError(problem)
         _started(self._engine).run(self._create(TopicConfig(topic, queues, queues)))
@@ -253,8 +252,7 @@ class EmbeddedRocketMQ(Generic[C]):
     # -- time --------------------------------------------------------------------------------------------------------------------
 
     def advance(self, delay_ms: float) -> None:
-        """Move the manual clock forward; see :meth:`ManualClock.advance`. ``delay_ms``: milliseconds of the clock. Raises
-        ConfigurationError (the clock is the system's)."""
+        """Move the manual clock forward, ``delay_ms`` in milliseconds; see :meth:`ManualClock.advance`."""
         if not isinstance(self.clock, ManualClock):
             raise ConfigurationError('advance needs the manual clock; make it with EmbeddedRocketMQ(clock="manual")')
         self.clock.advance(delay_ms)
@@ -270,11 +268,10 @@ class EmbeddedRocketMQ(Generic[C]):
         """Advance the manual clock step by step until ``condition()`` is true.
 
         A step is ``step_ms`` long, or goes to the next timer of the clock if that is later. The next step begins when clients and
-        servers are at rest (:meth:`ManualClock.is_at_rest`). They do not come to rest while a listener waits for something, an
-        answer is lost, or a client is connected that does not use this clock, as that of another process: then the next step begins
-        after ``patience_ms`` of real time, and is ``step_ms`` long. A call of a listener that runs for 20 such steps is no longer
-        waited for. A step ends early when the condition holds. Threads of the test are not waited for; :meth:`wait_until` does
-        that.
+        servers are at rest (:meth:`ManualClock.is_at_rest`). They do not come to rest while a listener waits for something, an answer
+        is lost, or a client is connected that does not use this clock, as that of another process: then the next step begins after
+        ``patience_ms`` of real time, and is ``step_ms`` long. A call of a listener that runs for 20 such steps is no longer waited for,
+        nor are threads of the test; :meth:`wait_until` does that.
 
         Args:
             condition: a function without arguments.
@@ -282,8 +279,7 @@ class EmbeddedRocketMQ(Generic[C]):
             limit_ms: milliseconds of the clock to try in all.
             patience_ms: milliseconds of real time after a step, if clients and servers do not come to rest earlier.
 
-        Returns how many milliseconds of the clock that took. Raises AssertionError: ``condition()`` is still false after
-        ``limit_ms``.
+        Returns how many milliseconds of the clock that took. Raises AssertionError (it is still false after ``limit_ms``).
         """
         advanced_ms = 0.0
         began_s, most_real_ms = time.monotonic(), 0.0
@@ -311,8 +307,8 @@ class EmbeddedRocketMQ(Generic[C]):
         )
 
     def wait_until(self, condition: Callable[[], object], timeout_ms: float = _PATIENCE_MS) -> None:
-        """Wait in real time, without moving the clock, until ``condition()`` is true. ``condition``: a function without arguments.
-        ``timeout_ms``: milliseconds of real time. Raises AssertionError (it is still false after ``timeout_ms``)."""
+        """Wait in real time, without moving the clock, until ``condition()`` is true. Raises AssertionError (it is still false after
+        ``timeout_ms``, milliseconds of real time)."""
         if not self._holds_within(condition, timeout_ms):
             raise AssertionError(f"the condition does not hold after {timeout_ms:.0f} ms of real time; {self._held()}")
 
@@ -333,7 +329,6 @@ class EmbeddedRocketMQ(Generic[C]):
         return "the broker holds:\n  " + "\n  ".join(lines)
 
     def _is_at_rest_within(self, condition: Callable[[], object], patience_ms: float, hanging: Set[object]) -> bool:
-        """Wait until clients and servers are at rest, ``condition()`` is true, or patience ends."""
         end_s = time.monotonic() + patience_ms / 1000
         looks = 0
         while not condition() and isinstance(self.clock, ManualClock):
@@ -358,36 +353,35 @@ class EmbeddedRocketMQ(Generic[C]):
     # -- clients on the same clock -------------------------------------------------------------------------------------------------
 
     def producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> Producer:
-        """A :class:`sprocketmq.Producer` bound to this RocketMQ and its clock, not yet started."""
+        """A :class:`sprocketmq.Producer`, not yet started."""
         from sprocketmq.client.produce.producer import Producer
 
         here: ProducerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return Producer(group, **here)
 
     def push_consumer(self, group: str = "test-consumer", **options: Unpack[PushConsumerOptions]) -> PushConsumer:
-        """A :class:`sprocketmq.PushConsumer` bound to this RocketMQ and its clock, not yet started."""
+        """A :class:`sprocketmq.PushConsumer`, not yet started."""
         from sprocketmq.client.consume.push_consumer import PushConsumer
 
         here: PushConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return PushConsumer(group, **here)
 
     def pull_consumer(self, group: str = "test-consumer", **options: Unpack[PullConsumerOptions]) -> PullConsumer:
-        """A :class:`sprocketmq.PullConsumer` bound to this RocketMQ and its clock, not yet started."""
+        """A :class:`sprocketmq.PullConsumer`, not yet started."""
         from sprocketmq.client.consume.pull_consumer import PullConsumer
 
         here: PullConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return PullConsumer(group, **here)
 
     def admin(self, **options: Unpack[CommonOptions]) -> Admin:
-        """A :class:`sprocketmq.Admin` bound to this RocketMQ."""
+        """A :class:`sprocketmq.Admin`."""
         from sprocketmq.client.admin import Admin
 
         here: CommonOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return Admin(**here)
 
     def async_producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> AsyncProducer:
-        """A :class:`sprocketmq.AsyncProducer` bound to this RocketMQ and its clock, not yet started, for a test that
-        is a coroutine."""
+        """A :class:`sprocketmq.AsyncProducer`, not yet started, for a test that is a coroutine."""
         from sprocketmq.client.produce.async_producer import AsyncProducer
 
         here: ProducerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
@@ -396,8 +390,7 @@ class EmbeddedRocketMQ(Generic[C]):
     def async_push_consumer(
         self, group: str = "test-consumer", **options: Unpack[PushConsumerOptions]
     ) -> AsyncPushConsumer:
-        """A :class:`sprocketmq.AsyncPushConsumer` bound to this RocketMQ and its clock, not yet started, for a test that
-        is a coroutine."""
+        """A :class:`sprocketmq.AsyncPushConsumer`, not yet started, for a test that is a coroutine."""
         from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer
 
         here: PushConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
@@ -406,15 +399,14 @@ class EmbeddedRocketMQ(Generic[C]):
     def async_pull_consumer(
         self, group: str = "test-consumer", **options: Unpack[PullConsumerOptions]
     ) -> AsyncPullConsumer:
-        """A :class:`sprocketmq.AsyncPullConsumer` bound to this RocketMQ and its clock, not yet started, for a test that
-        is a coroutine."""
+        """A :class:`sprocketmq.AsyncPullConsumer`, not yet started, for a test that is a coroutine."""
         from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer
 
         here: PullConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return AsyncPullConsumer(group, **here)
 
     def async_admin(self, **options: Unpack[CommonOptions]) -> AsyncAdmin:
-        """A :class:`sprocketmq.AsyncAdmin` bound to this RocketMQ."""
+        """A :class:`sprocketmq.AsyncAdmin`, for a test that is a coroutine."""
         from sprocketmq.client.admin import AsyncAdmin
 
         here: CommonOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
@@ -428,7 +420,6 @@ class EmbeddedRocketMQ(Generic[C]):
     # -- inside ------------------------------------------------------------------------------------------------------------------
 
     def _on_loop(self, call: Callable[[], T]) -> T:
-        """Run ``call`` on the servers' loop, which alone may touch the broker's state."""
 
         async def run() -> T:
             return call()

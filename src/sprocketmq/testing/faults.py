@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults for tests: what a network or a failing broker does to a request. A test asks for a fault by request code; the requests are
-counted.
+"""Faults for tests: what a network or a failing broker does to a request. A test asks for a fault by request code.
 
-The injector sits in front of the request handlers of the embedded broker and name server (their codes do not overlap, so one injector
-serves both). A request is checked against the faults in the order they were asked for; the first that matches and has times left is
-applied, exactly one fault per request; without a match the request is handled as usual.
+The injector sits in front of the request handlers of the embedded broker and name server. The first fault that matches and has times
+left, in the order they were asked for, is applied; without one the request is handled as usual.
 
     with EmbeddedRocketMQ() as rocketmq:
         fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "try later", times=2)
@@ -12,8 +10,8 @@ applied, exactly one fault per request; without a match the request is handled a
         assert fault.hits == 2
 
 Faults on the way there (the request is not handled): ``drop``, ``delay``, ``fail``, ``close_connection``. On the way back (it is):
-``drop_answer``, ``delay_answer``, ``repeat_answer``, ``mislabel_answer``, ``cut_answer``; these apply to every answer, also to one that is
-written later, such as that of a parked pull.
+``drop_answer``, ``delay_answer``, ``repeat_answer``, ``mislabel_answer``, ``cut_answer``, also of an answer that is written later, such
+as that of a parked pull.
 """
 
 from __future__ import annotations
@@ -69,8 +67,7 @@ class _Answering:
 
 
 class Fault:
-    """One fault that was asked for. ``hits`` counts the requests that it was applied to; ``remove`` (or leaving its ``with``) ends it
-    early."""
+    """One fault. ``hits`` counts the requests that it was applied to; ``remove`` (or leaving its ``with``) ends it early."""
 
     def __init__(
         self,
@@ -117,16 +114,14 @@ class Fault:
 class FaultInjector:
     """The faults of one embedded RocketMQ, at ``rocketmq.faults``.
 
-    Every method takes ``code``: a :class:`RequestCode`, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``);
-    ``times``: to how many requests it is applied, None for all until removed; ``when``: a function of the request that narrows it
-    further, as in ``when=lambda command: command.ext_fields.get("topic") == "flights"``; default: all.
-
-    Every method returns its :class:`Fault`: ``hits`` counts, ``remove`` ends it.
-
-    Every method raises ConfigurationError (an argument is out of range).
-
     Args:
         clock: of the delays.
+
+    Every method takes ``code``: a :class:`RequestCode`, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``); ``times``:
+    to how many requests it is applied, None for all until removed; ``when``: a function of the request that narrows it further, as in
+    ``when=lambda command: command.ext_fields.get("topic") == "flights"``; default: all.
+
+    Every method returns its :class:`Fault`, and raises ConfigurationError (an argument is out of range).
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -145,8 +140,7 @@ class FaultInjector:
     def delay_answer(
         self, code: int | Iterable[int], delay_ms: int, times: int | None = 1, *, when: Match | None = None
     ) -> Fault:
-        """The answer comes ``delay_ms`` later (of the embedded broker's clock), so that those of later requests overtake it.
-        ``delay_ms``: milliseconds of the clock."""
+        """The answer comes ``delay_ms`` milliseconds of the clock later, so that those of later requests overtake it."""
         if delay_ms < 0:
             raise ConfigurationError(f"delay_ms is {delay_ms}, 0 or more milliseconds are allowed")
 
@@ -174,8 +168,8 @@ class FaultInjector:
     def cut_answer(
         self, code: int | Iterable[int], keep_bytes: int, times: int | None = 1, *, when: Match | None = None
     ) -> Fault:
-        """The request is carried out; of its answer ``keep_bytes`` come (negative: all but so many), then the connection is closed.
-        ``keep_bytes``: how many bytes of the answer come; negative: all but so many."""
+        """The request is carried out; of its answer ``keep_bytes`` bytes come (negative: all but so many), then the connection is
+        closed."""
 
         def write(connection: Connection, frame: bytes) -> None:
             connection.send_raw([frame[:keep_bytes]])
@@ -188,8 +182,7 @@ class FaultInjector:
     def delay(
         self, code: int | Iterable[int], delay_ms: int, times: int | None = 1, *, when: Match | None = None
     ) -> Fault:
-        """The request reaches its handler ``delay_ms`` later, in the time of the embedded broker's clock. ``delay_ms``:
-        milliseconds of the clock."""
+        """The request reaches its handler ``delay_ms`` milliseconds of the clock later."""
         if delay_ms < 0:
             raise ConfigurationError(f"delay_ms is {delay_ms}, 0 or more milliseconds are allowed")
 
@@ -215,8 +208,7 @@ class FaultInjector:
         *,
         when: Match | None = None,
     ) -> Fault:
-        """The request is refused with ``response_code`` and ``remark``; nothing is done. ``response_code``: a ResponseCode, or a
-        number. ``remark``: the server's words."""
+        """The request is refused with ``response_code`` (a ResponseCode, or a number) and ``remark``; nothing is done."""
 
         def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
             return response(command, response_code, remark)
@@ -242,15 +234,7 @@ class FaultInjector:
         return [fault for fault in self._faults if fault.times_left != 0]
 
     def intercept(self, connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
-        """What broker and name server call in place of ``handler``; runs on their loop.
-
-        Args:
-            connection: the client's.
-            command: the request.
-            handler: what would answer it.
-
-        Returns the answer, if there is one now.
-        """
+        """What broker and name server call in place of ``handler``, on their loop. Returns the answer, if there is one now."""
         for fault in self._faults:
             if fault.matches(command):
                 return fault.apply(connection, command, handler)

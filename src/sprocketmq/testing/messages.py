@@ -24,8 +24,7 @@ def message(
         body: its body; default the JSON of ``value``.
         value: what ``message.value`` is; default none, as without a ``value_deserializer``.
         message_id: default one that no other message has.
-        fields: what Message and MessageExt have: ``tags``, ``keys``, ``properties``, ``reconsume_times``, ``queue_id``,
-            ``queue_offset``, ``broker_name``, ``born_timestamp_ms`` and so on.
+        fields: others of Message and MessageExt: ``tags``, ``reconsume_times``, ``queue_offset`` and so on.
 
     Raises ConfigurationError (there is neither a body nor a value, or a field is wrong).
     """

@@ -13,7 +13,7 @@ from sprocketmq.console.safety.mask import MASKED, Mask
 from sprocketmq.console.settings import compiled_masks
 from sprocketmq.console.show.bodies import MOST_EDITED_BYTES, editable_text, edited_body, preview, shown_body
 from sprocketmq.console.show.sparkline import HEIGHT, WIDTH, sparkline
-from sprocketmq.console.show.values import iso_time, local_time, number, permission, size, span, whole_number
+from sprocketmq.console.show.values import iso_time, local_time, number, permission, size, whole_number
 
 OPEN = Mask()
 CARDS = Mask(compiled_masks(["[0-9]{16}"]))
@@ -129,7 +129,6 @@ def test_an_edited_body_keeps_its_kind_of_line_breaks():
 def test_values_are_words_and_unknown_is_unknown():
     assert [number(1234), number(0), number(1.25), number(None)] == ["1,234", "0", "1.2", "unknown"]
     assert [size(12), size(4 << 20), size(None)] == ["12 bytes", "4.0 MiB", "unknown"]
-    assert [span(1_500), span(None)] == ["1.5 s", "unknown"]
     assert [permission(6), permission(4), permission(0)] == ["read, write", "read", "neither read nor write"]
     assert local_time(None) == "unknown"
     assert local_time(10**30) == "unknown"

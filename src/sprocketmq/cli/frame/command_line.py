@@ -79,16 +79,13 @@ class SectionedGroup(CommandGroup):
         self,
         *args: Any,
         sections: Mapping[str, Mapping[str, str]],
-        elsewhere: Mapping[str, str] | None = None,
-        old_names: Mapping[str, tuple[str, ...]] | None = None,
-        before: Mapping[str, bool] | None = None,
+        elsewhere: Mapping[str, str],
+        old_names: Mapping[str, tuple[str, ...]],
+        before: Mapping[str, bool],
         **named: Any,
     ) -> None:
         super().__init__(*args, **named)
-        self._before = dict(before or {})
-        self._sections = sections
-        self._elsewhere = dict(elsewhere or {})
-        self._old_names = dict(old_names or {})
+        self._sections, self._elsewhere, self._old_names, self._before = sections, elsewhere, old_names, before
         self._modules = {name: module for section in sections.values() for name, module in section.items()}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

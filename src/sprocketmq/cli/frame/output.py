@@ -78,8 +78,8 @@ def span(title: str, key: str, *, wide: bool = False, none: str = UNKNOWN) -> Co
     return Column(title, key, duration, wide, none)
 
 
-def perm(title: str = "perm", key: str = "perm", *, wide: bool = False) -> Column:
-    return Column(title, key, permission_text, wide)
+def perm(*, wide: bool = False) -> Column:
+    return Column("perm", text=permission_text, wide=wide)
 
 
 class Output:

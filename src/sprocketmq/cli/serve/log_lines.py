@@ -38,13 +38,12 @@ class JsonLines(logging.Formatter):
 
 
 class LogRateLimiter(logging.Filter):
-    """Limits log lines, so that misbehaving peers cannot fill the disk: at most ``lines_a_minute`` of one place in the code pass in a
+    """Limits log lines, so that misbehaving peers cannot fill the disk: at most ``_LINES_A_MINUTE`` of one place in the code pass in a
     minute, and the next that passes says how many were left out. A message, which may contain long names, is cut at 2,000
     characters."""
 
-    def __init__(self, lines_a_minute: int = _LINES_A_MINUTE) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._limit = lines_a_minute
         # path and line -> when its minute began, lines passed in that minute, lines left out since the last one that passed
         self._places: dict[tuple[str, int], list[float]] = {}
 
@@ -53,7 +52,7 @@ class LogRateLimiter(logging.Filter):
         place = self._places.setdefault((record.pathname, record.lineno), [now_s, 0, 0])
         if not 0 <= now_s - place[0] < 60:
             place[:2] = [now_s, 0]
-        if place[1] >= self._limit:
+        if place[1] >= _LINES_A_MINUTE:
             place[2] += 1
             return False
         place[1] += 1

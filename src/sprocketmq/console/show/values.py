@@ -6,8 +6,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
-from sprocketmq.core.quantities import duration
-
 _PERMISSIONS: Final = {6: "read, write", 7: "read, write", 4: "read", 5: "read", 2: "write", 3: "write"}
 _UNKNOWN: Final = "unknown"
 _MOST_DIGITS: Final = 19
@@ -23,11 +21,6 @@ def number(value: float | None) -> str:
 def whole_number(text: str) -> int | None:
     """The number in ASCII digits; None for other text, or for more digits than 64 bits have."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
-
-
-def span(span_ms: int | None) -> str:
-    """12.5 s, 3 h 5 min."""
-    return _UNKNOWN if span_ms is None else duration(span_ms)
 
 
 def size(bytes_: int | None) -> str:
@@ -85,7 +78,6 @@ def _moment(time_ms: int, zone: tzinfo | None) -> datetime | None:
 
 FILTERS: Final = {
     "number": number,
-    "span": span,
     "size": size,
     "percent": percent,
     "permission": permission,
