@@ -7,11 +7,9 @@ from collections.abc import Collection, Mapping
 
 from sprocketmq.client.admin.session import AdminRequests
 from sprocketmq.client.answer_bodies import answer_body, decoded
-from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.frames.command import Buffer
-from sprocketmq.wire.requests.declaration import A, B, H, Request
 from sprocketmq.wire.text import fastjson
 
 
@@ -37,11 +35,11 @@ class AccessRequests(AdminRequests):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create a user (mqadmin: createUser; 5.x). ``user_type``: ``Normal``, which may do what its policies allow, or ``Super``,
-        which may do everything."""
+        """Create a user (mqadmin: createUser; 5.x). ``user_type``: ``Normal``, which may do what its policies allow, or
+        ``Super``, which may do everything."""
         info = bodies.UserInfo(username=username, password=password, user_type=_one_of("user_type", user_type, _TYPES))
-        await self._change(
-            requests.accounts.AUTH_CREATE_USER, headers.UserRequestHeader(username=username), info, cluster, broker
+        await self._ask_masters(
+            cluster, broker, requests.accounts.AUTH_CREATE_USER, headers.UserRequestHeader(username=username), info
         )
 
     async def update_user(
@@ -54,26 +52,21 @@ class AccessRequests(AdminRequests):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Change the given settings of a user (mqadmin: updateUser; 5.x).
-
-        Args:
-            password: the new password; default: unchanged.
-            user_type: ``Normal`` or ``Super``; default: unchanged.
-            user_status: ``enable`` or ``disable``; default: unchanged.
-        """
+        """Change the given settings of a user (mqadmin: updateUser; 5.x). ``user_type``: ``Normal`` or ``Super``;
+        ``user_status``: ``enable`` or ``disable``; ``password``; default: unchanged."""
         if user_type is not None:
             _one_of("user_type", user_type, _TYPES)
         if user_status is not None:
             _one_of("user_status", user_status, ("enable", "disable"))
         info = bodies.UserInfo(username=username, password=password, user_type=user_type, user_status=user_status)
-        await self._change(
-            requests.accounts.AUTH_UPDATE_USER, headers.UserRequestHeader(username=username), info, cluster, broker
+        await self._ask_masters(
+            cluster, broker, requests.accounts.AUTH_UPDATE_USER, headers.UserRequestHeader(username=username), info
         )
 
     async def delete_user(self, username: str, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete a user (mqadmin: deleteUser; 5.x)."""
-        await self._change(
-            requests.accounts.AUTH_DELETE_USER, headers.UserRequestHeader(username=username), None, cluster, broker
+        await self._ask_masters(
+            cluster, broker, requests.accounts.AUTH_DELETE_USER, headers.UserRequestHeader(username=username)
         )
 
     async def user(self, broker: str, username: str) -> bodies.UserInfo | None:
@@ -83,15 +76,14 @@ class AccessRequests(AdminRequests):
         return await answer_body(requests.accounts.AUTH_GET_USER, answer) if answer.body else None
 
     async def users(self, broker: str, name_filter: str | None = None) -> list[bodies.UserInfo]:
-        """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x). ``name_filter``: a part of the
-        name; default: all users."""
+        """The users of one broker whose name contains ``name_filter``, or (default) all (mqadmin: listUser; 5.x)."""
         header = headers.ListUsersRequestHeader(filter=name_filter)
         answer = await self._cluster.ask(requests.accounts.AUTH_LIST_USER, header, at=await self._one(broker))
         return await decoded(answer.body, _users) if answer.body else []
 
     async def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
-        """Copy users from one broker to another, all or some (mqadmin: copyUser; 5.x). ``usernames``: the users to copy; default:
-        all. Returns their names."""
+        """Copy users from one broker to another, all (default) or some ``usernames`` (mqadmin: copyUser; 5.x). Returns their
+        names."""
         copied = []
         for user in await self.users(source):
             name = user.username or ""
@@ -99,7 +91,7 @@ class AccessRequests(AdminRequests):
                 continue
             known = await self.user(destination, name)
             asked = requests.accounts.AUTH_CREATE_USER if known is None else requests.accounts.AUTH_UPDATE_USER
-            await self._change(asked, headers.UserRequestHeader(username=name), user, None, destination)
+            await self._ask_masters(None, destination, asked, headers.UserRequestHeader(username=name), user)
             copied.append(name)
         return copied
 
@@ -125,8 +117,8 @@ class AccessRequests(AdminRequests):
             source_ips: the policy applies only to requests from these addresses; () means any.
         """
         info = _acl(subject, resources, actions, decision, source_ips)
-        await self._change(
-            requests.accounts.AUTH_CREATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker
+        await self._ask_masters(
+            cluster, broker, requests.accounts.AUTH_CREATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info
         )
 
     async def update_acl(
@@ -142,17 +134,16 @@ class AccessRequests(AdminRequests):
     ) -> None:
         """Replace the policies of a user for these resources, as ``create_acl`` takes them (mqadmin: updateAcl; 5.x)."""
         info = _acl(subject, resources, actions, decision, source_ips)
-        await self._change(
-            requests.accounts.AUTH_UPDATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker
+        await self._ask_masters(
+            cluster, broker, requests.accounts.AUTH_UPDATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info
         )
 
     async def delete_acl(
         self, subject: str, resource: str | None = None, *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Delete the policy for one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x). ``resource``: a resource
-        such as ``Topic:flights``; default: all policies of the user."""
+        """Delete the policy for one ``resource``, or (default) all policies of ``User:name`` (mqadmin: deleteAcl; 5.x)."""
         header = headers.DeleteAclRequestHeader(subject=subject, resource=resource)
-        await self._change(requests.accounts.AUTH_DELETE_ACL, header, None, cluster, broker)
+        await self._ask_masters(cluster, broker, requests.accounts.AUTH_DELETE_ACL, header)
 
     async def acl(self, broker: str, subject: str) -> bodies.AclInfo | None:
         """All policies of ``User:name`` at one broker; None if there are none (mqadmin: getAcl; 5.x)."""
@@ -163,15 +154,14 @@ class AccessRequests(AdminRequests):
     async def acls(
         self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
     ) -> list[bodies.AclInfo]:
-        """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x). ``subject_filter``: a
-        part of the subject; default: any subject. ``resource_filter``: a part of the resource; default: any resource."""
+        """The policies of one broker whose subject and resource contain ``subject_filter`` and ``resource_filter``, or (default)
+        any (mqadmin: listAcl; 5.x)."""
         header = headers.ListAclsRequestHeader(subject_filter=subject_filter, resource_filter=resource_filter)
         answer = await self._cluster.ask(requests.accounts.AUTH_LIST_ACL, header, at=await self._one(broker))
         return await decoded(answer.body, _acls) if answer.body else []
 
     async def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:
-        """Copy policies from one broker to another, of all subjects or some (mqadmin: copyAcl; 5.x). ``subjects``: the subjects,
-        ``User:name``; default: all."""
+        """Copy policies from one broker to another, of all ``subjects`` (default) or some (mqadmin: copyAcl; 5.x)."""
         copied = []
         for info in await self.acls(source):
             subject = info.subject or ""
@@ -179,7 +169,7 @@ class AccessRequests(AdminRequests):
                 continue
             known = await self.acl(destination, subject)
             asked = requests.accounts.AUTH_CREATE_ACL if known is None else requests.accounts.AUTH_UPDATE_ACL
-            await self._change(asked, headers.AclSubjectRequestHeader(subject=subject), info, None, destination)
+            await self._ask_masters(None, destination, asked, headers.AclSubjectRequestHeader(subject=subject), info)
             copied.append(subject)
         return copied
 
@@ -200,16 +190,11 @@ class AccessRequests(AdminRequests):
         broker: str | None = None,
     ) -> None:
         """Create an account or change it (mqadmin: updateAclConfig; 4.9). Settings that are not given stay unchanged, except
-        ``admin``.
+        ``admin``, which allows administrative requests.
 
-        Args:
-            secret_key: the secret key; default: unchanged.
-            admin: whether the account may send administrative requests.
-            white_remote_address: an address from which no signature is needed; default: unchanged.
-            default_topic_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for topics that are not named; default: unchanged.
-            default_group_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for groups that are not named; default: unchanged.
-            topic_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by topic; default: unchanged.
-            group_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by group; default: unchanged.
+        ``secret_key``; ``white_remote_address``, from which no signature is needed; ``default_topic_perm`` and
+        ``default_group_perm``, for names that are not in ``topic_perms`` and ``group_perms``: default: unchanged. Permissions are
+        ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``.
         """
         header = headers.CreateAccessConfigRequestHeader(
             access_key=access_key,
@@ -221,33 +206,24 @@ class AccessRequests(AdminRequests):
             group_perms=_perms(group_perms),
             admin=admin,
         )
-        await self._change(requests.accounts.UPDATE_AND_CREATE_ACL_CONFIG, header, None, cluster, broker)
+        await self._ask_masters(cluster, broker, requests.accounts.UPDATE_AND_CREATE_ACL_CONFIG, header)
 
     async def delete_account(self, access_key: str, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete an account (mqadmin: deleteAclConfig; 4.9)."""
         header = headers.DeleteAccessConfigRequestHeader(access_key=access_key)
-        await self._change(requests.accounts.DELETE_ACL_CONFIG, header, None, cluster, broker)
+        await self._ask_masters(cluster, broker, requests.accounts.DELETE_ACL_CONFIG, header)
 
     async def update_global_white_addresses(
         self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Set the addresses from which all requests are allowed (mqadmin: updateGlobalWhiteAddr; 4.9). ``addresses``: addresses, or
-        patterns such as ``10.0.0.*``."""
+        """Set the addresses, or patterns such as ``10.0.0.*``, from which all requests are allowed (mqadmin:
+        updateGlobalWhiteAddr; 4.9)."""
         header = headers.UpdateGlobalWhiteAddrsConfigRequestHeader(global_white_addrs=",".join(addresses))
-        await self._change(requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header, None, cluster, broker)
+        await self._ask_masters(cluster, broker, requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header)
 
     async def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:
         """The versions of a broker's account files (mqadmin: clusterAclConfigVersion; 4.9)."""
         return await self._cluster.ask_header(requests.accounts.GET_BROKER_CLUSTER_ACL_INFO, at=await self._one(broker))
-
-    # -- inside ----------------------------------------------------------------------------------------------------------------
-
-    async def _change(
-        self, asked: Request[H, A, B], header: H, body: bodies.Body | None, cluster: str | None, broker: str | None
-    ) -> None:
-        content = b"" if body is None else body.encode()
-        masters = (await self._masters(cluster, broker)).values()
-        await all_ended(self._cluster.ask(asked, header, at=address, body=content) for address in masters)
 
 
 _TYPES = ("Normal", "Super")

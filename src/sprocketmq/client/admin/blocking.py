@@ -98,17 +98,12 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Create a topic, or change it, and wait until the name server knows it (mqadmin: updateTopic).
 
         Args:
-            queues: number of queues on each broker.
-            read_queues: number of read queues on each broker; default: ``queues``.
-            write_queues: number of write queues on each broker; default: ``queues``.
+            queues: number of read and of write queues on each broker, unless ``read_queues`` or ``write_queues`` is given.
             perm: 6 read and write, 4 read only, 2 write only.
-            order: whether the topic is marked as ordered.
             attributes: changes of the attributes (5.x), ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
-            cluster: on the brokers of this cluster; default: on all brokers.
-            broker: only on this broker; default: on all brokers of the cluster.
             wait_ms: how many milliseconds to wait for the name server.
 
-        Raises ConfigurationError (a value is out of range, or there is no such cluster or broker).
+        ``read_queues``, ``write_queues``: default: ``queues``.
         """
         self._run(
             self._async.create_topic(
@@ -128,20 +123,13 @@ class Admin(BlockingClient[AsyncAdmin]):
     def create_topics(
         self, configs: Sequence[bodies.TopicConfig], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Create or change many topics at once (mqadmin: updateTopicList). A 4.9 broker gets one request for each topic. Does not
-        wait for the name server. ``configs``: a TopicConfig for each topic."""
+        """Create or change many topics at once, without waiting for the name server (mqadmin: updateTopicList). A 4.9 broker gets
+        one request for each topic."""
         self._run(self._async.create_topics(configs, cluster=cluster, broker=broker))
 
     def set_topic_perm(self, topic: str, perm: int, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Set the permission of a topic, and leave its other settings unchanged (mqadmin: updateTopicPerm).
-
-        Args:
-            perm: 4 to read, 2 to write, 6 for both, 0 for neither.
-            cluster: on all masters of this cluster; default: wherever the topic exists.
-            broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
-
-        Raises TopicNotExist (none of these brokers has the topic).
-        """
+        """Set the permission of a topic, and leave its other settings unchanged (mqadmin: updateTopicPerm). ``perm``: 4 to read,
+        2 to write, 6 for both, 0 for neither. ``cluster``, ``broker``: default: wherever the topic exists."""
         self._run(self._async.set_topic_perm(topic, perm, cluster=cluster, broker=broker))
 
     def alter_topic(
@@ -156,22 +144,12 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> dict[str, bodies.TopicConfig]:
-        """Change the given settings of a topic, and leave the others unchanged on each broker (mqadmin's updateTopic replaces all
-        settings).
+        """Change the given settings of a topic, and leave the others unchanged on each broker, without waiting for the name
+        server (mqadmin's updateTopic replaces all settings).
 
-        Does not wait for the name server.
-
-        Args:
-            read_queues: number of read queues on each broker; default: unchanged.
-            write_queues: number of write queues on each broker; default: unchanged.
-            perm: 6 read and write, 4 read only, 2 write only, 0 neither; default: unchanged.
-            order: whether the topic is marked as ordered; default: unchanged.
-            attributes: changes of the attributes (5.x), ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
-            cluster: on all masters of this cluster; default: wherever the topic exists.
-            broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
-
-        Returns the new settings by broker name; ``attributes`` are those before the change. Raises TopicNotExist (none of these
-        brokers has the topic).
+        ``read_queues``, ``write_queues``, ``perm``, ``order``, ``attributes``: as of ``create_topic``; default: unchanged.
+        ``cluster``, ``broker``: default: wherever the topic exists. Returns the new settings by broker name; ``attributes`` are
+        those before the change.
         """
         return self._run(
             self._async.alter_topic(
@@ -187,13 +165,12 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic and its messages from all brokers (of ``cluster``) and from the name servers (mqadmin: deleteTopic).
-        ``cluster``: only from the brokers of this cluster; default: from all brokers."""
+        """Delete a topic and its messages from all brokers (of ``cluster``) and from the name servers (mqadmin: deleteTopic)."""
         self._run(self._async.delete_topic(topic, cluster=cluster))
 
     def topics(self, *, cluster: str | None = None) -> list[str]:
-        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList). ``cluster``: only
-        topics of this cluster; default: all topics that the name server knows."""
+        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList). ``cluster``:
+        default: all topics that the name server knows."""
         return self._run(self._async.topics(cluster=cluster))
 
     def system_topics(self) -> list[str]:
@@ -201,8 +178,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.system_topics())
 
     def route(self, topic: str) -> bodies.TopicRouteData:
-        """Which brokers have which queues of ``topic`` (mqadmin: topicRoute). Returns the brokers of the topic with their addresses
-        and numbers of queues."""
+        """Which brokers have which queues of ``topic``, and their addresses (mqadmin: topicRoute)."""
         return self._run(self._async.route(topic))
 
     def topic_clusters(self, topic: str) -> list[str]:
@@ -210,19 +186,19 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.topic_clusters(topic))
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of ``topic``, in order. Returns the queues, sorted by broker name and queue id."""
+        """The readable queues of ``topic``, sorted by broker name and queue id."""
         return self._run(self._async.queues(topic))
 
     def allocate(
         self, topic: str, client_ids: Iterable[str], *, strategy: allocation.AllocationStrategy | str = "AVG"
     ) -> dict[str, list[MessageQueue]]:
-        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed. ``client_ids``: the
-        client ids of the members. ``strategy``: the allocation strategy, as for a push consumer's ``allocate_strategy``."""
+        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed. ``strategy``: as of a
+        push consumer's ``allocate_strategy``."""
         return self._run(self._async.allocate(topic, client_ids, strategy=strategy))
 
     def topic_stats(self, topic: str, *, broker: str | None = None) -> dict[MessageQueue, bodies.TopicOffset]:
-        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus). ``broker``: ask only
-        this broker, by name; default: all that have the topic."""
+        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus). ``broker``: only of
+        this one, by name; default: of all that have the topic."""
         return self._run(self._async.topic_stats(topic, broker=broker))
 
     def topic_config(self, topic: str) -> dict[str, bodies.TopicConfig]:
@@ -234,25 +210,22 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.topic_configs(broker))
 
     def order_conf(self, topic: str) -> dict[str, int]:
-        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin: updateOrderConf
-        -m get). Raises TopicNotExist (there is no such topic, and no setting for it)."""
+        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin:
+        updateOrderConf -m get)."""
         return self._run(self._async.order_conf(topic))
 
     def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
-        """Set the number of queues to which an ordered topic is sent, also while a broker is down (mqadmin: updateOrderConf -m
-        put). ``queues_by_broker``: the number of queues by broker name."""
+        """Set the number of queues to which an ordered topic is sent, by broker name, also while a broker is down (mqadmin:
+        updateOrderConf -m put)."""
         self._run(self._async.set_order_conf(topic, queues_by_broker))
 
     def delete_order_conf(self, topic: str) -> None:
-        """Delete the setting of ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Does nothing if there is none."""
+        """Delete the setting of ``set_order_conf``, if there is one (mqadmin: updateOrderConf -m delete)."""
         self._run(self._async.delete_order_conf(topic))
 
     def topic_summaries(self, *, cluster: str | None = None, with_system_topics: bool = False) -> list[TopicSummary]:
-        """A summary of each topic with its numbers of queues and messages, sorted by name (mqadmin: topicList, topicStatus).
-
-        ``cluster``: only topics of this cluster; default: all topics that the name server knows. ``with_system_topics``: whether to
-        include system topics, retry topics and dead letter topics. Returns a TopicSummary for each topic that has queues.
-        """
+        """A summary of each topic that has queues, sorted by name (mqadmin: topicList, topicStatus). ``cluster``: default: all
+        topics that the name server knows. ``with_system_topics``: also system topics, retry topics and dead letter topics."""
         return self._run(self._async.topic_summaries(cluster=cluster, with_system_topics=with_system_topics))
 
     def consumers_of(self, topic: str) -> list[str]:
@@ -266,23 +239,15 @@ class Admin(BlockingClient[AsyncAdmin]):
     def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
-        """Create a consumer group, or replace its settings; settings that are not given get their defaults (mqadmin:
-        updateSubGroup).
-
-        ``settings``: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``. Raises
-        ConfigurationError (there is no such setting).
-        """
+        """Create a consumer group, or replace its settings: GroupSettings, such as ``retry_max_times=5``; others get their
+        defaults (mqadmin: updateSubGroup)."""
         self._run(self._async.create_group(group, cluster=cluster, broker=broker, **settings))
 
     def alter_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """Change the given settings of a group, and leave the others unchanged on each broker that has it (mqadmin's updateSubGroup
-        replaces all settings).
-
-        ``settings``: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``. Returns the new settings
-        by broker name. Raises GroupNotExist (none of these brokers knows the group), ConfigurationError (there is no such setting).
-        """
+        """Change the given settings of a group, and leave the others unchanged on each broker that has it (mqadmin's
+        updateSubGroup replaces all settings). Returns the new settings by broker name."""
         return self._run(self._async.alter_group(group, cluster=cluster, broker=broker, **settings))
 
     def create_groups(
@@ -292,20 +257,18 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create or change many groups at once (mqadmin: updateSubGroupList). A 4.9 broker gets one request for each group.
-        ``configs``: a SubscriptionGroupConfig for each group."""
+        """Create or change many groups at once (mqadmin: updateSubGroupList). A 4.9 broker gets one request for each group."""
         self._run(self._async.create_groups(configs, cluster=cluster, broker=broker))
 
     def delete_group(
         self, group: str, *, remove_offsets: bool = False, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Delete a group, its retry topic and its dead letters (mqadmin: deleteSubGroup). ``remove_offsets``: whether to delete its
-        progress, too. Otherwise a new group of this name continues from it."""
+        """Delete a group, its retry topic and its dead letters (mqadmin: deleteSubGroup). ``remove_offsets``: its progress, too;
+        otherwise a new group of this name continues from it."""
         self._run(self._async.delete_group(group, remove_offsets=remove_offsets, cluster=cluster, broker=broker))
 
     def groups(self, *, cluster: str | None = None) -> list[str]:
-        """Names of all consumer groups that the brokers know, sorted. ``cluster``: only groups on the brokers of this cluster;
-        default: on all brokers."""
+        """Names of all consumer groups that the brokers know, sorted."""
         return self._run(self._async.groups(cluster=cluster))
 
     def group_configs(self, broker: str) -> dict[str, bodies.SubscriptionGroupConfig]:
@@ -326,11 +289,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Set whether members that let the broker allocate queues consume ``topic`` by PULL or POP (mqadmin: setConsumeMode; 5.x).
-
-        ``mode``: ``PULL`` or ``POP``. ``pop_share_queue_num``: with POP, how many members share a queue in addition to its owner;
-        -1 means all.
-        """
+        """Set whether members that let the broker allocate queues consume ``topic`` by ``PULL`` or ``POP`` (mqadmin:
+        setConsumeMode; 5.x). ``pop_share_queue_num``: with POP, how many members share a queue in addition to its owner; -1 means
+        all."""
         self._run(
             self._async.set_consume_mode(
                 topic, group, mode, pop_share_queue_num=pop_share_queue_num, cluster=cluster, broker=broker
@@ -338,41 +299,37 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
 
     def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
-        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x). ``readable``: the
-        new value; default: nothing is changed."""
+        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x; default: it is
+        not)."""
         return self._run(self._async.group_readable(group, topic, readable))
 
     def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """The progress and lag for each queue of one or all of the group's topics; empty before it consumes (mqadmin:
-        consumerProgress -g). ``topic``: only this topic; default: all topics of the group."""
+        """The progress and lag for each queue of the group's topics, or of one ``topic`` (default: all); empty before it consumes
+        (mqadmin: consumerProgress -g)."""
         return self._run(self._async.consumer_progress(group, topic))
 
     def lag(self, group: str, topic: str | None = None) -> int:
-        """The number of messages that ``group`` has not consumed yet. ``topic``: only this topic; default: all topics of the group.
-        Returns the sum over all queues."""
+        """The number of messages that ``group`` has not consumed yet, in one ``topic`` or (default) in all."""
         return self._run(self._async.lag(group, topic))
 
     def group_summaries(self) -> list[GroupSummary]:
-        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress). Returns a row for each group:
-        first those that have members and an unknown lag, then those with the largest lag."""
+        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress): first those that have members
+        and an unknown lag, then those with the largest lag."""
         return self._run(self._async.group_summaries())
 
     def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
-        """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats). ``only_ordered``: whether to
-        include only groups that consume in order. Returns progress by group, topic and queue."""
+        """The progress of all groups in all topics of one broker, or only of those that consume in order (mqadmin:
+        brokerConsumeStats)."""
         return self._run(self._async.broker_consume_stats(broker, only_ordered=only_ordered))
 
     def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
         """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has
-        waited. Returns a span for each queue."""
+        waited."""
         return self._run(self._async.consume_time_span(topic, group))
 
     def consumer_connection(self, group: str, *, broker: str | None = None) -> bodies.ConsumerConnection | None:
         """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is
-        online (mqadmin: consumerConnection).
-
-        ``broker``: ask only this broker, by name (its master) or ``host:port``; default: all, until one has a member online.
-        """
+        online (mqadmin: consumerConnection). ``broker``: default: all, until one has a member online."""
         return self._run(self._async.consumer_connection(group, broker=broker))
 
     def consumer_ids(self, group: str) -> list[str]:
@@ -383,21 +340,15 @@ class Admin(BlockingClient[AsyncAdmin]):
         self, group: str, client_id: str, *, jstack: bool = False, broker: str | None = None
     ) -> bodies.ConsumerRunningInfo:
         """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads (mqadmin:
-        consumerStatus -i).
-
-        ``jstack``: whether to include the stacks of its threads. ``broker``: the broker that asks the member, by name (its master)
-        or ``host:port``; default: the first that knows it. Raises RemoteError (the member is not online, or a server refused).
-        """
+        consumerStatus -i). ``broker``: the one that asks the member; default: the first that knows it."""
         return self._run(self._async.running_info(group, client_id, jstack=jstack, broker=broker))
 
     def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
-        """The running info of each member, by client id (mqadmin: consumerStatus). ``jstack``: whether to include the stacks of
-        their threads."""
+        """The running info of each member, by client id (mqadmin: consumerStatus)."""
         return self._run(self._async.running_infos(group, jstack=jstack))
 
     def producer_connection(self, group: str, topic: str) -> list[bodies.Connection]:
-        """The producers of ``group`` that are connected to a broker of ``topic`` (mqadmin: producerConnection). ``group``: the
-        producer group. Returns a connection for each producer."""
+        """The producers of a producer group that are connected to a broker of ``topic`` (mqadmin: producerConnection)."""
         return self._run(self._async.producer_connection(group, topic))
 
     def producers(self, broker: str) -> dict[str, list[bodies.ProducerInfo]]:
@@ -409,8 +360,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.topics_of_group(group))
 
     def subscription(self, group: str, topic: str) -> bodies.SubscriptionData | None:
-        """The current subscription of ``group`` to ``topic``; None if it is offline or does not subscribe (5.x). Returns the
-        expression and tags, or None."""
+        """The expression and tags by which ``group`` reads ``topic`` now; None if it is offline or does not subscribe (5.x)."""
         return self._run(self._async.subscription(group, topic))
 
     def min_offset(self, queue: MessageQueue) -> int:
@@ -423,11 +373,11 @@ class Admin(BlockingClient[AsyncAdmin]):
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int | datetime, *, last: bool = False) -> int:
         """The offset of the first message stored at or after a time; the end of the queue if there is none (with 4.9, the newest
-        message). ``last``: whether to return the last one of several messages of that millisecond (5.x)."""
+        message). ``last``: the last one of several messages of that millisecond instead (5.x)."""
         return self._run(self._async.offset_by_time(queue, timestamp_ms, last=last))
 
     def earliest_store_time_ms(self, queue: MessageQueue) -> int:
-        """The store time of the oldest message; -1 for an empty queue. Returns milliseconds since 1970, or -1."""
+        """The store time of the oldest message in milliseconds since 1970; -1 for an empty queue."""
         return self._run(self._async.earliest_store_time_ms(queue))
 
     def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
@@ -435,22 +385,16 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.consumer_offset(group, queue))
 
     def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the progress of ``group``. No member may be online, because it would overwrite this progress; otherwise use
-        ``reset_offset``.
-
-        ``offset``: the offset of the next message to consume. Raises GroupNotExist, TopicNotExist: a 5.x broker does not know it;
-        see ``create_group`` (4.9 accepts any name).
-        """
+        """Set the offset of the next message that ``group`` consumes. No member may be online, because it would overwrite it (see
+        ``reset_offset``); a 5.x broker must know the group."""
         self._run(self._async.set_consumer_offset(group, queue, offset))
 
     def reset_offset_by_time(
         self, group: str, topic: str, timestamp_ms: int | datetime, *, force: bool = True
     ) -> dict[MessageQueue, int]:
         """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online (mqadmin:
-        resetOffsetByTime).
-
-        ``force``: False: do not move queues forward (only 4.9; 5.x brokers always move them). Returns the new offset by queue.
-        """
+        resetOffsetByTime). ``force`` False: do not move queues forward (only 4.9; 5.x brokers always move them). Returns the new
+        offset by queue."""
         return self._run(self._async.reset_offset_by_time(group, topic, timestamp_ms, force=force))
 
     def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
@@ -459,46 +403,33 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.skip_accumulated(group, topic))
 
     def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
-
-        ``offset``: the offset of the next message to consume. Raises ConfigurationError: the offset is not between the queue's
-        oldest message and its end; or members are online, and the broker is 4.9, which can only reset whole topics: stop the
-        members first.
-        """
+        """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o). Raises ConfigurationError (the
+        offset is not between the queue's oldest message and its end; or members are online, and the broker is 4.9, which can only
+        reset whole topics)."""
         self._run(self._async.reset_offset(group, queue, offset))
 
     def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Copy the progress of ``source`` to ``destination``, in one topic or in all (mqadmin: cloneGroupOffset).
-
-        No member of ``destination`` may be online, and 5.x brokers must know it (see ``create_group``). Progress in the retry topic
-        of ``source`` is not copied.
-
-        Args:
-            source: the group whose progress is copied.
-            destination: the group that gets it.
-            topic: only this topic; default: all topics of ``source``.
-
-        Returns the new offset by queue.
-        """
+        """Copy the progress of ``source`` to ``destination``, in one ``topic`` or (default) in all (mqadmin: cloneGroupOffset).
+        No member of ``destination`` may be online, and 5.x brokers must know it. Progress in the retry topic is not copied.
+        Returns the new offset by queue."""
         return self._run(self._async.clone_offsets(source, destination, topic))
 
     def consume_status(
         self, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
-        """The progress in memory of each member that is online, or of one, by client id (mqadmin: getConsumerStatus).
-        ``client_id``: the client id of one member; default: all members that are online. Returns the next offset of each queue,
-        by client id."""
+        """The next offset of each queue in the memory of each member that is online, or of one ``client_id`` (default: all), by
+        client id (mqadmin: getConsumerStatus)."""
         return self._run(self._async.consume_status(topic, group, client_id))
 
     def view_message(self, offset_message_id: str) -> MessageExt:
-        """The stored copy with this offset message id (mqadmin: queryMsgById). Raises ConfigurationError: it is not an offset
-        message id; for a ``message_id`` use ``messages_by_unique_key``."""
+        """The stored copy with this offset message id, which is not a ``message_id``: see ``messages_by_unique_key`` (mqadmin:
+        queryMsgById)."""
         return self._run(self._async.view_message(offset_message_id))
 
     @staticmethod
     def decode_message_id(offset_message_id: str) -> tuple[str, int]:
         """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin:
-        DecodeMessageId). Raises ConfigurationError (it is not an offset message id)."""
+        DecodeMessageId)."""
         return AsyncAdmin.decode_message_id(offset_message_id)
 
     def messages_by_key(
@@ -511,15 +442,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         end_ms: int = (1 << 63) - 1,
         broker: str | None = None,
     ) -> list[MessageExt]:
-        """The messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
-
-        Args:
-            key: one of the message's ``keys``.
-            max_messages: the maximum number; the newest are returned.
-            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
-            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
-            broker: ask only this broker, by name; default: all that have the topic.
-        """
+        """The newest messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
+        ``begin_ms``, ``end_ms``: in milliseconds since 1970. ``broker``: default: all that have the topic."""
         return self._run(
             self._async.messages_by_key(
                 topic, key, max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms, broker=broker
@@ -528,10 +452,7 @@ class Admin(BlockingClient[AsyncAdmin]):
 
     def messages_by_unique_key(self, topic: str, unique_key: str, *, broker: str | None = None) -> list[MessageExt]:
         """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
-        (mqadmin: queryMsgByUniqueKey).
-
-        ``unique_key``: the ``message_id``. ``broker``: ask only this broker, by name; default: all that have the topic.
-        """
+        (mqadmin: queryMsgByUniqueKey). ``broker``: default: all that have the topic."""
         return self._run(self._async.messages_by_unique_key(topic, unique_key, broker=broker))
 
     def message_trace(
@@ -543,18 +464,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         begin_ms: int = 0,
         end_ms: int = (1 << 63) - 1,
     ) -> list[TraceRecord]:
-        """The trace of a message: who sent and who consumed it, as clients of any language recorded it in the trace topic, oldest
-        first (mqadmin: queryMsgTraceById).
+        """The trace of a message: a record for each send, and for each call of a listener before and after it, as clients of any
+        language recorded them in the trace topic, oldest first (mqadmin: queryMsgTraceById).
 
-        Args:
-            message_id: the message id, not the offset message id of a stored copy.
-            trace_topic: the topic with the trace messages.
-            max_messages: the maximum number of trace messages to read; the newest are read.
-            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
-            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
-
-        Returns one record for each send, and for each call of a listener before and after it. Raises TopicNotExist (there is no
-        trace topic yet).
+        ``message_id``: not the offset message id of a stored copy. ``max_messages``: how many trace messages to read, the newest.
+        ``begin_ms``, ``end_ms``: between these times, in milliseconds since 1970.
         """
         return self._run(
             self._async.message_trace(
@@ -575,15 +489,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         max_messages: int = 32,
         expression: FilterExpression | str = "*",
     ) -> list[MessageExt]:
-        """Messages of a queue in order, without a group and without progress (mqadmin: printMsg, printMsgByQueue, consumeMessage).
+        """Messages of a queue in order, without a group and without progress (mqadmin: printMsg, printMsgByQueue,
+        consumeMessage). QueueReader reads whole topics faster.
 
-        To read whole topics, use QueueReader, which is faster.
-
-        Args:
-            begin_offset: the first offset to read; default: the oldest message.
-            end_offset: the offset before which to stop; default: the current end of the queue.
-            max_messages: the maximum number.
-            expression: tags as ``"a || b"``, or ``sql92("...")``.
+        ``begin_offset``: default: the oldest message. ``end_offset``: where to stop, before it; default: the current end of the
+        queue. ``expression``: tags as ``"a || b"``, or ``sql92("...")``.
         """
         return self._run(
             self._async.read_messages(
@@ -601,45 +511,33 @@ class Admin(BlockingClient[AsyncAdmin]):
             max_messages: the maximum number for each queue; brokers return at most 32 in one pull by default.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
 
-        Returns the messages, in the order in which they were stored, and the positions for the next call: behind these messages and
-        behind those that the filter left out.
+        Returns the messages, in the order in which they were stored, and the positions for the next call: behind these messages
+        and behind those that the filter left out.
         """
         return self._run(self._async.read_onward(positions, max_messages=max_messages, expression=expression))
 
     def message_track(self, message: MessageExt) -> list[MessageTrack]:
-        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it). ``message``: a
-        message that another method of this class returned. Returns a row for each group."""
+        """Whether each group that consumes its topic has consumed a message that another method returned (mqadmin: queryMsgById
+        prints it)."""
         return self._run(self._async.message_track(message))
 
     def consume_directly(
         self, group: str, client_id: str, message: MessageExt | str
     ) -> bodies.ConsumeMessageDirectlyResult:
-        """Have one member consume a stored message now, without a change of progress and retries (mqadmin: queryMsgById -g -d).
-
-        ``message``: a message that another method of this class returned, or an offset message id. Returns the result of the
-        listener, and how long the call took. Raises RemoteError (the member is not online, is not a push consumer, or did not
-        answer within 10 s).
-        """
+        """Have one member consume a stored message now, without a change of progress and retries; ``message`` may be an offset
+        message id (mqadmin: queryMsgById -g -d). Raises RemoteError (the member is not online, is not a push consumer, or did not
+        answer within 10 s)."""
         return self._run(self._async.consume_directly(group, client_id, message))
 
     def consume_queue(
         self, queue: MessageQueue, index: int = 0, count: int = 10, group: str | None = None
     ) -> bodies.QueryConsumeQueueResponseBody:
-        """Entries of a consume queue: the place of each message in the commit log, and whether it passes the filter of ``group``
-        (mqadmin: queryCq).
-
-        Args:
-            index: the offset of the first entry.
-            count: the number of entries.
-            group: the group whose filter is tried; default: none.
-
-        Returns the entries, and the subscription of the group.
-        """
+        """``count`` entries of a consume queue from ``index`` on: the place of each message in the commit log, and whether it
+        passes the filter of ``group`` (default: none), whose subscription is returned, too (mqadmin: queryCq)."""
         return self._run(self._async.consume_queue(queue, index, count, group))
 
     def resume_half_message(self, topic: str, offset_message_id: str) -> None:
-        """Let the broker ask the producers again about a transaction after it has used up its check-backs. ``offset_message_id``:
-        the offset message id of the half message."""
+        """Let the broker ask the producers again about a transaction after it has used up its check-backs."""
         self._run(self._async.resume_half_message(topic, offset_message_id))
 
     def proxy(self) -> str | None:
@@ -647,13 +545,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.proxy())
 
     def cluster_info(self) -> bodies.ClusterInfo:
-        """The clusters with their brokers and the addresses of the brokers. Returns addresses by broker name and id, and broker
-        names by cluster."""
+        """The brokers of each cluster, and their addresses by broker name and id."""
         return self._run(self._async.cluster_info())
 
     def brokers(self, *, cluster: str | None = None) -> list[BrokerStatus]:
-        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList). ``cluster``: only brokers of
-        this cluster; default: all brokers. Returns a BrokerStatus for each broker."""
+        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList)."""
         return self._run(self._async.brokers(cluster=cluster))
 
     def broker_runtime_info(self, broker: str) -> dict[str, str]:
@@ -662,21 +558,16 @@ class Admin(BlockingClient[AsyncAdmin]):
 
     def broker_stats(self, broker: str, stats_name: str, stats_key: str) -> bodies.BrokerStatsData:
         """A counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic or ``GROUP_GET_NUMS`` of
-        ``topic@group``.
-
-        ``stats_name``: the name of the counter. ``stats_key``: what is counted: a topic, or ``topic@group``. Returns sums and rates
-        over a minute, an hour and a day. Raises RemoteError (there is no such count, or a server refused).
-        """
+        ``topic@group``. Raises RemoteError (there is no such count)."""
         return self._run(self._async.broker_stats(broker, stats_name, stats_key))
 
     def ha_status(self, broker: str) -> bodies.HARuntimeInfo:
-        """The replication offsets of a master's slaves, or of a slave (mqadmin: haStatus; 5.x). Returns offsets and rates for each
-        slave."""
+        """The replication offsets and rates of a master's slaves, or of a slave (mqadmin: haStatus; 5.x)."""
         return self._run(self._async.ha_status(broker))
 
     def speaks_5x(self, broker: str) -> bool:
-        """Whether a broker supports the requests of RocketMQ 5. This is found out by a harmless request that 4.9 does not support, because
-        the version that a broker reports is not reliable."""
+        """Whether a broker supports the requests of RocketMQ 5: a harmless one shows it, because reported versions are not
+        reliable."""
         return self._run(self._async.speaks_5x(broker))
 
     def broker_config(self, broker: str) -> dict[str, str]:
@@ -686,18 +577,10 @@ class Admin(BlockingClient[AsyncAdmin]):
     def update_broker_config(
         self, settings: Mapping[str, Any], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Change settings of running brokers, including slaves (mqadmin: updateBrokerConfig).
-
-        One of ``cluster`` and ``broker`` is required.
-
-        Args:
-            settings: values by their Apache names, such as ``{"maxMessageSize": 4194304, "autoCreateTopicEnable": False}``.
-            cluster: on all brokers of this cluster, including slaves; default: on none.
-            broker: a name, for the broker and its slaves, or ``host:port``, for one of them; default: on none.
-
-        Raises:
-            RemoteError: SprocketMQ's brokers refuse unknown settings and those that need a restart; Apache's accept them without an error.
-        """
+        """Change settings of running brokers by their Apache names, such as ``{"maxMessageSize": 4194304}``, including slaves
+        (mqadmin: updateBrokerConfig). SprocketMQ's brokers refuse unknown settings and those that need a restart; Apache's accept
+        them without an error. ``cluster``, ``broker``: one is required, there is no default; ``host:port`` changes that broker
+        without its slaves."""
         self._run(self._async.update_broker_config(settings, cluster=cluster, broker=broker))
 
     def clean_expired_consume_queues(self, *, cluster: str | None = None, broker: str | None = None) -> None:
@@ -743,13 +626,12 @@ class Admin(BlockingClient[AsyncAdmin]):
         self._run(self._async.delete_kv_config(namespace, key))
 
     def namesrv_config(self) -> dict[str, dict[str, str]]:
-        """The settings of all name servers (mqadmin: getNamesrvConfig). Returns settings by name, for each address of a name
-        server."""
+        """The settings of all name servers, by their addresses (mqadmin: getNamesrvConfig)."""
         return self._run(self._async.namesrv_config())
 
     def update_namesrv_config(self, settings: Mapping[str, Any]) -> None:
-        """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig). ``settings``: values by their Apache
-        names, such as ``{"orderMessageEnable": True}``."""
+        """Change settings of all name servers while they run, such as ``{"orderMessageEnable": True}`` (mqadmin:
+        updateNamesrvConfig)."""
         self._run(self._async.update_namesrv_config(settings))
 
     def create_user(
@@ -761,8 +643,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create a user (mqadmin: createUser; 5.x). ``user_type``: ``Normal``, which may do what its policies allow, or ``Super``,
-        which may do everything."""
+        """Create a user (mqadmin: createUser; 5.x). ``user_type``: ``Normal``, which may do what its policies allow, or
+        ``Super``, which may do everything."""
         self._run(self._async.create_user(username, password, user_type=user_type, cluster=cluster, broker=broker))
 
     def update_user(
@@ -775,13 +657,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Change the given settings of a user (mqadmin: updateUser; 5.x).
-
-        Args:
-            password: the new password; default: unchanged.
-            user_type: ``Normal`` or ``Super``; default: unchanged.
-            user_status: ``enable`` or ``disable``; default: unchanged.
-        """
+        """Change the given settings of a user (mqadmin: updateUser; 5.x). ``user_type``: ``Normal`` or ``Super``;
+        ``user_status``: ``enable`` or ``disable``; ``password``; default: unchanged."""
         self._run(
             self._async.update_user(
                 username,
@@ -802,13 +679,12 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.user(broker, username))
 
     def users(self, broker: str, name_filter: str | None = None) -> list[bodies.UserInfo]:
-        """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x). ``name_filter``: a part of the
-        name; default: all users."""
+        """The users of one broker whose name contains ``name_filter``, or (default) all (mqadmin: listUser; 5.x)."""
         return self._run(self._async.users(broker, name_filter))
 
     def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
-        """Copy users from one broker to another, all or some (mqadmin: copyUser; 5.x). ``usernames``: the users to copy; default:
-        all. Returns their names."""
+        """Copy users from one broker to another, all (default) or some ``usernames`` (mqadmin: copyUser; 5.x). Returns their
+        names."""
         return self._run(self._async.copy_users(source, destination, usernames))
 
     def create_acl(
@@ -857,8 +733,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def delete_acl(
         self, subject: str, resource: str | None = None, *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Delete the policy for one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x). ``resource``: a resource
-        such as ``Topic:flights``; default: all policies of the user."""
+        """Delete the policy for one ``resource``, or (default) all policies of ``User:name`` (mqadmin: deleteAcl; 5.x)."""
         self._run(self._async.delete_acl(subject, resource, cluster=cluster, broker=broker))
 
     def acl(self, broker: str, subject: str) -> bodies.AclInfo | None:
@@ -868,13 +743,12 @@ class Admin(BlockingClient[AsyncAdmin]):
     def acls(
         self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
     ) -> list[bodies.AclInfo]:
-        """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x). ``subject_filter``: a
-        part of the subject; default: any subject. ``resource_filter``: a part of the resource; default: any resource."""
+        """The policies of one broker whose subject and resource contain ``subject_filter`` and ``resource_filter``, or (default)
+        any (mqadmin: listAcl; 5.x)."""
         return self._run(self._async.acls(broker, subject_filter, resource_filter))
 
     def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:
-        """Copy policies from one broker to another, of all subjects or some (mqadmin: copyAcl; 5.x). ``subjects``: the subjects,
-        ``User:name``; default: all."""
+        """Copy policies from one broker to another, of all ``subjects`` (default) or some (mqadmin: copyAcl; 5.x)."""
         return self._run(self._async.copy_acls(source, destination, subjects))
 
     def update_account(
@@ -892,16 +766,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         broker: str | None = None,
     ) -> None:
         """Create an account or change it (mqadmin: updateAclConfig; 4.9). Settings that are not given stay unchanged, except
-        ``admin``.
+        ``admin``, which allows administrative requests.
 
-        Args:
-            secret_key: the secret key; default: unchanged.
-            admin: whether the account may send administrative requests.
-            white_remote_address: an address from which no signature is needed; default: unchanged.
-            default_topic_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for topics that are not named; default: unchanged.
-            default_group_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for groups that are not named; default: unchanged.
-            topic_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by topic; default: unchanged.
-            group_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by group; default: unchanged.
+        ``secret_key``; ``white_remote_address``, from which no signature is needed; ``default_topic_perm`` and
+        ``default_group_perm``, for names that are not in ``topic_perms`` and ``group_perms``: default: unchanged. Permissions are
+        ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``.
         """
         self._run(
             self._async.update_account(
@@ -925,8 +794,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     def update_global_white_addresses(
         self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Set the addresses from which all requests are allowed (mqadmin: updateGlobalWhiteAddr; 4.9). ``addresses``: addresses, or
-        patterns such as ``10.0.0.*``."""
+        """Set the addresses, or patterns such as ``10.0.0.*``, from which all requests are allowed (mqadmin:
+        updateGlobalWhiteAddr; 4.9)."""
         self._run(self._async.update_global_white_addresses(addresses, cluster=cluster, broker=broker))
 
     def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:

@@ -33,13 +33,13 @@ class BrokerStatus:
 
     Attributes:
         broker_id: 0 for the master.
-        is_up: False if it is registered and does not answer, is too busy to, or answers what cannot be read; then the other attributes
-            are empty.
-        version: the broker's version, such as ``V5_4_0``.
+        is_up: False if it is registered and does not answer, is too busy to, or answers what cannot be read; then the other
+            attributes are empty.
         in_tps, out_tps: messages stored and delivered per second in the last 10 s.
         messages_today_in, messages_today_out: messages stored and delivered since midnight.
-        info: its runtime info, see ``broker_runtime_info``.
-        rivals: addresses of other brokers that register with this name and id in turn with this one; only our name server tells them.
+        info: see ``broker_runtime_info``.
+        rivals: addresses of other brokers that register with this name and id in turn with this one; only our name server tells
+            them.
     """
 
     cluster: str
@@ -83,13 +83,11 @@ class BrokerRequests(AdminRequests):
         return None
 
     async def cluster_info(self) -> bodies.ClusterInfo:
-        """The clusters with their brokers and the addresses of the brokers. Returns addresses by broker name and id, and broker
-        names by cluster."""
+        """The brokers of each cluster, and their addresses by broker name and id."""
         return await self._cluster.name_servers.cluster_info()
 
     async def brokers(self, *, cluster: str | None = None) -> list[BrokerStatus]:
-        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList). ``cluster``: only brokers of
-        this cluster; default: all brokers. Returns a BrokerStatus for each broker."""
+        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList)."""
         info = await self._cluster.name_servers.cluster_info()
         clusters = {name: cluster for cluster, names in info.cluster_addr_table.items() for name in names}
         wanted = [
@@ -130,22 +128,17 @@ class BrokerRequests(AdminRequests):
 
     async def broker_stats(self, broker: str, stats_name: str, stats_key: str) -> bodies.BrokerStatsData:
         """A counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic or ``GROUP_GET_NUMS`` of
-        ``topic@group``.
-
-        ``stats_name``: the name of the counter. ``stats_key``: what is counted: a topic, or ``topic@group``. Returns sums and rates
-        over a minute, an hour and a day. Raises RemoteError (there is no such count, or a server refused).
-        """
+        ``topic@group``. Raises RemoteError (there is no such count)."""
         header = headers.ViewBrokerStatsDataRequestHeader(stats_name=stats_name, stats_key=stats_key)
         return await self._cluster.ask_body(requests.brokers.VIEW_BROKER_STATS_DATA, header, at=await self._one(broker))
 
     async def ha_status(self, broker: str) -> bodies.HARuntimeInfo:
-        """The replication offsets of a master's slaves, or of a slave (mqadmin: haStatus; 5.x). Returns offsets and rates for each
-        slave."""
+        """The replication offsets and rates of a master's slaves, or of a slave (mqadmin: haStatus; 5.x)."""
         return await self._cluster.ask_body(requests.brokers.GET_BROKER_HA_STATUS, at=await self._one(broker))
 
     async def speaks_5x(self, broker: str) -> bool:
-        """Whether a broker supports the requests of RocketMQ 5. This is found out by a harmless request that 4.9 does not support, because
-        the version that a broker reports is not reliable."""
+        """Whether a broker supports the requests of RocketMQ 5: a harmless one shows it, because reported versions are not
+        reliable."""
         header = headers.GetTopicConfigRequestHeader(topic=DEFAULT_TOPIC)
         try:
             await self._cluster.ask(requests.topics.GET_TOPIC_CONFIG, header, at=await self._one(broker))
@@ -167,18 +160,10 @@ class BrokerRequests(AdminRequests):
     async def update_broker_config(
         self, settings: Mapping[str, Any], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Change settings of running brokers, including slaves (mqadmin: updateBrokerConfig).
-
-        One of ``cluster`` and ``broker`` is required.
-
-        Args:
-            settings: values by their Apache names, such as ``{"maxMessageSize": 4194304, "autoCreateTopicEnable": False}``.
-            cluster: on all brokers of this cluster, including slaves; default: on none.
-            broker: a name, for the broker and its slaves, or ``host:port``, for one of them; default: on none.
-
-        Raises:
-            RemoteError: SprocketMQ's brokers refuse unknown settings and those that need a restart; Apache's accept them without an error.
-        """
+        """Change settings of running brokers by their Apache names, such as ``{"maxMessageSize": 4194304}``, including slaves
+        (mqadmin: updateBrokerConfig). SprocketMQ's brokers refuse unknown settings and those that need a restart; Apache's accept
+        them without an error. ``cluster``, ``broker``: one is required, there is no default; ``host:port`` changes that broker
+        without its slaves."""
         if cluster is None and broker is None:
             raise ConfigurationError(
                 "neither broker nor cluster is given, one of them is needed: settings differ by broker"
@@ -190,18 +175,15 @@ class BrokerRequests(AdminRequests):
 
     async def clean_expired_consume_queues(self, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete consume queue files whose messages are no longer stored (mqadmin: cleanExpiredCQ)."""
-        for address in (await self._masters(cluster, broker)).values():
-            await self._cluster.ask(requests.brokers.CLEAN_EXPIRED_CONSUMEQUEUE, at=address)
+        await self._ask_masters(cluster, broker, requests.brokers.CLEAN_EXPIRED_CONSUMEQUEUE)
 
     async def delete_expired_commit_logs(self, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete expired files of the commit log now, whatever the brokers' deletion hour is (mqadmin: deleteExpiredCommitLog)."""
-        for address in (await self._masters(cluster, broker)).values():
-            await self._cluster.ask(requests.brokers.DELETE_EXPIRED_COMMITLOG, at=address)
+        await self._ask_masters(cluster, broker, requests.brokers.DELETE_EXPIRED_COMMITLOG)
 
     async def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete the consume queue files of topics that no longer exist (mqadmin: cleanUnusedTopic)."""
-        for address in (await self._masters(cluster, broker)).values():
-            await self._cluster.ask(requests.brokers.CLEAN_UNUSED_TOPIC, at=address)
+        await self._ask_masters(cluster, broker, requests.brokers.CLEAN_UNUSED_TOPIC)
 
     # -- name servers ----------------------------------------------------------------------------------------------------------
 
@@ -214,26 +196,21 @@ class BrokerRequests(AdminRequests):
         """Stop producers from sending to a broker, until it registers again or until ``add_write_perm`` (mqadmin: wipeWritePerm).
         Returns the number of changed topics by name server."""
         header = headers.WipeWritePermOfBrokerRequestHeader(broker_name=broker_name)
-        changed: dict[str, int] = {}
-        for address in self.name_servers:
-            answer = await self._cluster.ask_header(requests.name_servers.WIPE_WRITE_PERM_OF_BROKER, header, at=address)
-            changed[address] = answer.wipe_topic_count
-        return changed
+        asked = requests.name_servers.WIPE_WRITE_PERM_OF_BROKER
+        answers = await self._ask_name_servers(asked, header)
+        return {address: asked.answer_header_in(answer).wipe_topic_count for address, answer in answers.items()}
 
     async def add_write_perm(self, broker_name: str) -> dict[str, int]:
         """Undo ``wipe_write_perm`` (mqadmin: addWritePerm). Returns the number of changed topics by name server."""
         header = headers.AddWritePermOfBrokerRequestHeader(broker_name=broker_name)
-        changed: dict[str, int] = {}
-        for address in self.name_servers:
-            answer = await self._cluster.ask_header(requests.name_servers.ADD_WRITE_PERM_OF_BROKER, header, at=address)
-            changed[address] = answer.add_topic_count
-        return changed
+        asked = requests.name_servers.ADD_WRITE_PERM_OF_BROKER
+        answers = await self._ask_name_servers(asked, header)
+        return {address: asked.answer_header_in(answer).add_topic_count for address, answer in answers.items()}
 
     async def put_kv_config(self, namespace: str, key: str, value: str) -> None:
         """Store a value at the name servers (mqadmin: updateKvConfig)."""
         header = headers.PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
-        for address in self.name_servers:
-            await self._cluster.ask(requests.name_servers.PUT_KV_CONFIG, header, at=address)
+        await self._ask_name_servers(requests.name_servers.PUT_KV_CONFIG, header)
 
     async def kv_config(self, namespace: str, key: str) -> str | None:
         """A value stored at the name servers; None if there is none."""
@@ -260,22 +237,17 @@ class BrokerRequests(AdminRequests):
     async def delete_kv_config(self, namespace: str, key: str) -> None:
         """Delete a value stored at the name servers (mqadmin: deleteKvConfig)."""
         header = headers.DeleteKVConfigRequestHeader(namespace=namespace, key=key)
-        for address in self.name_servers:
-            await self._cluster.ask(requests.name_servers.DELETE_KV_CONFIG, header, at=address)
+        await self._ask_name_servers(requests.name_servers.DELETE_KV_CONFIG, header)
 
     async def namesrv_config(self) -> dict[str, dict[str, str]]:
-        """The settings of all name servers (mqadmin: getNamesrvConfig). Returns settings by name, for each address of a name
-        server."""
-        return {
-            address: _settings((await self._cluster.ask(requests.name_servers.GET_NAMESRV_CONFIG, at=address)).body)
-            for address in self.name_servers
-        }
+        """The settings of all name servers, by their addresses (mqadmin: getNamesrvConfig)."""
+        answers = await self._ask_name_servers(requests.name_servers.GET_NAMESRV_CONFIG)
+        return {address: _settings(answer.body) for address, answer in answers.items()}
 
     async def update_namesrv_config(self, settings: Mapping[str, Any]) -> None:
-        """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig). ``settings``: values by their Apache
-        names, such as ``{"orderMessageEnable": True}``."""
-        for address in self.name_servers:
-            await self._cluster.ask(requests.name_servers.UPDATE_NAMESRV_CONFIG, at=address, body=_text(settings))
+        """Change settings of all name servers while they run, such as ``{"orderMessageEnable": True}`` (mqadmin:
+        updateNamesrvConfig)."""
+        await self._ask_name_servers(requests.name_servers.UPDATE_NAMESRV_CONFIG, body=_text(settings))
 
 
 def _settings(body: Buffer) -> dict[str, str]:

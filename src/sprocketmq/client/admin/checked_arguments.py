@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the arguments of administrative requests against their annotations before anything is sent, and takes names and numbers by value.
-
-A hundred requests have some three hundred parameters of few kinds. This module checks what applies to all: types, text that can be
-encoded, numbers that fit a Java long, and collections of these. Requests check ranges and names themselves.
-"""
+"""Checks the arguments of administrative requests against their annotations before anything is sent: types, text that can be
+encoded, numbers that fit a Java long, and collections of these. Requests check ranges and names themselves."""
 
 from __future__ import annotations
 

@@ -21,10 +21,7 @@ class GroupMemberRequests(AdminRequests):
 
     async def consumer_connection(self, group: str, *, broker: str | None = None) -> bodies.ConsumerConnection | None:
         """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is
-        online (mqadmin: consumerConnection).
-
-        ``broker``: ask only this broker, by name (its master) or ``host:port``; default: all, until one has a member online.
-        """
+        online (mqadmin: consumerConnection). ``broker``: default: all, until one has a member online."""
         connection = await self._connection(check_group(group), broker)
         if connection is None and broker is None:
             await self._check_exists(group)
@@ -44,11 +41,7 @@ class GroupMemberRequests(AdminRequests):
         self, group: str, client_id: str, *, jstack: bool = False, broker: str | None = None
     ) -> bodies.ConsumerRunningInfo:
         """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads (mqadmin:
-        consumerStatus -i).
-
-        ``jstack``: whether to include the stacks of its threads. ``broker``: the broker that asks the member, by name (its master)
-        or ``host:port``; default: the first that knows it. Raises RemoteError (the member is not online, or a server refused).
-        """
+        consumerStatus -i). ``broker``: the one that asks the member; default: the first that knows it."""
         header = headers.GetConsumerRunningInfoRequestHeader(
             consumer_group=check_group(group), client_id=client_id, jstack_enable=jstack
         )
@@ -58,8 +51,7 @@ class GroupMemberRequests(AdminRequests):
         )
 
     async def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
-        """The running info of each member, by client id (mqadmin: consumerStatus). ``jstack``: whether to include the stacks of
-        their threads."""
+        """The running info of each member, by client id (mqadmin: consumerStatus)."""
         ids = await self.consumer_ids(group)
         answers = await all_ended(self.running_info(group, client_id, jstack=jstack) for client_id in ids)
         return dict(zip(ids, answers, strict=True))
@@ -73,8 +65,7 @@ class GroupMemberRequests(AdminRequests):
         return servers[0]
 
     async def producer_connection(self, group: str, topic: str) -> list[bodies.Connection]:
-        """The producers of ``group`` that are connected to a broker of ``topic`` (mqadmin: producerConnection). ``group``: the
-        producer group. Returns a connection for each producer."""
+        """The producers of a producer group that are connected to a broker of ``topic`` (mqadmin: producerConnection)."""
         header = headers.GetProducerConnectionListRequestHeader(producer_group=group)
         found: dict[str, bodies.Connection] = {}
         for address in (await self._masters_of(topic)).values():
@@ -103,8 +94,7 @@ class GroupMemberRequests(AdminRequests):
         return sorted(topics)
 
     async def subscription(self, group: str, topic: str) -> bodies.SubscriptionData | None:
-        """The current subscription of ``group`` to ``topic``; None if it is offline or does not subscribe (5.x). Returns the
-        expression and tags, or None."""
+        """The expression and tags by which ``group`` reads ``topic`` now; None if it is offline or does not subscribe (5.x)."""
         header = headers.QuerySubscriptionByConsumerRequestHeader(group=check_group(group), topic=topic)
         for address in (await self._masters_of(topic)).values():
             try:

@@ -49,12 +49,11 @@ class QueueProgress:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """A summary of one group.
+    """A summary of one group, over all brokers.
 
     Attributes:
         members: the number of members that are online.
         consume_type, message_model: as its members announce them; None if none is online.
-        consume_tps: messages per second, over all brokers.
         lag: the number of messages that are not consumed yet; None if a broker does not tell, or if the group has no progress.
     """
 
@@ -86,8 +85,8 @@ class GroupProgressRequests(AdminRequests):
     """The part of AsyncAdmin about the progress of groups."""
 
     async def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """The progress and lag for each queue of one or all of the group's topics; empty before it consumes (mqadmin:
-        consumerProgress -g). ``topic``: only this topic; default: all topics of the group."""
+        """The progress and lag for each queue of the group's topics, or of one ``topic`` (default: all); empty before it consumes
+        (mqadmin: consumerProgress -g)."""
         check_group(group)
         found = await self._progress(group, topic, await self._consume_stats(group, topic))
         if not any(progress.consumer_offset > 0 for progress in found.values()):
@@ -128,8 +127,8 @@ class GroupProgressRequests(AdminRequests):
     async def _left_out(
         self, group: str, found: Mapping[MessageQueue, QueueProgress], java: Set[str]
     ) -> dict[MessageQueue, QueueProgress]:
-        """The queues of the topics in ``found`` whose messages wait although no broker told of them: at brokers that do not know the group,
-        or where it has no progress, and at brokers of Java those that the topic does not let read."""
+        """The queues of the topics in ``found`` whose messages wait although no broker told of them: at brokers that do not know
+        the group, or where it has no progress, and at brokers of Java those that the topic does not let read."""
         told: dict[str, set[str]] = {}
         for queue in found:
             told.setdefault(queue.topic, set()).add(queue.broker_name)
@@ -166,9 +165,9 @@ class GroupProgressRequests(AdminRequests):
         return more
 
     async def _not_begun(self, group: str, topic: str | None, known: Set[str]) -> dict[MessageQueue, QueueProgress]:
-        """The queues of which members hold messages, in topics in which the group has no progress at all: a listener hangs in its first
-        message, or fails. Only the member knows where it began. A pull consumer does not tell which messages it has given out: without
-        a commit the whole queue counts."""
+        """The queues of which members hold messages, in topics in which the group has no progress at all: a listener hangs in its
+        first message, or fails. Only the member knows where it began. A pull consumer does not tell which messages it has given
+        out: without a commit the whole queue counts."""
         connection = await self._connection(group)
         if connection is None or connection.message_model == bodies.MessageModel.BROADCASTING:
             return {}
@@ -229,13 +228,12 @@ class GroupProgressRequests(AdminRequests):
         return bodies.ConsumeStats(offset_table=dict(zip(queues, answers, strict=True)))
 
     async def lag(self, group: str, topic: str | None = None) -> int:
-        """The number of messages that ``group`` has not consumed yet. ``topic``: only this topic; default: all topics of the group.
-        Returns the sum over all queues."""
+        """The number of messages that ``group`` has not consumed yet, in one ``topic`` or (default) in all."""
         return sum(progress.lag for progress in (await self.consumer_progress(group, topic)).values())
 
     async def group_summaries(self) -> list[GroupSummary]:
-        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress). Returns a row for each group:
-        first those that have members and an unknown lag, then those with the largest lag."""
+        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress): first those that have members
+        and an unknown lag, then those with the largest lag."""
         topics = (await self._cluster.ask_body(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list
         names = {topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)}
         names.update(group for group in await self._admin.groups() if not is_system_group(group))
@@ -262,8 +260,8 @@ class GroupProgressRequests(AdminRequests):
         return sorted(rows, key=lambda row: (row.lag is not None or not row.members, -(row.lag or 0), row.group))
 
     async def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
-        """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats). ``only_ordered``: whether to
-        include only groups that consume in order. Returns progress by group, topic and queue."""
+        """The progress of all groups in all topics of one broker, or only of those that consume in order (mqadmin:
+        brokerConsumeStats)."""
         header = headers.GetConsumeStatsInBrokerHeader(is_order=only_ordered)
         return await self._cluster.ask_body(
             requests.offsets.GET_BROKER_CONSUME_STATS, header, at=await self._one(broker)
@@ -271,7 +269,7 @@ class GroupProgressRequests(AdminRequests):
 
     async def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
         """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has
-        waited. Returns a span for each queue."""
+        waited."""
         header = headers.QueryConsumeTimeSpanRequestHeader(topic=topic, group=check_group(group))
         spans: list[bodies.QueueTimeSpan] = []
         masters = await self._masters_of(topic)

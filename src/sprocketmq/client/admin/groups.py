@@ -27,25 +27,17 @@ class GroupRequests(AdminRequests):
     async def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
-        """Create a consumer group, or replace its settings; settings that are not given get their defaults (mqadmin:
-        updateSubGroup).
-
-        ``settings``: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``. Raises
-        ConfigurationError (there is no such setting).
-        """
+        """Create a consumer group, or replace its settings: GroupSettings, such as ``retry_max_times=5``; others get their
+        defaults (mqadmin: updateSubGroup)."""
         config = _config_of(check_group(group), settings)
-        masters = await self._masters(cluster, broker)
-        await all_ended(self._create_group_at(address, config) for address in masters.values())
+        asked = requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        await self._ask_masters(cluster, broker, asked, body=config)
 
     async def alter_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """Change the given settings of a group, and leave the others unchanged on each broker that has it (mqadmin's updateSubGroup
-        replaces all settings).
-
-        ``settings``: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``. Returns the new settings
-        by broker name. Raises GroupNotExist (none of these brokers knows the group), ConfigurationError (there is no such setting).
-        """
+        """Change the given settings of a group, and leave the others unchanged on each broker that has it (mqadmin's
+        updateSubGroup replaces all settings). Returns the new settings by broker name."""
         _config_of(check_group(group), settings)  # raises before anything is sent
         masters = await self._masters(cluster, broker)
         found = {name: (await self.group_configs(address)).get(group) for name, address in masters.items()}
@@ -64,8 +56,7 @@ class GroupRequests(AdminRequests):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create or change many groups at once (mqadmin: updateSubGroupList). A 4.9 broker gets one request for each group.
-        ``configs``: a SubscriptionGroupConfig for each group."""
+        """Create or change many groups at once (mqadmin: updateSubGroupList). A 4.9 broker gets one request for each group."""
         for config in configs:
             check_group(config.group_name)
         body = bodies.SubscriptionGroupList(group_config_list=list(configs)).encode()
@@ -87,8 +78,8 @@ class GroupRequests(AdminRequests):
     async def delete_group(
         self, group: str, *, remove_offsets: bool = False, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Delete a group, its retry topic and its dead letters (mqadmin: deleteSubGroup). ``remove_offsets``: whether to delete its
-        progress, too. Otherwise a new group of this name continues from it."""
+        """Delete a group, its retry topic and its dead letters (mqadmin: deleteSubGroup). ``remove_offsets``: its progress, too;
+        otherwise a new group of this name continues from it."""
         header = headers.DeleteSubscriptionGroupRequestHeader(
             group_name=check_group(group), clean_offset=remove_offsets, remove_offset=remove_offsets
         )
@@ -102,8 +93,7 @@ class GroupRequests(AdminRequests):
                 await self._delete_topic_at_name_servers(topic)
 
     async def groups(self, *, cluster: str | None = None) -> list[str]:
-        """Names of all consumer groups that the brokers know, sorted. ``cluster``: only groups on the brokers of this cluster;
-        default: on all brokers."""
+        """Names of all consumer groups that the brokers know, sorted."""
         found: set[str] = set()
         for address in (await self._masters(cluster, None)).values():
             found.update(await self.group_configs(address))
@@ -133,11 +123,9 @@ class GroupRequests(AdminRequests):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Set whether members that let the broker allocate queues consume ``topic`` by PULL or POP (mqadmin: setConsumeMode; 5.x).
-
-        ``mode``: ``PULL`` or ``POP``. ``pop_share_queue_num``: with POP, how many members share a queue in addition to its owner;
-        -1 means all.
-        """
+        """Set whether members that let the broker allocate queues consume ``topic`` by ``PULL`` or ``POP`` (mqadmin:
+        setConsumeMode; 5.x). ``pop_share_queue_num``: with POP, how many members share a queue in addition to its owner; -1 means
+        all."""
         if mode not in ("PULL", "POP"):
             raise ConfigurationError(f"mode is {mode!r}, 'PULL' or 'POP' is allowed")
         body = bodies.SetMessageRequestModeRequestBody(
@@ -145,13 +133,12 @@ class GroupRequests(AdminRequests):
             consumer_group=check_group(group),
             mode=mode,
             pop_share_queue_num=check_range("pop_share_queue_num", pop_share_queue_num, -1, 65_535),
-        ).encode()
-        for address in (await self._masters(cluster, broker)).values():
-            await self._cluster.ask(requests.consumers.SET_MESSAGE_REQUEST_MODE, at=address, body=body)
+        )
+        await self._ask_masters(cluster, broker, requests.consumers.SET_MESSAGE_REQUEST_MODE, body=body)
 
     async def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
-        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x). ``readable``: the
-        new value; default: nothing is changed."""
+        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x; default: it is
+        not)."""
         header = headers.UpdateGroupForbiddenRequestHeader(group=check_group(group), topic=topic, readable=readable)
         answers: dict[str, bool] = {}
         masters = await self._masters_of(topic)

@@ -61,8 +61,8 @@ class MessageRequests(AdminRequests):
     """The part of AsyncAdmin about stored messages."""
 
     async def view_message(self, offset_message_id: str) -> MessageExt:
-        """The stored copy with this offset message id (mqadmin: queryMsgById). Raises ConfigurationError: it is not an offset
-        message id; for a ``message_id`` use ``messages_by_unique_key``."""
+        """The stored copy with this offset message id, which is not a ``message_id``: see ``messages_by_unique_key`` (mqadmin:
+        queryMsgById)."""
         address, offset = self.decode_message_id(offset_message_id)
         header = headers.ViewMessageRequestHeader(offset=offset)
         answer = await self._ask_where_stored(address, requests.messages.VIEW_MESSAGE_BY_ID, header)
@@ -71,7 +71,7 @@ class MessageRequests(AdminRequests):
     async def _ask_where_stored(
         self, address: str, asked: Request[H, A, B], header: H, timeout_ms: int | None = None
     ) -> Command:
-        """Send a request to the broker that an offset message id names. If that is behind a proxy, often only the proxy can reach it."""
+        """Ask the broker that an offset message id names. If that is behind a proxy, often only the proxy can reach it."""
         try:
             return await self._cluster.ask(asked, header, at=address, timeout_ms=timeout_ms)
         except (NetworkError, RequestTimeout) as error:
@@ -84,7 +84,7 @@ class MessageRequests(AdminRequests):
     @staticmethod
     def decode_message_id(offset_message_id: str) -> tuple[str, int]:
         """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin:
-        DecodeMessageId). Raises ConfigurationError (it is not an offset message id)."""
+        DecodeMessageId)."""
         host, offset = decode_offset_message_id(check_text("offset_message_id", offset_message_id))
         return format_host(*host), offset
 
@@ -98,15 +98,8 @@ class MessageRequests(AdminRequests):
         end_ms: int = _FOREVER_MS,
         broker: str | None = None,
     ) -> list[MessageExt]:
-        """The messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
-
-        Args:
-            key: one of the message's ``keys``.
-            max_messages: the maximum number; the newest are returned.
-            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
-            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
-            broker: ask only this broker, by name; default: all that have the topic.
-        """
+        """The newest messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
+        ``begin_ms``, ``end_ms``: in milliseconds since 1970. ``broker``: default: all that have the topic."""
         found = await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False, broker=broker)
         return [message for message in found if key in message.keys]
 
@@ -114,10 +107,7 @@ class MessageRequests(AdminRequests):
         self, topic: str, unique_key: str, *, broker: str | None = None
     ) -> list[MessageExt]:
         """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
-        (mqadmin: queryMsgByUniqueKey).
-
-        ``unique_key``: the ``message_id``. ``broker``: ask only this broker, by name; default: all that have the topic.
-        """
+        (mqadmin: queryMsgByUniqueKey). ``broker``: default: all that have the topic."""
         found = await self._query(topic, unique_key, 32, 0, _FOREVER_MS, unique=True, broker=broker)
         return [message for message in found if message.message_id == unique_key]
 
@@ -130,18 +120,11 @@ class MessageRequests(AdminRequests):
         begin_ms: int = 0,
         end_ms: int = _FOREVER_MS,
     ) -> list[TraceRecord]:
-        """The trace of a message: who sent and who consumed it, as clients of any language recorded it in the trace topic, oldest
-        first (mqadmin: queryMsgTraceById).
+        """The trace of a message: a record for each send, and for each call of a listener before and after it, as clients of any
+        language recorded them in the trace topic, oldest first (mqadmin: queryMsgTraceById).
 
-        Args:
-            message_id: the message id, not the offset message id of a stored copy.
-            trace_topic: the topic with the trace messages.
-            max_messages: the maximum number of trace messages to read; the newest are read.
-            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
-            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
-
-        Returns one record for each send, and for each call of a listener before and after it. Raises TopicNotExist (there is no
-        trace topic yet).
+        ``message_id``: not the offset message id of a stored copy. ``max_messages``: how many trace messages to read, the newest.
+        ``begin_ms``, ``end_ms``: between these times, in milliseconds since 1970.
         """
         found = await self._query(trace_topic, message_id, max_messages, begin_ms, end_ms, unique=False)
         records = [
@@ -204,15 +187,11 @@ class MessageRequests(AdminRequests):
         max_messages: int = 32,
         expression: FilterExpression | str = "*",
     ) -> list[MessageExt]:
-        """Messages of a queue in order, without a group and without progress (mqadmin: printMsg, printMsgByQueue, consumeMessage).
+        """Messages of a queue in order, without a group and without progress (mqadmin: printMsg, printMsgByQueue,
+        consumeMessage). QueueReader reads whole topics faster.
 
-        To read whole topics, use QueueReader, which is faster.
-
-        Args:
-            begin_offset: the first offset to read; default: the oldest message.
-            end_offset: the offset before which to stop; default: the current end of the queue.
-            max_messages: the maximum number.
-            expression: tags as ``"a || b"``, or ``sql92("...")``.
+        ``begin_offset``: default: the oldest message. ``end_offset``: where to stop, before it; default: the current end of the
+        queue. ``expression``: tags as ``"a || b"``, or ``sql92("...")``.
         """
         check_range("max_messages", max_messages, 1, 1_000_000)
         low, high = await queue_ends(self._cluster, queue, at=await self._address_of(queue))
@@ -241,8 +220,8 @@ class MessageRequests(AdminRequests):
             max_messages: the maximum number for each queue; brokers return at most 32 in one pull by default.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
 
-        Returns the messages, in the order in which they were stored, and the positions for the next call: behind these messages and
-        behind those that the filter left out.
+        Returns the messages, in the order in which they were stored, and the positions for the next call: behind these messages
+        and behind those that the filter left out.
         """
         check_range("max_messages", max_messages, 1, 1_000)
         queues = list(positions)
@@ -272,8 +251,8 @@ class MessageRequests(AdminRequests):
         return decode_pull(result, queue, subscription, TOOLS_GROUP), result.next_begin_offset
 
     async def message_track(self, message: MessageExt) -> list[MessageTrack]:
-        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it). ``message``: a
-        message that another method of this class returned. Returns a row for each group."""
+        """Whether each group that consumes its topic has consumed a message that another method returned (mqadmin: queryMsgById
+        prints it)."""
         groups = await self._admin.consumers_of(message.topic)
         return [MessageTrack(group, await self._track(message, group)) for group in groups]
 
@@ -301,12 +280,9 @@ class MessageRequests(AdminRequests):
     async def consume_directly(
         self, group: str, client_id: str, message: MessageExt | str
     ) -> bodies.ConsumeMessageDirectlyResult:
-        """Have one member consume a stored message now, without a change of progress and retries (mqadmin: queryMsgById -g -d).
-
-        ``message``: a message that another method of this class returned, or an offset message id. Returns the result of the
-        listener, and how long the call took. Raises RemoteError (the member is not online, is not a push consumer, or did not
-        answer within 10 s).
-        """
+        """Have one member consume a stored message now, without a change of progress and retries; ``message`` may be an offset
+        message id (mqadmin: queryMsgById -g -d). Raises RemoteError (the member is not online, is not a push consumer, or did not
+        answer within 10 s)."""
         message_id = message if isinstance(message, str) else message.offset_message_id
         address, _ = self.decode_message_id(message_id)
         topic = message.topic if isinstance(message, MessageExt) else None
@@ -319,16 +295,8 @@ class MessageRequests(AdminRequests):
     async def consume_queue(
         self, queue: MessageQueue, index: int = 0, count: int = 10, group: str | None = None
     ) -> bodies.QueryConsumeQueueResponseBody:
-        """Entries of a consume queue: the place of each message in the commit log, and whether it passes the filter of ``group``
-        (mqadmin: queryCq).
-
-        Args:
-            index: the offset of the first entry.
-            count: the number of entries.
-            group: the group whose filter is tried; default: none.
-
-        Returns the entries, and the subscription of the group.
-        """
+        """``count`` entries of a consume queue from ``index`` on: the place of each message in the commit log, and whether it
+        passes the filter of ``group`` (default: none), whose subscription is returned, too (mqadmin: queryCq)."""
         header = headers.QueryConsumeQueueRequestHeader(
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -342,8 +310,7 @@ class MessageRequests(AdminRequests):
         return await self._cluster.ask_body(requests.offsets.QUERY_CONSUME_QUEUE, header, at=address)
 
     async def resume_half_message(self, topic: str, offset_message_id: str) -> None:
-        """Let the broker ask the producers again about a transaction after it has used up its check-backs. ``offset_message_id``:
-        the offset message id of the half message."""
+        """Let the broker ask the producers again about a transaction after it has used up its check-backs."""
         address, _ = self.decode_message_id(offset_message_id)
         header = headers.ResumeCheckHalfMessageRequestHeader(msg_id=offset_message_id, topic=topic)
         await self._ask_where_stored(address, requests.messages.RESUME_CHECK_HALF_MESSAGE, header)

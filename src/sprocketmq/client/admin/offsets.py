@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets of queues and progress of groups by an administrator (mqadmin: resetOffsetByTime, skipAccumulatedMessage, cloneGroupOffset).
+"""Offsets of queues and progress of groups by an administrator (mqadmin: resetOffsetByTime, skipAccumulatedMessage,
+cloneGroupOffset).
 
-How a group is moved: a 5.x broker does it by itself, with or without members, and answers the next pull with the new offset. A 4.9 broker
-pushes the new offsets to the members, which must be online; for a group without members its stored progress is set instead, as mqadmin
-does. A 4.9 broker cannot move one queue of a group that is online: it would move all queues, so that request is never sent. Behind a proxy
-the stored progress of a group without members is set, too; one that is online cannot be moved.
+How a group is moved: a 5.x broker does it by itself, with or without members, and answers the next pull with the new offset. A
+4.9 broker pushes the new offsets to the members, which must be online; for a group without members its stored progress is set
+instead, as mqadmin does. A 4.9 broker cannot move one queue of a group that is online: it would move all queues, so that request
+is never sent. Behind a proxy the stored progress of a group without members is set, too; one that is online cannot be moved.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class OffsetRequests(AdminRequests):
 
     async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int | datetime, *, last: bool = False) -> int:
         """The offset of the first message stored at or after a time; the end of the queue if there is none (with 4.9, the newest
-        message). ``last``: whether to return the last one of several messages of that millisecond (5.x)."""
+        message). ``last``: the last one of several messages of that millisecond instead (5.x)."""
         timestamp_ms = _ms(timestamp_ms)
         return (
             await self._cluster.ask_queue(
@@ -59,7 +60,7 @@ class OffsetRequests(AdminRequests):
         ).offset
 
     async def earliest_store_time_ms(self, queue: MessageQueue) -> int:
-        """The store time of the oldest message; -1 for an empty queue. Returns milliseconds since 1970, or -1."""
+        """The store time of the oldest message in milliseconds since 1970; -1 for an empty queue."""
         address = await self._address_of(queue)
         try:
             asked = requests.offsets.GET_EARLIEST_MSG_STORETIME
@@ -78,12 +79,8 @@ class OffsetRequests(AdminRequests):
         return offset
 
     async def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the progress of ``group``. No member may be online, because it would overwrite this progress; otherwise use
-        ``reset_offset``.
-
-        ``offset``: the offset of the next message to consume. Raises GroupNotExist, TopicNotExist: a 5.x broker does not know it;
-        see ``create_group`` (4.9 accepts any name).
-        """
+        """Set the offset of the next message that ``group`` consumes. No member may be online, because it would overwrite it (see
+        ``reset_offset``); a 5.x broker must know the group."""
         check_range("offset", offset, 0, _MAX)
         await commit_offset(self._cluster, check_group(group), queue, offset, at=await self._address_of(queue))
 
@@ -91,10 +88,8 @@ class OffsetRequests(AdminRequests):
         self, group: str, topic: str, timestamp_ms: int | datetime, *, force: bool = True
     ) -> dict[MessageQueue, int]:
         """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online (mqadmin:
-        resetOffsetByTime).
-
-        ``force``: False: do not move queues forward (only 4.9; 5.x brokers always move them). Returns the new offset by queue.
-        """
+        resetOffsetByTime). ``force`` False: do not move queues forward (only 4.9; 5.x brokers always move them). Returns the new
+        offset by queue."""
         return await self._reset(group, topic, _ms(timestamp_ms), force)
 
     async def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
@@ -161,12 +156,9 @@ class OffsetRequests(AdminRequests):
         return table
 
     async def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
-
-        ``offset``: the offset of the next message to consume. Raises ConfigurationError: the offset is not between the queue's
-        oldest message and its end; or members are online, and the broker is 4.9, which can only reset whole topics: stop the
-        members first.
-        """
+        """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o). Raises ConfigurationError (the
+        offset is not between the queue's oldest message and its end; or members are online, and the broker is 4.9, which can only
+        reset whole topics)."""
         check_range("offset", offset, 0, _MAX)
         check_group(group)
         address = await self._address_of(queue)
@@ -208,18 +200,9 @@ class OffsetRequests(AdminRequests):
         return True
 
     async def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Copy the progress of ``source`` to ``destination``, in one topic or in all (mqadmin: cloneGroupOffset).
-
-        No member of ``destination`` may be online, and 5.x brokers must know it (see ``create_group``). Progress in the retry topic
-        of ``source`` is not copied.
-
-        Args:
-            source: the group whose progress is copied.
-            destination: the group that gets it.
-            topic: only this topic; default: all topics of ``source``.
-
-        Returns the new offset by queue.
-        """
+        """Copy the progress of ``source`` to ``destination``, in one ``topic`` or (default) in all (mqadmin: cloneGroupOffset).
+        No member of ``destination`` may be online, and 5.x brokers must know it. Progress in the retry topic is not copied.
+        Returns the new offset by queue."""
         check_group(destination)
         cloned: dict[MessageQueue, int] = {}
         for queue, progress in (await self._admin.consumer_progress(source, topic)).items():
@@ -232,9 +215,8 @@ class OffsetRequests(AdminRequests):
     async def consume_status(
         self, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
-        """The progress in memory of each member that is online, or of one, by client id (mqadmin: getConsumerStatus).
-        ``client_id``: the client id of one member; default: all members that are online. Returns the next offset of each queue,
-        by client id."""
+        """The next offset of each queue in the memory of each member that is online, or of one ``client_id`` (default: all), by
+        client id (mqadmin: getConsumerStatus)."""
         header = headers.GetConsumerStatusRequestHeader(
             topic=topic, group=check_group(group), client_addr=client_id or ""
         )

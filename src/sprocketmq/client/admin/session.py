@@ -12,6 +12,7 @@ from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.async_client import AsyncClient, in_order
 from sprocketmq.client.reach import Reach
 from sprocketmq.client.remoting.cluster import Cluster
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.group_members import consumer_connection
 from sprocketmq.client.remoting.pulls import TOOLS_GROUP, read_queue
 from sprocketmq.client.remoting.server_kind import ServerKind
@@ -86,8 +87,8 @@ class AdminParts:
 class AdminSession(AsyncClient[AdminParts]):
     """Opens connections when they are needed; ``shutdown`` closes them.
 
-    In all requests, ``broker`` is a broker's name (for its master) or ``host:port``; ``cluster`` means all
-    its masters; without both, all masters.
+    In all requests, ``broker`` is a broker's name (for its master) or ``host:port``; ``cluster`` means all its masters; without
+    both, all masters.
     """
 
     _leaves_silent = False  # see Reach
@@ -144,6 +145,19 @@ class AdminSession(AsyncClient[AdminParts]):
             if error.code in NO_DATA:
                 return None
             raise
+
+    async def _ask_masters(
+        self,
+        cluster: str | None,
+        broker: str | None,
+        asked: Request[H, A, B],
+        header: H | None = None,
+        body: bodies.Body | None = None,
+    ) -> None:
+        """Send a change to the chosen masters."""
+        content = b"" if body is None else body.encode()
+        masters = (await self._masters(cluster, broker)).values()
+        await all_ended(self._cluster.ask(asked, header, at=address, body=content) for address in masters)
 
     async def _ask_name_servers(
         self, asked: Request[H, A, B], header: H | None = None, body: Buffer = b""
@@ -254,11 +268,11 @@ class AdminSession(AsyncClient[AdminParts]):
         return await all_pages(page)
 
     async def _check_exists(self, group: str) -> None:
-        """Check that a broker knows ``group`` after an empty answer about it, because brokers answer the same for unknown groups.
+        """Raise GroupNotExist if no broker knows ``group``, after an empty answer about it: brokers answer the same for unknown
+        groups. Not raised if the account may not list a broker's groups, or the name server is a proxy.
 
-        mqadmin requests the route of the retry topic. GET_SUBSCRIPTIONGROUP_CONFIG cannot be used, because brokers create the group
-        then. Raises GroupNotExist: no broker knows it. Not raised if the account may not list a broker's groups, or the name server
-        is a proxy. NetworkError, RequestTimeout: a broker did not answer, and no other one knows the group.
+        mqadmin requests the route of the retry topic. GET_SUBSCRIPTIONGROUP_CONFIG cannot be used, because brokers create the
+        group then.
         """
         # Nor is a proxy asked for the retry topic: it would remember that there is none, see group_members.make_retry_topic.
         if await self._proxy() is not None:
@@ -292,8 +306,8 @@ class AdminSession(AsyncClient[AdminParts]):
         return None
 
     async def _address_of(self, queue: MessageQueue) -> str:
-        """The address of the broker of an existing queue; that of a replica while there is no master. For other queues, brokers answer as
-        for an empty one. Raises TopicNotExist (there is no such topic), ConfigurationError (the topic has no such queue)."""
+        """The address of the broker of an existing queue; that of a replica while there is no master. Raises TopicNotExist, or
+        ConfigurationError for a queue that the topic does not have: brokers answer as for an empty one."""
         route = await self._cluster.routes.recent(check_topic(queue.topic))
         if route is None or queue.queue_id >= queue_count(route, queue.broker_name):
             route = await self._route(queue.topic)

@@ -22,13 +22,10 @@ _AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class TopicSummary:
-    """A summary of one topic.
+    """A summary of one topic, over all brokers.
 
     Attributes:
-        brokers: the names of the brokers that have it.
-        read_queues, write_queues: the sums over all brokers.
         perm: 6 read and write, 4 read only, 2 write only, 0 neither; the permission that all brokers grant.
-        messages: the number of stored messages.
         last_message_ms: the store time of the newest message in milliseconds since 1970; None if there is none.
     """
 
@@ -67,11 +64,8 @@ class TopicTrafficRequests(AdminRequests):
     async def topic_summaries(
         self, *, cluster: str | None = None, with_system_topics: bool = False
     ) -> list[TopicSummary]:
-        """A summary of each topic with its numbers of queues and messages, sorted by name (mqadmin: topicList, topicStatus).
-
-        ``cluster``: only topics of this cluster; default: all topics that the name server knows. ``with_system_topics``: whether to
-        include system topics, retry topics and dead letter topics. Returns a TopicSummary for each topic that has queues.
-        """
+        """A summary of each topic that has queues, sorted by name (mqadmin: topicList, topicStatus). ``cluster``: default: all
+        topics that the name server knows. ``with_system_topics``: also system topics, retry topics and dead letter topics."""
         names: Collection[str] = await self._admin.topics(cluster=cluster)
         if not with_system_topics:
             known = set(await self._admin.system_topics())
@@ -86,7 +80,7 @@ class TopicTrafficRequests(AdminRequests):
         return [summary for summary in found if summary is not None]
 
     async def _summary(self, topic: str) -> TopicSummary | None:
-        """The summary of a topic; None if it has no queues, such as a topic named after a cluster, or was deleted."""
+        """None if it has no queues, such as a topic named after a cluster, or was deleted."""
         route = await self._cluster.name_servers.route(topic)
         if route is None or not route.queue_datas:
             return None
@@ -138,7 +132,7 @@ class TopicTrafficRequests(AdminRequests):
         return rows or [TopicTraffic(topic, None, 0, incoming[0], 0.0, incoming[1], 0)]
 
     async def _sum(self, addresses: Iterable[str], name: str, key: str) -> tuple[float, int]:
-        """Messages per second and in total, over these brokers. A broker without a count counts as 0."""
+        """Messages per second and in total; a broker without a count counts as 0."""
         tps, count = 0.0, 0
         header = headers.ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
         for address in addresses:

@@ -44,17 +44,12 @@ class TopicRequests(AdminRequests):
         """Create a topic, or change it, and wait until the name server knows it (mqadmin: updateTopic).
 
         Args:
-            queues: number of queues on each broker.
-            read_queues: number of read queues on each broker; default: ``queues``.
-            write_queues: number of write queues on each broker; default: ``queues``.
+            queues: number of read and of write queues on each broker, unless ``read_queues`` or ``write_queues`` is given.
             perm: 6 read and write, 4 read only, 2 write only.
-            order: whether the topic is marked as ordered.
             attributes: changes of the attributes (5.x), ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
-            cluster: on the brokers of this cluster; default: on all brokers.
-            broker: only on this broker; default: on all brokers of the cluster.
             wait_ms: how many milliseconds to wait for the name server.
 
-        Raises ConfigurationError (a value is out of range, or there is no such cluster or broker).
+        ``read_queues``, ``write_queues``: default: ``queues``.
         """
         header = headers.CreateTopicRequestHeader(
             topic=check_topic(topic),
@@ -101,8 +96,8 @@ class TopicRequests(AdminRequests):
     async def create_topics(
         self, configs: Sequence[bodies.TopicConfig], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Create or change many topics at once (mqadmin: updateTopicList). A 4.9 broker gets one request for each topic. Does not
-        wait for the name server. ``configs``: a TopicConfig for each topic."""
+        """Create or change many topics at once, without waiting for the name server (mqadmin: updateTopicList). A 4.9 broker gets
+        one request for each topic."""
         for config in configs:
             check_topic(config.topic_name)
         body = bodies.CreateTopicListRequestBody(topic_config_list=list(configs)).encode()
@@ -121,15 +116,8 @@ class TopicRequests(AdminRequests):
     async def set_topic_perm(
         self, topic: str, perm: int, *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Set the permission of a topic, and leave its other settings unchanged (mqadmin: updateTopicPerm).
-
-        Args:
-            perm: 4 to read, 2 to write, 6 for both, 0 for neither.
-            cluster: on all masters of this cluster; default: wherever the topic exists.
-            broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
-
-        Raises TopicNotExist (none of these brokers has the topic).
-        """
+        """Set the permission of a topic, and leave its other settings unchanged (mqadmin: updateTopicPerm). ``perm``: 4 to read,
+        2 to write, 6 for both, 0 for neither. ``cluster``, ``broker``: default: wherever the topic exists."""
         await self.alter_topic(topic, perm=perm, cluster=cluster, broker=broker)
 
     async def alter_topic(
@@ -144,22 +132,12 @@ class TopicRequests(AdminRequests):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> dict[str, bodies.TopicConfig]:
-        """Change the given settings of a topic, and leave the others unchanged on each broker (mqadmin's updateTopic replaces all
-        settings).
+        """Change the given settings of a topic, and leave the others unchanged on each broker, without waiting for the name
+        server (mqadmin's updateTopic replaces all settings).
 
-        Does not wait for the name server.
-
-        Args:
-            read_queues: number of read queues on each broker; default: unchanged.
-            write_queues: number of write queues on each broker; default: unchanged.
-            perm: 6 read and write, 4 read only, 2 write only, 0 neither; default: unchanged.
-            order: whether the topic is marked as ordered; default: unchanged.
-            attributes: changes of the attributes (5.x), ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
-            cluster: on all masters of this cluster; default: wherever the topic exists.
-            broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
-
-        Returns the new settings by broker name; ``attributes`` are those before the change. Raises TopicNotExist (none of these
-        brokers has the topic).
+        ``read_queues``, ``write_queues``, ``perm``, ``order``, ``attributes``: as of ``create_topic``; default: unchanged.
+        ``cluster``, ``broker``: default: wherever the topic exists. Returns the new settings by broker name; ``attributes`` are
+        those before the change.
         """
         for name, queues in (("read_queues", read_queues), ("write_queues", write_queues)):
             if queues is not None:
@@ -179,8 +157,7 @@ class TopicRequests(AdminRequests):
         return configs
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic and its messages from all brokers (of ``cluster``) and from the name servers (mqadmin: deleteTopic).
-        ``cluster``: only from the brokers of this cluster; default: from all brokers."""
+        """Delete a topic and its messages from all brokers (of ``cluster``) and from the name servers (mqadmin: deleteTopic)."""
         check_topic(topic)
         masters = await self._masters(cluster, None)
         await all_ended(self._delete_topic_at(address, topic) for address in masters.values())
@@ -189,8 +166,8 @@ class TopicRequests(AdminRequests):
         await self.delete_order_conf(topic)
 
     async def topics(self, *, cluster: str | None = None) -> list[str]:
-        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList). ``cluster``: only
-        topics of this cluster; default: all topics that the name server knows."""
+        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList). ``cluster``:
+        default: all topics that the name server knows."""
         if cluster is None:
             return sorted(
                 (await self._cluster.ask_body(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list
@@ -214,8 +191,7 @@ class TopicRequests(AdminRequests):
         return sorted(found)
 
     async def route(self, topic: str) -> bodies.TopicRouteData:
-        """Which brokers have which queues of ``topic`` (mqadmin: topicRoute). Returns the brokers of the topic with their addresses
-        and numbers of queues."""
+        """Which brokers have which queues of ``topic``, and their addresses (mqadmin: topicRoute)."""
         return await self._route(topic)
 
     async def topic_clusters(self, topic: str) -> list[str]:
@@ -223,21 +199,21 @@ class TopicRequests(AdminRequests):
         return sorted({data.cluster for data in (await self._route(topic)).broker_datas if data.cluster})
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of ``topic``, in order. Returns the queues, sorted by broker name and queue id."""
+        """The readable queues of ``topic``, sorted by broker name and queue id."""
         return await self._queues_of(topic)
 
     async def allocate(
         self, topic: str, client_ids: Iterable[str], *, strategy: allocation.AllocationStrategy | str = "AVG"
     ) -> dict[str, list[MessageQueue]]:
-        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed. ``client_ids``: the
-        client ids of the members. ``strategy``: the allocation strategy, as for a push consumer's ``allocate_strategy``."""
+        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed. ``strategy``: as of a
+        push consumer's ``allocate_strategy``."""
         chosen = allocation.strategy_by_name(strategy) if isinstance(strategy, str) else strategy
         queues, members = await self.queues(topic), sorted(set(client_ids), key=allocation.java_order)
         return {member: allocation.allocate(chosen, "", member, queues, members) for member in members}
 
     async def topic_stats(self, topic: str, *, broker: str | None = None) -> dict[MessageQueue, bodies.TopicOffset]:
-        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus). ``broker``: ask only
-        this broker, by name; default: all that have the topic."""
+        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus). ``broker``: only of
+        this one, by name; default: of all that have the topic."""
         route = await self._route(topic)
         names = {queue.broker_name for queue in subscribe_queues(topic, route)}
         if broker is not None:
@@ -299,33 +275,25 @@ class TopicRequests(AdminRequests):
         return configs
 
     async def order_conf(self, topic: str) -> dict[str, int]:
-        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin: updateOrderConf
-        -m get). Raises TopicNotExist (there is no such topic, and no setting for it)."""
-        header = headers.GetKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
-        try:
-            answer = await self._cluster.ask(requests.name_servers.GET_KV_CONFIG, header)
-        except RemoteError as error:
-            if error.code == ResponseCode.QUERY_NOT_FOUND:
-                await self._route(topic)
-                return {}
-            raise
-        value = requests.name_servers.GET_KV_CONFIG.answer_header_in(answer).value or ""
-        parts = (part.rpartition(":") for part in value.split(";") if part)
+        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin:
+        updateOrderConf -m get)."""
+        value = await self._admin.kv_config(_ORDER, check_topic(topic))
+        if value is None:
+            await self._route(topic)  # raises TopicNotExist
+        parts = (part.rpartition(":") for part in (value or "").split(";") if part)
         return {name: int(count) for name, _, count in parts}
 
     async def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
-        """Set the number of queues to which an ordered topic is sent, also while a broker is down (mqadmin: updateOrderConf -m
-        put). ``queues_by_broker``: the number of queues by broker name."""
+        """Set the number of queues to which an ordered topic is sent, by broker name, also while a broker is down (mqadmin:
+        updateOrderConf -m put)."""
         value = ";".join(
             f"{name}:{check_range(f'queues of {name}', count, 1, 65_535)}" for name, count in queues_by_broker.items()
         )
-        header = headers.PutKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic), value=value)
-        await self._ask_name_servers(requests.name_servers.PUT_KV_CONFIG, header)
+        await self._admin.put_kv_config(_ORDER, check_topic(topic), value)
 
     async def delete_order_conf(self, topic: str) -> None:
-        """Delete the setting of ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Does nothing if there is none."""
-        header = headers.DeleteKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
-        await self._ask_name_servers(requests.name_servers.DELETE_KV_CONFIG, header)
+        """Delete the setting of ``set_order_conf``, if there is one (mqadmin: updateOrderConf -m delete)."""
+        await self._admin.delete_kv_config(_ORDER, check_topic(topic))
 
 
 def _addresses(route: bodies.TopicRouteData, broker_name: str) -> list[str]:
