@@ -7,7 +7,7 @@
       and may stop waiting           |              the end of the program
                                      `-- what sends and receives; it has no reference to the client, so that the client can be collected
 
-Laws, in addition to those of the machine
+Rules, in addition to those of the machine
     1. A caller that is cancelled returns at once; a shutdown that has begun continues.
     2. A call of ``shutdown`` in a callback that the closing waits for (a listener, a check) does not wait for the closing.
     3. A client that was not shut down is closed with a ResourceWarning, as a file is: when it is garbage-collected, or, if a loop of
@@ -110,7 +110,7 @@ class AsyncClient(Generic[P]):
         raise NotImplementedError
 
     @property
-    def _at_stake(self) -> str:
+    def _would_be_lost(self) -> str:
         """What is lost without a shutdown, as the rest of a sentence."""
         return ""
 
@@ -254,7 +254,7 @@ class AsyncClient(Generic[P]):
             self._ended.set()
 
     def _check_loop(self) -> None:
-        """Forget a loop that was closed (law 4); raise an error for a call from another loop."""
+        """Forget a loop that was closed (rule 4); raise an error for a call from another loop."""
         loop = self._loop
         if loop is None or self._life.is_stopped:
             return
@@ -276,7 +276,7 @@ class AsyncClient(Generic[P]):
         if asyncio._get_running_loop() is not self._loop:
             self._check_loop()
 
-    # -- forgotten clients (law 3) ---------------------------------------------------------------------------------------------
+    # -- forgotten clients (rule 3) ---------------------------------------------------------------------------------------------
 
     def _warn(self, where: str) -> None:
         sentence = f"{self!r} was not shut down {where}; call shutdown(), or use it in a with block"
@@ -290,7 +290,7 @@ class AsyncClient(Generic[P]):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_stop_forgotten, parts)
             self._warn("before it was garbage-collected")  # last: a user may have made it an error
-            if loop.is_closed() and (lost := self._at_stake):
+            if loop.is_closed() and (lost := self._would_be_lost):
                 log.warning("%s was not shut down before its event loop was closed%s", self._name, lost)
 
 
@@ -302,12 +302,12 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 _begun: weakref.WeakSet[AsyncClient[Any]] = weakref.WeakSet()
-_kept: set[AsyncClient[Any]] = set()  # law 3: those that run by themselves
+_kept: set[AsyncClient[Any]] = set()  # rule 3: those that run by themselves
 _stopping = Tasks(log, "stopping a client that was forgotten")
 
 
 def _keep(client: AsyncClient[Any]) -> None:
-    for other in [other for other in _kept if other._loop is not None and other._loop.is_closed()]:  # law 4
+    for other in [other for other in _kept if other._loop is not None and other._loop.is_closed()]:  # rule 4
         _kept.discard(other)
     _kept.add(client)
 
@@ -331,7 +331,7 @@ def _is_driven_elsewhere(client: AsyncClient[Any]) -> bool:
 
 
 def _shut_down_at_exit() -> None:
-    """Shut down the clients that were not shut down (law 3). At this point non-daemon threads have ended, the engines' loops still run,
+    """Shut down the clients that were not shut down (rule 3). At this point non-daemon threads have ended, the engines' loops still run,
     and no thread can be started."""
     clients = [client for client in list(_begun) if _is_driven_elsewhere(client)]
     forgotten = [client for client in clients if client._life.state is LifeState.RUNNING]
@@ -350,7 +350,7 @@ def _shut_down_at_exit() -> None:
                 "%s was not shut down within %g s at the end of the program%s",
                 client._name,
                 EXIT_TIMEOUT_S,
-                client._at_stake,
+                client._would_be_lost,
             )
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits for a client that asks all servers that are registered, which anybody can register at an open name server.
 
-Laws
+Rules
     1. Requests to at most ``MOST_AT_ONCE`` servers are under way; others wait for their turn, and their timeout begins with it.
     2. At most ``MOST_OPEN`` connections stay open; the one that was used least recently is closed for a new one.
     3. If it leaves silent servers alone: one that did not answer is asked again after 5 s, then 10 s, 20 s, 40 s and 80 s. Requests until

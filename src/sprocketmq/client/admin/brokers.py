@@ -72,7 +72,7 @@ def rivalry(broker_name: str, broker_id: int, addresses: Collection[str]) -> str
 class BrokerRequests(AdminRequests):
     """The part of AsyncAdmin about brokers and name servers."""
 
-    # -- looking ---------------------------------------------------------------------------------------------------------------
+    # -- status ---------------------------------------------------------------------------------------------------------------
 
     async def proxy(self) -> str | None:
         """The address of the proxy that is name server and broker here, as at a managed service; None if a name server answers."""
@@ -98,7 +98,7 @@ class BrokerRequests(AdminRequests):
 
         asked = requests.brokers.GET_BROKER_RUNTIME_INFO
 
-        async def look(cluster: str, name: str, broker_id: int, address: str) -> BrokerStatus:
+        async def status(cluster: str, name: str, broker_id: int, address: str) -> BrokerStatus:
             try:
                 runtime_info = dict((await self._cluster.ask_body(asked, at=address)).table)
             except (NetworkError, RequestTimeout, ProtocolError, SystemBusy):  # what it says of itself is not known
@@ -117,7 +117,7 @@ class BrokerRequests(AdminRequests):
                 runtime_info,
             )
 
-        found = await all_ended(look(*one) for one in wanted)
+        found = await all_ended(status(*one) for one in wanted)
         rivals = info.rivals or {}
         return [replace(one, rivals=tuple(rivals.get(one.broker_name, {}).get(one.broker_id, ()))) for one in found]
 

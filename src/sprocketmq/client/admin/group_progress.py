@@ -66,7 +66,7 @@ class GroupSummary:
 
 
 class _Answer(NamedTuple):
-    """What a broker told of a group. Java's leaves out the queues that a topic does not have any more."""
+    """What a broker answered about a group. Java's leaves out the queues that a topic does not have any more."""
 
     broker_name: str
     is_java: bool
@@ -127,11 +127,11 @@ class GroupProgressRequests(AdminRequests):
     async def _left_out(
         self, group: str, found: Mapping[MessageQueue, QueueProgress], java: Set[str]
     ) -> dict[MessageQueue, QueueProgress]:
-        """The queues of the topics in ``found`` whose messages wait although no broker told of them: at brokers that do not know
+        """The queues of the topics in ``found`` whose messages wait although no broker named them: at brokers that do not know
         the group, or where it has no progress, and at brokers of Java those that the topic does not let read."""
-        told: dict[str, set[str]] = {}
+        answered: dict[str, set[str]] = {}
         for queue in found:
-            told.setdefault(queue.topic, set()).add(queue.broker_name)
+            answered.setdefault(queue.topic, set()).add(queue.broker_name)
         try:
             masters = await self._masters(None, None)
         except RequestNotServed:  # a proxy's numbers are of all queues
@@ -141,13 +141,13 @@ class GroupProgressRequests(AdminRequests):
             route = await self._cluster.name_servers.route(topic)
             names = {one.broker_name for one in route.queue_datas} & masters.keys() if route is not None else set()
             rows: dict[MessageQueue, QueueProgress] = {}
-            for name in sorted(names - (told[topic] - java)):
+            for name in sorted(names - (answered[topic] - java)):
                 try:
                     table = (await topic_stats(self._cluster, masters[name], topic)).offset_table
                 except TopicNotExist:
                     continue
                 for queue, at in sorted(table.items(), key=lambda pair: pair[0]):
-                    if name not in told[topic]:
+                    if name not in answered[topic]:
                         rows[queue] = QueueProgress(at.max_offset, -1, min_offset=at.min_offset)
                     elif queue not in found and at.max_offset > at.min_offset:
                         consumed = await committed_offset(
@@ -158,7 +158,7 @@ class GroupProgressRequests(AdminRequests):
                         )
             return rows
 
-        some = [topic for topic, names in told.items() if not masters.keys() <= names - java]
+        some = [topic for topic, names in answered.items() if not masters.keys() <= names - java]
         more: dict[MessageQueue, QueueProgress] = {}
         for answer in await all_ended(map(ask, some)):
             more.update(answer)

@@ -72,11 +72,11 @@ class TopicTrafficRequests(AdminRequests):
             names = {name for name in names if not is_system_topic(name, known)}
         turn = asyncio.Semaphore(_AT_ONCE)
 
-        async def look(topic: str) -> TopicSummary | None:
+        async def summary_of(topic: str) -> TopicSummary | None:
             async with turn:
                 return await self._summary(topic)
 
-        found = await all_ended(map(look, sorted(names)))
+        found = await all_ended(map(summary_of, sorted(names)))
         return [summary for summary in found if summary is not None]
 
     async def _summary(self, topic: str) -> TopicSummary | None:

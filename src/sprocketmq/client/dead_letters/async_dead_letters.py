@@ -6,7 +6,7 @@ Java's client has no such class; mqadmin and the dashboard show single dead lett
 
     %DLQ%group  --read: plain pulls, nothing committed-->  DeadLetterMessage  --replay_copy-->  RETRY_TOPIC, as it was first sent
 
-Laws
+Rules
     1. Reading changes nothing: no progress is written, no member is announced, a letter stays until the broker's retention takes it.
     2. A read ends at the offsets where the topic ended when it began. Letters that arrive meanwhile (a replay may make some) are left for
        the next read.
@@ -130,10 +130,8 @@ class AsyncDeadLetters(AdminSession):
             tags: only letters with exactly these tags; default: any.
             since_ms: only letters that became dead letters at this time or later, in milliseconds since 1970; default: no limit.
             until_ms: only letters that became dead letters before this time, in milliseconds since 1970; default: no limit.
-            start_offsets: the offset at which to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its
-                oldest letter.
-
-        Yields each dead letter.
+            start_offsets: where to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its oldest
+                letter.
         """
         walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
         async with contextlib.aclosing(walk):
@@ -142,8 +140,8 @@ class AsyncDeadLetters(AdminSession):
                     yield letter
 
     async def get(self, message_id: str) -> DeadLetterMessage:
-        """The dead letter with this id; the newest if there are several. ``message_id``: the message id, or the offset message id
-        of the dead letter or of the first copy. Raises ConfigurationError (there is no such dead letter)."""
+        """The newest dead letter with this id: the message id, or the offset message id of the dead letter or of the first copy.
+        Raises ConfigurationError (there is none)."""
         found: DeadLetterMessage | None = None
         async for letter in self.read():
             ids = (letter.message_id, letter.message.offset_message_id, letter.origin_offset_message_id)
@@ -196,7 +194,7 @@ class AsyncDeadLetters(AdminSession):
             yield None, (queue, min(at, end))
 
     async def _ends(self) -> dict[MessageQueue, tuple[int, int]]:
-        """Oldest and end offset of each queue, as of now (law 2)."""
+        """Oldest and end offset of each queue, as of now (rule 2)."""
         route = await self._cluster.name_servers.route(self._stored_topic)
         if route is None:
             await self._check_exists(wrap(self._options.namespace, self._group))
@@ -241,13 +239,12 @@ class AsyncDeadLetters(AdminSession):
     # -- replaying -------------------------------------------------------------------------------------------------------------
 
     async def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:
-        """Send one dead letter to its original topic again. The dead letter itself remains.
+        """Send one dead letter to its original topic again, or to ``topic`` (default: the original). The dead letter itself
+        remains.
 
-        Every group that subscribes to that topic gets the message, with its original message id and no failed tries.
-
-        ``letter``: a dead letter from ``read`` or ``get``. ``topic``: the topic; default: the original topic. Returns the
-        SendResult of the copy. Raises ConfigurationError: the original topic is not known, and no ``topic`` is given. RemoteError,
-        NetworkError, RequestTimeout: it could not be sent; after a timeout it may be stored nevertheless.
+        Every group that subscribes to that topic gets the message, with its original message id and no failed tries. Raises
+        ConfigurationError (the original topic is not known, and no ``topic`` is given). After a timeout it may be stored
+        nevertheless.
         """
         if not isinstance(letter, DeadLetterMessage):
             raise ConfigurationError(f"letter is {letter!r}, a DeadLetterMessage from read or get is allowed")
@@ -281,11 +278,9 @@ class AsyncDeadLetters(AdminSession):
         until_ms: int | None = None,
         start_offsets: Mapping[MessageQueue, int] | None = None,
     ) -> ReplayReport:
-        """Replay the dead letters that ``read`` returns for these conditions, one after the other, until one fails.
-
-        ``to_topic``: the topic for all of them; default: the original topic of each. Returns what was replayed, and in ``error``
-        the reason if it stopped early. Errors are only raised if reading fails.
-        """
+        """Replay the dead letters that ``read`` returns for these conditions to ``to_topic`` (default: the original topic of
+        each), one after the other, until one fails. Returns what was replayed, and in ``error`` the reason if it stopped early;
+        only failed reads raise."""
         report = ReplayReport()
         walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
         async with contextlib.aclosing(walk):
@@ -302,8 +297,9 @@ class AsyncDeadLetters(AdminSession):
         return report
 
     async def purge(self) -> int:
-        """Delete all dead letters of the group by deleting their topic. RocketMQ cannot delete single messages. The next dead
-        letter creates the topic again. The brokers' commit logs keep the deleted messages until their files expire."""
+        """Delete all dead letters of the group by deleting their topic, as RocketMQ cannot delete single messages, and return
+        their number. The next dead letter creates the topic again. The brokers' commit logs keep the messages until their files
+        expire."""
         count = await self.count()
         route = await self._cluster.name_servers.route(self._stored_topic)
         if route is None:

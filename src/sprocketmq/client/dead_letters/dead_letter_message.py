@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One dead letter, the message that a replay makes of it, and the report about a replay of many. See ``dead_letters`` for their laws."""
+"""One dead letter, the message that a replay makes of it, and the report about a replay of many."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DeadLetterMessage:
 
     @property
     def origin_topic(self) -> str | None:
-        """The topic it was first sent to; None when nothing in it says so (then ``replay`` needs ``topic=``)."""
+        """The topic it was first sent to; None when nothing in it says so."""
         properties = self.message.properties
         stored = properties.get(props.RETRY_TOPIC) or properties.get(props.DLQ_ORIGIN_TOPIC)
         return None if stored is None else unwrap(self.namespace, stored)
@@ -98,8 +98,8 @@ class ReplayReport:
 
 def replay_copy(letter: MessageExt, topic: str, replay_id: str | None = None) -> Message:
     """The message to send to ``topic`` so that a listener gets what was first sent. ``replay_id``: the same in each try of one
-    replay; REPLAY_ID, by which who drops repeats knows a new life from a repeat: the message id and the number of tries are
-    those of the first one. Left out where the properties of the first one have no room for it."""
+    replay; REPLAY_ID, by which who drops repeats knows a new life from a repeat: the message id and the number of tries are those
+    of the first one. Left out where the properties of the first one have no room for it."""
     copy = Message(topic, letter.body, flag=letter.flag)
     copy.properties.update(
         {name: value for name, value in letter.properties.items() if name not in _NOT_REPLAYED and value}

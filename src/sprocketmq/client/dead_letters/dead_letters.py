@@ -73,10 +73,8 @@ class DeadLetters(BlockingClient[AsyncDeadLetters]):
             tags: only letters with exactly these tags; default: any.
             since_ms: only letters that became dead letters at this time or later, in milliseconds since 1970; default: no limit.
             until_ms: only letters that became dead letters before this time, in milliseconds since 1970; default: no limit.
-            start_offsets: the offset at which to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its
-                oldest letter.
-
-        Yields each dead letter.
+            start_offsets: where to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its oldest
+                letter.
         """
         letters = self._async.read(
             topic=topic, key=key, tags=tags, since_ms=since_ms, until_ms=until_ms, start_offsets=start_offsets
@@ -103,18 +101,17 @@ class DeadLetters(BlockingClient[AsyncDeadLetters]):
         return self._run(self._async.count())
 
     def get(self, message_id: str) -> DeadLetterMessage:
-        """The dead letter with this id; the newest if there are several. ``message_id``: the message id, or the offset message id
-        of the dead letter or of the first copy. Raises ConfigurationError (there is no such dead letter)."""
+        """The newest dead letter with this id: the message id, or the offset message id of the dead letter or of the first copy.
+        Raises ConfigurationError (there is none)."""
         return self._run(self._async.get(message_id))
 
     def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:
-        """Send one dead letter to its original topic again. The dead letter itself remains.
+        """Send one dead letter to its original topic again, or to ``topic`` (default: the original). The dead letter itself
+        remains.
 
-        Every group that subscribes to that topic gets the message, with its original message id and no failed tries.
-
-        ``letter``: a dead letter from ``read`` or ``get``. ``topic``: the topic; default: the original topic. Returns the
-        SendResult of the copy. Raises ConfigurationError: the original topic is not known, and no ``topic`` is given. RemoteError,
-        NetworkError, RequestTimeout: it could not be sent; after a timeout it may be stored nevertheless.
+        Every group that subscribes to that topic gets the message, with its original message id and no failed tries. Raises
+        ConfigurationError (the original topic is not known, and no ``topic`` is given). After a timeout it may be stored
+        nevertheless.
         """
         return self._run(self._async.replay(letter, topic=topic))
 
@@ -129,11 +126,9 @@ class DeadLetters(BlockingClient[AsyncDeadLetters]):
         until_ms: int | None = None,
         start_offsets: Mapping[MessageQueue, int] | None = None,
     ) -> ReplayReport:
-        """Replay the dead letters that ``read`` returns for these conditions, one after the other, until one fails.
-
-        ``to_topic``: the topic for all of them; default: the original topic of each. Returns what was replayed, and in ``error``
-        the reason if it stopped early. Errors are only raised if reading fails.
-        """
+        """Replay the dead letters that ``read`` returns for these conditions to ``to_topic`` (default: the original topic of
+        each), one after the other, until one fails. Returns what was replayed, and in ``error`` the reason if it stopped early;
+        only failed reads raise."""
         return self._run(
             self._async.replay_all(
                 to_topic=to_topic,
@@ -147,6 +142,7 @@ class DeadLetters(BlockingClient[AsyncDeadLetters]):
         )
 
     def purge(self) -> int:
-        """Delete all dead letters of the group by deleting their topic. RocketMQ cannot delete single messages. The next dead
-        letter creates the topic again. The brokers' commit logs keep the deleted messages until their files expire."""
+        """Delete all dead letters of the group by deleting their topic, as RocketMQ cannot delete single messages, and return
+        their number. The next dead letter creates the topic again. The brokers' commit logs keep the messages until their files
+        expire."""
         return self._run(self._async.purge())

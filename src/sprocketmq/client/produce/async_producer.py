@@ -130,7 +130,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return f"producer {self.group!r}"
 
     @property
-    def _at_stake(self) -> str:
+    def _would_be_lost(self) -> str:
         count = self._parts.unanswered_count if self._parts is not None else 0
         return f"; {count} sends were not answered" if count else ""
 

@@ -13,8 +13,8 @@ from sprocketmq.net.process.tasks import RESTART_MS
 
 
 class CoalescedWork:
-    """One kind of work of one owner. Belongs to its loop. ``work``: one run; what it raises is logged by ``spawn``, and the next
-    run comes when it is asked for. ``spawn``: starts a task that ends with the client instance."""
+    """One kind of work of one owner. Belongs to its loop. ``work``: one run; what it raises is logged by ``spawn``, which starts
+    a task that ends with the client instance, and the next run comes when it is asked for."""
 
     def __init__(
         self,
@@ -35,7 +35,6 @@ class CoalescedWork:
         self._go()
 
     def close(self) -> None:
-        """No run begins from now on."""
         self._closed = True
         self._disarm()
 

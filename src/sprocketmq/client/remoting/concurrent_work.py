@@ -20,13 +20,9 @@ async def all_ended(work: Iterable[Awaitable[T]]) -> list[T]:
 
 
 async def for_each(items: Collection[T], work: Callable[[T], Coroutine[Any, Any, None]], at_most: int) -> None:
-    """Do ``work`` for each item, begun in order, for ``at_most`` at a time (at least one). A task serves many items one after the other,
-    and a single one needs no task.
-
-    Raises:
-        The first exception of the work, when it has ended for all items. A cancellation, also one that the work raises itself, begins
-        no further items in its place.
-    """
+    """Do ``work`` for each item, begun in order, for ``at_most`` at a time (at least one). A task serves many items one after the
+    other, and a single one needs no task. Raises the first exception, when the work has ended for all items; after a
+    cancellation, also one that the work raises itself, no further items begin."""
     left = iter(items)
     failures: list[Exception] = []
 

@@ -5,7 +5,7 @@ sendHeartbeatToBroker).
     send_to_all, send_to --+----------+--> broker-a: one under way, one behind it for all later calls
     soon ------ pace ------+          +--> broker-b: the same, independent of broker-a
 
-Laws
+Rules
 1. One heartbeat at a time to a broker: two that overtake each other would leave it with the older subscription.
 2. A call is followed by a heartbeat that begins after it, with the data of that moment. Calls during one heartbeat share the next.
 3. A broker that does not answer does not delay heartbeats to others. Each has the timeout of one request.
@@ -36,15 +36,13 @@ _MIN_INTERVAL_MS: Final = 1_000
 
 
 class _BrokerHeartbeats(msgspec.Struct):
-    """The heartbeats to one broker."""
-
     under_way: asyncio.Task[None]
     following: asyncio.Task[None] | None = None
 
 
 class Heartbeats:
-    """The heartbeats of one client instance. Belongs to its loop. ``targets``: returns the addresses of the brokers that must get
-    heartbeats now. ``data``: returns the data of a heartbeat. ``spawn``: starts a task that ends with the instance."""
+    """The heartbeats of one client instance. Belongs to its loop. ``targets``: the brokers that must get heartbeats now.
+    ``data``: of a heartbeat. ``spawn``: starts a task that ends with the instance."""
 
     def __init__(
         self,
@@ -60,19 +58,18 @@ class Heartbeats:
         self._soon = CoalescedWork(clock, _MIN_INTERVAL_MS, self._begin_all, spawn)
 
     def soon(self) -> None:
-        """Send heartbeats to all brokers soon, without waiting for them."""
         self._soon.soon()
 
     def close(self) -> None:
         self._soon.close()
 
     async def send_to_all(self) -> None:
-        """Send heartbeats to all brokers and wait until each has answered or failed. Consecutive failures of a broker are logged once."""
+        """Wait until each broker has answered or failed. Consecutive failures of a broker are logged once."""
         if begun := [self.begin(address) for address in self._targets()]:
             await asyncio.wait(begun)
 
     async def send_to(self, address: str) -> None:
-        """Send a heartbeat to one broker and wait until it has answered or failed."""
+        """Wait until it has answered or failed."""
         await asyncio.wait([self.begin(address)])
 
     def begin(self, address: str) -> asyncio.Task[None]:
@@ -92,11 +89,10 @@ class Heartbeats:
 
     @property
     def under_way(self) -> set[str]:
-        """The brokers with a heartbeat under way."""
         return set(self._by_broker)
 
     async def wait_for(self, address: str) -> None:
-        """Wait until the heartbeat that is under way to this broker has been answered or has failed."""
+        """Wait until the heartbeat that is under way has been answered or has failed."""
         broker = self._by_broker.get(address)
         if broker is not None:
             await asyncio.wait([broker.under_way])

@@ -14,7 +14,7 @@ One per client id and cluster: connections, routes, heartbeat and the periodic w
 
 Periodic work runs on ``clock``; network timeouts run on the loop's own time.
 
-Laws
+Rules
     1. One client id at one cluster has one instance in a process, started once; the last user closes it, and it is not started again. A
        client with other shared options is refused (``shared_options``).
     2. Periodic work continues after a failed round, and a failing or slow consumer does not delay the work for others.
@@ -101,7 +101,9 @@ class ClientInstance:
         self._senders: dict[str, Sender] = {}
         self._consumers: dict[str, RunningConsumer] = {}
         self._users = 0
-        self._rebalances: dict[str, CoalescedWork] = {}  # by group; a round that hangs delays its consumer only (law 2)
+        self._rebalances: dict[
+            str, CoalescedWork
+        ] = {}  # by group; a round that hangs delays its consumer only (rule 2)
         self.heartbeats = Heartbeats(
             self.cluster, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn
         )
@@ -162,7 +164,7 @@ class ClientInstance:
         ClientInstance._instances.pop(self._key, None)
 
     async def release(self, options: ClientOptions) -> None:
-        """The user with these options has finished; the last one closes connections and ends the periodic work."""
+        """The last user closes connections and ends the periodic work."""
         self.outages.watchers = [one for one in self.outages.watchers if one is not options]
         self._users -= 1
         if self._users or self._closed:
@@ -211,8 +213,8 @@ class ClientInstance:
 
     def sender(self, settings: SendSettings, options: ClientOptions | None = None) -> Sender:
         """A sender for a producer group; it is part of the heartbeat from its first topic on. ``options``: the producer's own,
-        which decide on namespace, VIP channel and delay levels; the instance itself sends without them. Raises
-        ConfigurationError (the instance has a producer of that group already)."""
+        which decide on namespace, VIP channel and delay levels; the instance itself sends without them. Raises ConfigurationError
+        (the instance has a producer of that group already)."""
         if settings.group in self._senders:
             raise ConfigurationError(
                 f"instance {self.client_id} has a producer of group {settings.group!r} already; use that one, or another instance_name"
@@ -235,7 +237,7 @@ class ClientInstance:
             await self._unregister(group, None)
 
     def add_consumer(self, consumer: RunningConsumer) -> None:
-        """Raises ConfigurationError when the instance has a consumer of that group already."""
+        """Raises ConfigurationError (the instance has a consumer of that group already)."""
         if consumer.name in self._consumers:
             raise ConfigurationError(
                 f"instance {self.client_id} has a consumer of group {consumer.name!r} already; give each consumer of a group its own "
@@ -259,7 +261,7 @@ class ClientInstance:
 
     @property
     def topics(self) -> set[str]:
-        """Topics in use by any member."""
+        """Of all members."""
         topics: set[str] = set()
         for sender in self._senders.values():
             topics |= sender.queue_choice.topics
@@ -301,7 +303,7 @@ class ClientInstance:
         await self._of_each_consumer("pools", adjust)
 
     async def _of_each_consumer(self, what: str, work: Callable[[RunningConsumer], Awaitable[None]]) -> None:
-        """Do ``work`` for all consumers concurrently; a failure affects its consumer only (law 2)."""
+        """Concurrently; a failure affects its consumer only (rule 2)."""
 
         async def one(consumer: RunningConsumer) -> None:
             try:
@@ -359,7 +361,7 @@ class ClientInstance:
     # -- rebalance -------------------------------------------------------------------------------------------------------------
 
     def rebalance_soon(self) -> None:
-        """Rebalance each consumer as soon as its pace allows."""
+        """As soon as each consumer's pace allows."""
         for rebalances in self._rebalances.values():
             rebalances.soon()
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client's view of the name servers: an address list, one of which is kept until it fails.
+"""The name servers of a client: a list of addresses, and what they know of topics and brokers.
 
-Each client starts at a random place, so that clients spread over the name servers, and then stays there, because name servers may differ
-for a moment. After a failed connection or a timeout the next one is tried; a refusal counts as an answer.
+Each client starts at a random place of the list, so that clients spread over the name servers, and then stays there, because name
+servers may differ for a moment. After a failed connection or a timeout the next one is tried; a refusal counts as an answer.
 
-The list itself may change. Given as text it is fixed; given as ``http://host:8080/rocketmq/nsaddr`` that address server is asked for it
-before the first request, and then each two minutes (Java: DefaultTopAddressing, fetchNameServerAddr); from the environment it is read
-again as often. A list that cannot be read, or is empty, changes nothing. A chosen server that is still in the list stays chosen.
+Given as text the list is fixed; given as ``http://host:8080/rocketmq/nsaddr`` that address server is asked for it before the
+first request, and then each two minutes (Java: DefaultTopAddressing, fetchNameServerAddr); from the environment it is read again
+as often. A list that cannot be read, or is empty, changes nothing.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _MOST_REDIRECTS: Final = 5
 
 
 class NameServers:
-    """Sends requests to the chosen name server, changes it when it does not answer. Belongs to one loop. ``addresses``: the result
-    of ``parse_addresses``. ``from_environment``: the list came from NAMESRV_ADDR, which ``reread`` reads again.
+    """Belongs to one loop. ``addresses``: the result of ``parse_addresses``. ``from_environment``: the list came from
+    NAMESRV_ADDR, which ``reread`` reads again.
 
     ``behind_proxy``: whether the last route came from a proxy, so that the addresses in it are those of proxies.
     """
@@ -80,7 +80,7 @@ class NameServers:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the list cannot change, so that ``reread`` does nothing."""
+        """Whether ``reread`` does nothing."""
         return self._server_url is None and not self._from_environment
 
     def replace(self, addresses: list[str]) -> None:
@@ -120,8 +120,7 @@ class NameServers:
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
         """Send a request to the chosen name server, and after a failure to each other one once; ``timeout_ms`` is divided evenly
-        among them. Raises NetworkError, RequestTimeout: of the last one tried, when none answered; NetworkError when no list
-        could be had so far."""
+        among them. Raises NetworkError, RequestTimeout: of the last one tried."""
         now_s = asyncio.get_running_loop().time
         end_s = now_s() + timeout_ms / 1000
         if not self._addresses:
@@ -199,15 +198,15 @@ class NameServers:
 
 
 def _shown(url: str | None) -> str:
-    """An address server without its password, for logs and errors."""
+    """Without its password, for logs and errors."""
     begin, _, rest = str(url).partition("://")
     host, slash, path = rest.partition("/")
     return f"{begin}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 def _first_line(url: str, redirects: int = _MOST_REDIRECTS) -> str:
-    """What the page says, as Java reads it (DefaultTopAddressing.clearNewLine). Raises OSError, ValueError (no answer, or none with
-    status 200)."""
+    """What the page says, as Java reads it (DefaultTopAddressing.clearNewLine). Raises OSError, ValueError (no answer with status
+    200)."""
     # Imported here because few programs use an address server.
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
     from urllib.parse import unquote, urljoin, urlsplit

@@ -35,9 +35,8 @@ class _Failure(msgspec.Struct):
 
 
 class Outages:
-    """The servers that one client instance has lost. Belongs to its loop. ``who``: whose servers they are, for the log: the groups
-    of the instance. ``name_of``: the name of the broker at an address, "" for a name server. ``spawn``: starts a task that ends
-    with the instance."""
+    """The servers that one client instance has lost. Belongs to its loop. ``who``: whose servers they are, for the log.
+    ``name_of``: the broker at an address, "" for a name server. ``spawn``: starts a task that ends with the instance."""
 
     def __init__(
         self,
@@ -102,8 +101,8 @@ class Outages:
             cause = f"{cause}: {error.address} {error.code}"
         now_ms = self._clock.steady_ms()
         failure = self._failures.get(cause)
-        is_told = isinstance(error, NetworkError | RequestTimeout) and error.address in self._lost
-        if is_told or (failure is not None and now_ms - failure.logged_ms < _LOG_INTERVAL_MS):
+        is_logged = isinstance(error, NetworkError | RequestTimeout) and error.address in self._lost
+        if is_logged or (failure is not None and now_ms - failure.logged_ms < _LOG_INTERVAL_MS):
             if failure is not None:
                 failure.unlogged += 1
             log.debug(sentence, *args)

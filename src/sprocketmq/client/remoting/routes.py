@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of one client instance: requests them from the name server and stores them in core.produce.route_table (Java: MQClientInstance's
-route part).
+"""The routes that a client knows, kept in core.produce.route_table (Java: MQClientInstance's route part).
 
-If a name server does not know a topic, its route is kept: a restarted name server is empty until the brokers have registered again, and
-meanwhile the brokers are still there.
+If a name server does not know a topic, its route is kept: a restarted name server is empty until the brokers have registered
+again, and meanwhile the brokers are still there.
 
-Law: senders that wait for the first route of a topic, or for the address of a broker, continue in the order of their calls, before any
-later sender. So messages of one sharding key that are sent concurrently keep their order.
+Rule: senders that wait for the first route of a topic, or for the address of a broker, continue in the order of their calls,
+before any later sender. So messages of one sharding key that are sent concurrently keep their order.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _AGE_OF_NONE_S: Final = 1.0
 class _Awaited(NamedTuple):
     """A route or address that senders wait for."""
 
-    look: Callable[[], object]  # returns it, or None
+    find: Callable[[], object]  # returns it, or None
     question: asyncio.Task[bool]
     line: WaitingLine
 
@@ -60,27 +59,23 @@ class Routes:
         self.awaited: dict[Hashable, _Awaited] = {}
         self._default_routed: set[str] = set()  # topics that do not exist yet and are sent by the default topic's route
 
-    # -- looking ---------------------------------------------------------------------------------------------------------------
+    # -- known routes ---------------------------------------------------------------------------------------------------------------
 
     def broker_address(self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = True) -> str | None:
-        """The address of a broker in a known route; without ``only_this`` it may be that of another replica."""
+        """In a known route; without ``only_this`` it may be that of another replica."""
         found = self.table.broker_address(broker_name, broker_id, only_this=only_this)
         return found.address if found is not None else None
 
     def pull_address(self, broker_name: str, broker_id: int) -> BrokerAddress | None:
-        """The address to pull from; that of another replica if necessary."""
+        """In a known route; that of another replica if necessary."""
         return self.table.broker_address(broker_name, broker_id)
 
     async def publish_queues(
         self, topic: str, default_topic: str, queue_nums: int, timeout_ms: int | None = None
     ) -> list[MessageQueue]:
-        """Queues to send to, asking the name server when none are known.
-
-        ``default_topic``: whose route stands in for a topic that does not exist yet, with at most ``queue_nums`` queues of a
-        broker. ``timeout_ms``: how long this caller waits; default as long as a request may take. Raises TopicNotExist (neither the
-        topic nor a stand-in for topics that do not exist yet has a route), NetworkError, RequestTimeout, RemoteError (the name
-        server could not be asked).
-        """
+        """Queues to send to, asking the name server when none are known. ``default_topic``: whose route stands in for a topic
+        that does not exist yet, with at most ``queue_nums`` queues of a broker. ``timeout_ms``: how long this caller waits;
+        default as long as a request may take. Raises TopicNotExist (neither has a route), and as ``refresh``."""
         queues = self.table.publish_queues(topic)
         if queues and not self.awaited:
             return queues
@@ -97,8 +92,7 @@ class Routes:
         return queues
 
     async def master_address(self, queue: MessageQueue, timeout_ms: int) -> str | None:
-        """The address to which messages for ``queue`` are sent. Asks the name server if it is unknown; None: the name server does not know
-        it. Raises as ``refresh``."""
+        """The address to which messages for ``queue`` are sent, asking the name server if it is unknown; None: there is none."""
         name, topic = queue.broker_name, queue.topic
         return await self._in_turn(
             (name, topic),  # each topic has its own answer, and its own order
@@ -165,17 +159,17 @@ class Routes:
     async def _in_turn(
         self,
         about: Hashable,
-        look: Callable[[], T],
+        find: Callable[[], T],
         ask: Callable[[], asyncio.Task[bool]],
         topic: str,
         timeout_ms: int | None,
     ) -> T:
-        """The result of ``look`` as soon as it finds something or the request is answered, in the order of the law."""
-        found, awaited = look(), self.awaited.get(about)
+        """The result of ``find`` as soon as it finds something or the request is answered, in the order of the rule."""
+        found, awaited = find(), self.awaited.get(about)
         if found and awaited is None:
             return found
         if awaited is None or (awaited.line.is_open and not found):  # a failed request does not count for later callers
-            awaited = begun = self.awaited[about] = _Awaited(look, ask(), WaitingLine())
+            awaited = begun = self.awaited[about] = _Awaited(find, ask(), WaitingLine())
             begun.question.add_done_callback(lambda _: self._let_continue(about, begun))
         try:
             came = await awaited.line.wait(timeout_ms)
@@ -183,13 +177,12 @@ class Routes:
             self._forget_if_over(about, awaited)
         if not came:
             raise self._too_late(topic, timeout_ms)
-        found = look()
+        found = find()
         if not found and awaited.question.done():
             _answer(awaited.question)
         return found
 
     def _let_continue(self, about: Hashable, awaited: _Awaited) -> None:
-        """Let the waiting callers continue: their route or address is known, or the request was answered."""
         awaited.line.open()
         self._forget_if_over(about, awaited)
 
@@ -206,7 +199,7 @@ class Routes:
         return task
 
     async def _result_within(self, task: asyncio.Task[bool], topic: str, timeout_ms: int | None) -> bool:
-        """The result of a shared request, which continues for other callers after this caller's timeout."""
+        """The request continues for other callers after this caller's timeout."""
         await asyncio.wait([task], timeout=None if timeout_ms is None else max(0, timeout_ms) / 1000)
         if not task.done():
             raise self._too_late(topic, timeout_ms)
@@ -249,7 +242,7 @@ class Routes:
         if self.table.update(topic, route):
             log.info("route of topic %s: %s", topic, self.table.brokers())
         for about, awaited in list(self.awaited.items()):
-            if awaited.look():
+            if awaited.find():
                 self._let_continue(about, awaited)
 
     def _asked(self, about: Hashable, task: asyncio.Task[bool]) -> None:
@@ -258,7 +251,7 @@ class Routes:
             task.exception()  # callers have seen it; a task without a waiting caller must not log "exception was never retrieved"
 
     async def _find(self, topic: str, default_topic: str, queue_nums: int) -> bool:
-        """Queues for a topic. For a topic that does not exist yet: those of a broker in the default topic's route, which creates topics."""
+        """For a topic that does not exist yet: the queues of a broker in the default topic's route, which creates topics."""
         if await self._ask(topic):
             return True
         default = await self._name_servers.route(default_topic)

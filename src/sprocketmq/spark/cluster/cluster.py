@@ -108,8 +108,8 @@ class Cluster(remoting.Cluster):
 
     def queues(self, topics: Iterable[str], *, missing_ok: bool = False) -> list[MessageQueue]:
         """The readable queues of ``topics``. ``missing_ok``: a topic without a route has no queues, as while its broker restarts.
-        Raises TopicNotExist: the name server has no route for a topic. A retry or dead-letter topic counts as empty then,
-        because a broker creates it with its first message."""
+        Raises TopicNotExist (no route). A retry or dead-letter topic counts as empty then, because a broker creates it with its
+        first message."""
         names = list(topics)
         routes = self.run(lambda: self.gather(self.routes.recent(name) for name in names))
         found: list[MessageQueue] = []
@@ -184,7 +184,7 @@ class Cluster(remoting.Cluster):
     # -- groups ----------------------------------------------------------------------------------------------------------------
 
     async def heartbeat(self, heartbeat: bodies.HeartbeatData, topics: Iterable[str]) -> None:
-        """Send ``heartbeat`` to every broker of ``topics``. Brokers that are down get the next one."""
+        """To every broker of ``topics``. Brokers that are down get the next one."""
         body = heartbeat.encode()
         await self._each_broker_of(topics, lambda at: self.ask(requests.consumers.HEART_BEAT, at=at, body=body))
 

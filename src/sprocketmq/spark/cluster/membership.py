@@ -40,7 +40,7 @@ log = logging.getLogger("sprocketmq.spark")
 
 # ClientConfig.heartbeatBrokerInterval
 HEARTBEAT_S: Final = 30.0
-_LOOK_EACH_S: Final = 0.5
+_ASK_EACH_S: Final = 0.5
 # A member that is about to leave, as after a restart, is waited for without a word.
 _LEAVES_S: Final = 2.0
 _CONSUME_TYPE: Final = "CONSUME_ACTIVELY"
@@ -48,7 +48,7 @@ _CONSUME_TYPE: Final = "CONSUME_ACTIVELY"
 
 class Membership:
     """One member of a consumer group. ``start`` sends the first heartbeat before it returns, then one every 30 seconds.
-    ``committed``: committed offsets for the running info; the mapping may change later."""
+    ``committed``: for the running info; the mapping may change later."""
 
     def __init__(self, cluster: Cluster, options: ReadOptions, committed: Mapping[MessageQueue, int]) -> None:
         self._cluster, self._options, self._committed = cluster, options, committed
@@ -106,7 +106,7 @@ class Membership:
                     "the query waits for %s to leave group %s, which reads retries for one query only; at most %d ms",
                     ", ".join(others), self._options.group, self._options.retry_timeout_ms,
                 )  # fmt: skip
-            self._stopped.wait(_LOOK_EACH_S)
+            self._stopped.wait(_ASK_EACH_S)
 
     def _others(self) -> list[str]:
         """The other members that the brokers know; empty if the brokers cannot be reached."""

@@ -7,7 +7,7 @@ and closed when there are too many.
     get(key) --> client, referenced by its users --> last reference dropped --> kept among the ``most`` last used ones
                                                                            `--> otherwise closed by its finalizer
 
-Laws
+Rules
 1. A client is closed by its finalizer (``close_when_dropped``). So it is never closed while somebody refers to it, on whatever thread.
 2. While a client is used or kept, ``get`` returns it for its key.
 3. One caller makes a client. Other callers for its key wait for it; callers for other keys do not.
@@ -62,14 +62,13 @@ class SharedClients(Generic[K, C]):
         self._making: dict[K, threading.Event] = {}  # set when the client is made, or could not be made
 
     def after_fork_in_child(self) -> None:
-        """Forget the parent's clients and locks. The clients stay referenced so that no finalizer runs in the child."""
+        """The clients stay referenced so that no finalizer runs in the child."""
         self._inherited = self._kept
         self._begin()
 
     def get(self, key: K, make: Callable[[C | None], C], fits: Callable[[C], bool] = lambda client: True) -> C:
-        """The client of ``key``; it is made if there is none or if it does not fit. Other callers for the key wait meanwhile.
-        ``make``: makes the client. It is called with the client that does not fit, which ``get`` does not return any more.
-        ``fits``: whether a client can be used."""
+        """The client of ``key``; ``make`` makes it if there is none or if it does not fit, with the one that does not fit. Other
+        callers for the key wait meanwhile."""
         while True:
             with self._lock:
                 client = self._alive.get(key)
@@ -124,7 +123,7 @@ class SharedClients(Generic[K, C]):
             return list(self._alive.values())
 
     def _made(self, key: K, make: Callable[[C | None], C], known: C | None) -> C:
-        """Make a new client outside the lock, so that a slow one does not delay callers for other keys."""
+        """Outside the lock, so that a slow one does not delay callers for other keys."""
         client = None
         try:
             client = make(known)
@@ -148,8 +147,8 @@ class SharedClients(Generic[K, C]):
 
 
 def close_when_dropped(owner: object, engine: Engine, close: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-    """Run ``close()`` on ``engine`` when ``owner`` is garbage collected. ``close`` must not refer to ``owner``. The finalizer does
-    not wait for ``close``: it may run on any thread, also on the engine's own."""
+    """Run ``close()``, which must not refer to ``owner``, on ``engine`` when ``owner`` is garbage collected. The finalizer does
+    not wait for it: it may run on any thread, also on the engine's own."""
     finalizer = weakref.finalize(owner, _close, engine, close)
     finalizer.atexit = False
 
