@@ -184,7 +184,7 @@ def test_a_broken_offset_file_is_kept_aside_and_never_takes_the_backups_place(
 
 def _send_back(ask: Any, send: Any) -> SendBack:
     """One whose requests and copies go to these two."""
-    routes = SimpleNamespace(broker_address=lambda name: "127.0.0.1:1")
+    routes = SimpleNamespace(table=SimpleNamespace(master_address=lambda name: "127.0.0.1:1"))
     instance = SimpleNamespace(
         cluster=SimpleNamespace(ask=ask, outages=Outages(), routes=routes),
         inner_sender=SimpleNamespace(send=send),
@@ -500,7 +500,9 @@ async def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_b
         asked.set()
         await asyncio.Event().wait()
 
-    routes = SimpleNamespace(pull_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
+    routes = SimpleNamespace(
+        table=SimpleNamespace(broker_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
+    )
     name_servers = SimpleNamespace(behind_proxy=False)
     cluster = SimpleNamespace(routes=routes, name_servers=name_servers, invoke=pull_message)
     consumer: Any = SimpleNamespace(

@@ -338,10 +338,10 @@ class PullLoop:
 
     async def _ask(self, offset: int, subscription: SubscriptionData) -> PullResult:
         queue, settings = self.queue, self._consumer.settings
-        broker = self._routes.pull_address(queue.broker_name, self._broker_id)
+        broker = self._routes.table.broker_address(queue.broker_name, self._broker_id)
         if broker is None:
             await self._routes.refresh(queue.topic)
-            broker = self._routes.pull_address(queue.broker_name, self._broker_id)
+            broker = self._routes.table.broker_address(queue.broker_name, self._broker_id)
         if broker is None:
             raise NetworkError(f"no route names an address of broker {queue.broker_name!r}")
         progress = self._consumer.offset_store.progress.read(queue) if self._consumer.clustering else 0

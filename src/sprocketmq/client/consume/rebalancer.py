@@ -371,7 +371,7 @@ class Rebalancer:
         return pending
 
     async def _unlock(self, queue: MessageQueue) -> None:
-        address = self._routes.broker_address(queue.broker_name)
+        address = self._routes.table.master_address(queue.broker_name)
         if address is None:
             return
         try:
@@ -423,7 +423,7 @@ class Rebalancer:
         decision = self._decide_start(settings.consume_from_where, queue.topic, stored, timestamp_ms)
         if isinstance(decision, StartAt):
             return decision.offset
-        address = self._routes.broker_address(queue.broker_name)
+        address = self._routes.table.master_address(queue.broker_name)
         if address is None:
             return None
         if isinstance(decision, AskMaxOffset):
@@ -490,7 +490,7 @@ class Rebalancer:
         return set().union(*(answer for answer in answers if answer is not None))
 
     async def _lock_at(self, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue] | None:
-        address = self._routes.broker_address(broker_name)
+        address = self._routes.table.master_address(broker_name)
         if address is None:
             return None
         try:

@@ -382,7 +382,7 @@ class RunningConsumer:
                 log.info("group %s: broker %s did not make its retry topic: %s", group, broker_name, error)
 
         masters = {
-            name: instance.cluster.routes.broker_address(name) for name in instance.cluster.routes.table.brokers()
+            name: instance.cluster.routes.table.master_address(name) for name in instance.cluster.routes.table.brokers()
         }
         new = {name: address for name, address in masters.items() if address and name not in self._has_retry_topic}
         await asyncio.gather(*map(make, new.keys(), new.values()))

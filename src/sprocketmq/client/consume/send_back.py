@@ -144,7 +144,7 @@ class SendBack:
         if delay_level < 0 and reason and await self._send_with_reason(message, reason):
             return True
         # By name first: the store host is the address the broker knows of itself, which a client cannot always reach.
-        address = self._instance.cluster.routes.broker_address(message.broker_name) or message.store_host
+        address = self._instance.cluster.routes.table.master_address(message.broker_name) or message.store_host
         if delay_level == 0 and self._retry_policy is not None:
             delay_level = await self._retry_policy.delay_level(address, message.reconsume_times)
         try:

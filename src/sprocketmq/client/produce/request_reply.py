@@ -182,7 +182,7 @@ class RequestFutures:
                 with contextlib.suppress(NetworkError, RemoteError, RequestTimeout):
                     await instance.cluster.routes.refresh(name, int((end_s - now_s()) * 1000))
         names = {data.broker_name for data in route.broker_datas}
-        for address in filter(None, (instance.cluster.routes.broker_address(name) for name in names)):
+        for address in filter(None, (instance.cluster.routes.table.master_address(name) for name in names)):
             told = self._register(address)
             if told is not None:
                 task, since_s = told

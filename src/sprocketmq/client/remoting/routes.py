@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.outages import Outages
-from sprocketmq.core.produce.route_table import MASTER_ID, BrokerAddress, RouteTable, route_for_new_topic
+from sprocketmq.core.produce.route_table import RouteTable, route_for_new_topic
 from sprocketmq.errors import ClosedError, NetworkError, RequestTimeout, RocketMQError, TopicNotExist
 from sprocketmq.net.waiting_line import WaitingLine
 from sprocketmq.wire.bodies import TopicRouteData
@@ -51,24 +51,14 @@ class Routes:
     def __init__(self, name_servers: NameServers, outages: Outages, *, are_refreshed: bool = False) -> None:
         self._name_servers, self._outages, self._are_refreshed = name_servers, outages, are_refreshed
         self.table = RouteTable()
-        self._read: dict[
-            str, tuple[bool, float]
-        ] = {}  # whether the name server knows the topic, and for how long that counts
+        # By topic: whether the name server knows it, and until when that counts.
+        self._read: dict[str, tuple[bool, float]] = {}
         self._asking: dict[Hashable, asyncio.Task[bool]] = {}  # questions under way, by what they are about
         # Until the last of them has continued: by topic, default topic and queue count, or by broker name.
         self.awaited: dict[Hashable, _Awaited] = {}
         self._default_routed: set[str] = set()  # topics that do not exist yet and are sent by the default topic's route
 
-    # -- known routes ---------------------------------------------------------------------------------------------------------------
-
-    def broker_address(self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = True) -> str | None:
-        """In a known route; without ``only_this`` it may be that of another replica."""
-        found = self.table.broker_address(broker_name, broker_id, only_this=only_this)
-        return found.address if found is not None else None
-
-    def pull_address(self, broker_name: str, broker_id: int) -> BrokerAddress | None:
-        """In a known route; that of another replica if necessary."""
-        return self.table.broker_address(broker_name, broker_id)
+    # -- known routes ----------------------------------------------------------------------------------------------------------
 
     async def publish_queues(
         self, topic: str, default_topic: str, queue_nums: int, timeout_ms: int | None = None
@@ -96,7 +86,7 @@ class Routes:
         name, topic = queue.broker_name, queue.topic
         return await self._in_turn(
             (name, topic),  # each topic has its own answer, and its own order
-            lambda: self.broker_address(name),
+            lambda: self.table.master_address(name),
             lambda: self._shared(topic, lambda: self._ask(topic)),
             topic,
             timeout_ms,

@@ -184,12 +184,6 @@ class RouteTable:
             self._collect_brokers(last=topic)
         return True
 
-    def remove(self, topic: str) -> None:
-        """The topic is gone from the name server, or is not used any more."""
-        if self._routes.pop(topic, None) is not None:
-            del self._publish[topic], self._subscribe[topic]
-            self._collect_brokers()
-
     def route(self, topic: str) -> TopicRouteData | None:
         return self._routes.get(topic)
 
@@ -208,11 +202,9 @@ class RouteTable:
         """Where to send and to commit; None when the broker has no master now."""
         return self._brokers.get(broker_name, {}).get(MASTER_ID)
 
-    def broker_address(
-        self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = False
-    ) -> BrokerAddress | None:
-        """Where to read. Java: findBrokerAddressInSubscribe. ``broker_name``: whose queue. ``broker_id``: wanted copy; if that is a
-        missing slave, the next id is tried, then any. ``only_this``: no substitute."""
+    def broker_address(self, broker_name: str, broker_id: int) -> BrokerAddress | None:
+        """Where to read. Java: findBrokerAddressInSubscribe. ``broker_id``: wanted copy; if that is a missing slave, the next id is tried,
+        then any."""
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None
@@ -220,8 +212,6 @@ class RouteTable:
             return BrokerAddress(addresses[broker_id], broker_id)
         if broker_id != MASTER_ID and broker_id + 1 in addresses:
             return BrokerAddress(addresses[broker_id + 1], broker_id + 1)
-        if only_this:
-            return None
         first = min(addresses)
         return BrokerAddress(addresses[first], first)
 
