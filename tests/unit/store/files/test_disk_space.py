@@ -12,10 +12,12 @@ import pytest
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.files import disk_space
+from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.disk_space import PAGE_BYTES, allow_writes, data_ranges, write_all, write_zeros
 from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.store.index.index_file import IndexFile
+from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, save_timer_check
 from sprocketmq.store.timer.timer_wheel import Slot, TimerWheel
 from sprocketmq.store.tools.check import check_directory
 
@@ -227,6 +229,18 @@ def test_every_file_that_is_written_through_a_mapping_asks_for_its_pages(tmp_pat
         file.close()
     for mapped in (index, old):
         mapped.unmap()
+
+
+def test_small_files_are_written_whole_when_the_disk_takes_them_in_pieces(tmp_path, disk):
+    disk(7)
+    checkpoint = Checkpoint(str(tmp_path / "checkpoint"))
+    checkpoint.physic_msg_timestamp, checkpoint.durable_offset = NOW_MS, 4_711
+    checkpoint.save()
+    again = Checkpoint(checkpoint.path)
+    again.load()
+    assert (again.physic_msg_timestamp, again.durable_offset, again.is_ours) == (NOW_MS, 4_711, True)
+    save_timer_check(str(tmp_path / "timercheck"), TimerCheck(1, 2, 3, 4, 5, 6, 7))
+    assert load_timer_check(str(tmp_path / "timercheck")) == TimerCheck(1, 2, 3, 4, 5, 6, 7)
 
 
 @pytest.mark.parametrize("entries", [5, 10])

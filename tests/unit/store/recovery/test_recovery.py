@@ -350,6 +350,21 @@ def test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back(tmp_path
     assert bodies(last) == [b"same size 0", b"same size 1", b"same size X"]
 
 
+def test_zeros_in_the_middle_of_the_log_cost_only_their_records(tmp_path):
+    """The checkpoint of a killed broker knows that the log goes on, when a lost queue is built anew from it."""
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    sent = fill(store, 30)
+    begin, end = (store.units("T", 0, offset, 1)[0].physical_offset for offset in (4, 5))
+    store.flush()
+    kill(store)
+    patch(log_file(tmp_path / "s"), begin, bytes(end - begin))
+    delete_queue(tmp_path / "s")
+    again = open_disk(tmp_path / "s", ONE_FILE)
+    for queue_id in range(3):
+        assert bodies(again, "T", queue_id) == sent[:12][queue_id::3] + sent[15:][queue_id::3]
+        assert again.append(message("T", queue_id), NOW_MS).queue_offset == 10
+
+
 def test_a_recreated_topic_keeps_its_messages_through_a_rebuild(tmp_path):
     store = open_disk(tmp_path / "s", ONE_FILE)
     for index in range(6):
