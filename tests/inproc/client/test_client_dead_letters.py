@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import Consumers, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
 from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 @pytest.fixture
@@ -39,7 +37,6 @@ def _kill(rocketmq: EmbeddedRocketMQ, consumers: Consumers, count: int) -> None:
 def test_letters_are_read_with_where_they_came_from_and_stay(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.admin() as admin:
         admin.create_group("delays")
     assert (letters.topic, letters.count(), list(letters.read())) == ("%DLQ%delays", 0, [])
@@ -64,7 +61,6 @@ def test_letters_are_read_with_where_they_came_from_and_stay(
 def test_conditions_narrow_a_read_down(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     producer.send(rmq.Message("flights", b"1", tags="UA", keys="a"))
     producer.send(rmq.Message("flights", b"2", tags="DL", keys=["a", "b"]))
     _kill(rocketmq, consumers, 2)
@@ -90,7 +86,6 @@ def test_conditions_narrow_a_read_down(
 def test_a_replayed_letter_is_the_message_that_was_first_sent(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     result = producer.send(
         rmq.Message("flights", b"x" * 5_000, tags="UA", keys=["k", "l"], properties={"year": "2013"}, flag=7)
     )
@@ -140,7 +135,6 @@ def test_replay_all_leaves_out_what_dies_again_meanwhile_and_can_go_on_from_ther
 def test_a_read_ends_where_the_topic_ended_when_it_began(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, [str(n) for n in range(40)])  # more than one pull brings
     consumers(Recorder(_refuse))
     rocketmq.wait_until(lambda: letters.count() == 40)
@@ -155,7 +149,6 @@ def test_a_read_ends_where_the_topic_ended_when_it_began(
 def test_replay_all_stops_at_the_first_that_fails_and_says_which(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     for n in range(3):
         producer.send(rmq.Message("flights", b"x", keys=str(n)))
     _kill(rocketmq, consumers, 3)
@@ -196,7 +189,6 @@ def test_letters_of_all_brokers_are_read(
 def test_letters_of_a_group_that_was_switched_off_are_still_read(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["1"])
     _kill(rocketmq, consumers, 1)
     with rocketmq.admin() as admin:
@@ -207,7 +199,6 @@ def test_letters_of_a_group_that_was_switched_off_are_still_read(
 def test_a_topic_that_cannot_be_read_is_reported_with_what_to_do(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["1"])
     _kill(rocketmq, consumers, 1)
     with rocketmq.admin() as admin:
@@ -233,7 +224,6 @@ def test_a_letter_that_does_not_say_where_it_came_from_needs_a_topic(
 def test_the_async_face_reads_and_replays_alike(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["1", "2"])
     _kill(rocketmq, consumers, 2)
 

@@ -226,22 +226,6 @@ def test_start_refuses_what_cannot_work(rocketmq: EmbeddedRocketMQ) -> None:
         consumer.start()
 
 
-def test_a_second_consumer_of_a_group_needs_an_instance_of_its_own(rocketmq: EmbeddedRocketMQ) -> None:
-
-    def started(instance_name: str) -> rmq.PushConsumer:
-        consumer = rocketmq.push_consumer("delays", instance_name=instance_name)
-        consumer.subscribe("flights")
-        consumer.on_message(Recorder())
-        consumer.start()
-        return consumer
-
-    with started("one") as first:
-        with pytest.raises(rmq.ConfigurationError, match="give each consumer of a group its own instance_name"):
-            started("one")
-        with started("two") as second:
-            assert first.client_id != second.client_id
-
-
 def test_a_blocking_call_on_the_engines_thread_is_refused_not_hung(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
@@ -256,12 +240,6 @@ def test_a_blocking_call_on_the_engines_thread_is_refused_not_hung(
     consumers(listener)
     send_all(producer, ["x"])
     rocketmq.wait_until(lambda: len(errors) == 1)
-
-
-def _offset(rocketmq: EmbeddedRocketMQ, result: rmq.SendResult) -> int:
-    return next(
-        message.commit_log_offset for message in rocketmq.messages("flights") if message.message_id == result.message_id
-    )
 
 
 def test_run_forever_ends_on_sigterm_with_progress_written(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from recorder import Consumers
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records import properties as props
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 def test_two_namespaces_keep_equal_names_apart(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
@@ -87,7 +84,6 @@ def test_transactions_and_batches_know_the_namespace(rocketmq: EmbeddedRocketMQ)
 
 
 def test_version_two_puts_the_namespace_in_each_request_and_leaves_names_alone(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[Command] = []
 
     def look(command: Command) -> bool:
@@ -111,7 +107,6 @@ def test_a_bad_namespace_is_refused_in_one_sentence(rocketmq: EmbeddedRocketMQ) 
 
 
 def test_unit_mode_is_in_each_send_and_in_heartbeats(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    rocketmq.create_topic("flights", queues=1)
     heartbeats: list[bytes] = []
 
     def hear(command: Command) -> bool:

@@ -7,12 +7,11 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from recorder import HELD_S, Recorder, send_all
+from recorder import HELD_S, Consumers, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.cli.main import app
@@ -23,8 +22,6 @@ from sprocketmq.core.replay.decision_replay import Replay
 from sprocketmq.core.replay.decision_story import Story
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 @pytest.fixture
@@ -48,7 +45,6 @@ def said(file: Path, *options: str) -> str:
 
 def a_stuck_run(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path) -> None:
     """One message of three is stuck until its timeout and comes again 10 s later."""
-    rocketmq.create_topic("flights", queues=1)
     release = threading.Event()
 
     def answer(message: rmq.MessageExt) -> None:
@@ -119,10 +115,8 @@ def test_without_record_nothing_is_made_and_the_plain_machines_run(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rocketmq.create_topic("flights", queues=1)
     consumer = consumers(Recorder())
-    running = consumer._async._running
-    assert running is not None
+    running = parts_of(consumer)
     assert running.tape is None
     assert type(running.offset_store.progress) is ConsumeProgress
     assert {type(one) for one in running.rebalancer.table.active().values()} == {ProcessQueue}
@@ -201,7 +195,6 @@ def test_an_orderly_run_with_a_second_member_replays(
 def test_a_long_orderly_call_is_logged_beside_those_that_ended_before(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Path
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     running, release = threading.Event(), threading.Event()
 
     def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
@@ -222,7 +215,6 @@ def test_a_long_orderly_call_is_logged_beside_those_that_ended_before(
 def test_a_queue_that_is_held_back_says_since_when_and_why(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     for _ in range(4):
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(32)])
     release = threading.Event()
@@ -242,7 +234,6 @@ def test_a_queue_that_is_held_back_says_since_when_and_why(
 def test_a_message_with_no_way_back_is_told_to_be_tried_again_here(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
 
     def answer(message: rmq.MessageExt) -> None:
         if message.reconsume_times == 0:
@@ -278,7 +269,6 @@ def test_a_message_with_no_way_back_is_told_to_be_tried_again_here(
 def test_a_broadcasting_run_replays_and_says_what_was_given_up(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path, tmp_path: Path
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen = Recorder(lambda message: 1 / 0)
     model = rmq.MessageModel.BROADCASTING
     consumer = consumers(seen, record=file, message_model=model, local_offset_store_dir=str(tmp_path))
@@ -294,7 +284,6 @@ def test_a_broadcasting_run_replays_and_says_what_was_given_up(
 def test_messages_held_when_their_queue_leaves_are_delivered_again(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     release = threading.Event()
     seen = Recorder(lambda message: release.wait(HELD_S))
     consumer = consumers(seen, record=file, await_termination_ms=10)
@@ -318,7 +307,6 @@ def test_the_records_file_can_be_lost_while_the_consumer_runs(
     file: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen = Recorder()
     with caplog.at_level(logging.ERROR):
         consumer = consumers(seen, record=file)

@@ -101,7 +101,6 @@ def test_each_option_of_a_client_is_of_one_kind() -> None:
 def test_an_option_that_differs_holds_or_is_refused_by_its_name(
     rocketmq: EmbeddedRocketMQ, kind: str, option: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     has, asks = PAIRS[option]
     # A producer opens nothing at its start, so it may have options that this broker does not take.
     with _client(rocketmq, "producer", 1, has) as first:
@@ -125,7 +124,6 @@ def test_an_option_that_differs_holds_or_is_refused_by_its_name(
 
 
 def test_a_producer_with_tls_never_gets_the_plain_connections_of_another(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("plain", instance_name="shared") as plain:
         plain.send(rmq.Message("flights", b"x"))
         secret = rocketmq.producer("secret", instance_name="shared", tls=True)
@@ -162,7 +160,6 @@ def test_name_servers_of_one_cluster_are_one_list_in_any_order(rocketmq: Embedde
 
 
 def test_the_faces_share_a_client_on_one_loop_and_are_refused_on_another(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
 
     def member(group: str) -> rmq.AsyncPushConsumer:
         consumer = rmq.AsyncPushConsumer(
@@ -203,7 +200,6 @@ def test_a_client_left_on_a_closed_loop_does_not_block_a_new_one(rocketmq: Embed
 def test_tools_see_each_consumers_own_options(
     rocketmq: EmbeddedRocketMQ, consumers: Callable[..., rmq.PushConsumer]
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     for group, size in (("one", 1), ("two", 2)):
         consumers(Recorder(), group=group, instance_name="shared", trace_msg_batch_num=size)
     with rocketmq.admin() as admin:

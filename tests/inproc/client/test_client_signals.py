@@ -7,13 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all, waits_ms
+from recorder import Consumers, Recorder, committed, send_all, waits_ms
 
 import sprocketmq as rmq
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-
-Consumers = Callable[..., rmq.PushConsumer]
 
 
 def _once(signal: BaseException) -> Callable[[rmq.MessageExt], None]:
@@ -26,15 +24,9 @@ def _once(signal: BaseException) -> Callable[[rmq.MessageExt], None]:
     return answer
 
 
-def _committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
-    consumer.persist_offsets()
-    return sum(rocketmq.consumer_offset("delays", "flights").values())
-
-
 def test_retry_later_chooses_the_wait_of_one_message(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     recorder = Recorder(_once(rmq.RetryLater("tower is busy", delay_ms=50_000)))
     consumers(recorder)
     (result,) = send_all(producer, ["bad"])
@@ -45,23 +37,10 @@ def test_retry_later_chooses_the_wait_of_one_message(
     assert recorder.messages[1].message_id == result.message_id
 
 
-def test_the_fall_back_keeps_the_chosen_wait_too(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=1)
-    rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
-    recorder = Recorder(_once(rmq.RetryLater(delay_level=6)))
-    consumers(recorder)
-    send_all(producer, ["bad"])
-    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
-    assert rocketmq.messages("SCHEDULE_TOPIC_XXXX")[0].delay_level == 6
-
-
 @pytest.mark.parametrize("refused", [False, True], ids=["by send-back", "by the inner producer"])
 def test_dead_letter_goes_straight_to_the_dead_letter_topic(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, refused: bool
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     if refused:
         rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
     recorder = Recorder(_once(rmq.DeadLetter()))
@@ -70,7 +49,7 @@ def test_dead_letter_goes_straight_to_the_dead_letter_topic(
     rocketmq.wait_until(lambda: len(rocketmq.messages("%DLQ%delays")) == 1)
     (dead,) = rocketmq.messages("%DLQ%delays")
     assert (dead.message_id, dead.properties["RETRY_TOPIC"], dead.reconsume_times) == (result.message_id, "flights", 1)
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 2)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 2)
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
     rocketmq.advance(60_000)
     assert recorder.bodies.count("bad") == 1
@@ -79,7 +58,6 @@ def test_dead_letter_goes_straight_to_the_dead_letter_topic(
 def test_an_orderly_queue_gives_a_dead_letter_up_and_goes_on_in_order(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[str] = []
 
     def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
@@ -92,7 +70,7 @@ def test_an_orderly_queue_gives_a_dead_letter_up_and_goes_on_in_order(
     send_all(producer, ["1", "bad", "2"])
     rocketmq.advance_until(lambda: len(seen) == 3)
     assert seen == ["1", "bad", "2"]
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 3)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 3)
     (dead,) = rocketmq.messages("%DLQ%delays")
     assert (dead.body, dead.properties["RETRY_TOPIC"]) == (b"bad", "flights")
 
@@ -100,7 +78,6 @@ def test_an_orderly_queue_gives_a_dead_letter_up_and_goes_on_in_order(
 def test_an_orderly_queue_pauses_for_as_long_as_retry_later_says(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     seen: list[tuple[str, int]] = []
     called_ms: list[int] = []
 
@@ -123,7 +100,6 @@ def test_an_orderly_queue_pauses_for_as_long_as_retry_later_says(
 def test_the_reason_of_a_dead_letter_is_kept_with_it(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     reason = f"no such\x02flight: {'x' * 2_000}"
 
     def several(messages: list[rmq.MessageExt], context: Any) -> Any:
@@ -145,7 +121,7 @@ def test_the_reason_of_a_dead_letter_is_kept_with_it(
         assert letter.origin_offset_message_id == sent.offset_message_id
         assert letter.message.born_timestamp_ms == born_ms
         assert "BORN_TIMESTAMP" not in letter.message.properties
-        rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 1)
+        rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 1)
         letters.replay(letter)
     assert "RETRY_REASON" not in rocketmq.messages("flights")[1].properties
 
@@ -153,7 +129,6 @@ def test_the_reason_of_a_dead_letter_is_kept_with_it(
 def test_a_dead_letter_whose_copy_is_refused_is_made_by_the_broker_without_its_reason(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
     copies = rocketmq.faults.fail(
         SENDS,
         ResponseCode.MESSAGE_ILLEGAL,
@@ -163,7 +138,7 @@ def test_a_dead_letter_whose_copy_is_refused_is_made_by_the_broker_without_its_r
     )
     consumer = consumers(Recorder(_once(rmq.DeadLetter("no such flight"))))
     send_all(producer, ["bad"])
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 1)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 1)
     (dead,) = rocketmq.messages("%DLQ%delays")
     assert (copies.hits, "RETRY_REASON" in dead.properties) == (1, False)
     assert "could not be sent with its reason, the broker makes it without: code 13" in caplog.text
@@ -177,8 +152,7 @@ def test_a_signal_of_the_users_own_class_gives_its_message_up_too(
 
         def __init__(self) -> None: ...
 
-    rocketmq.create_topic("flights", queues=1)
     consumer = consumers(Recorder(_once(Unknown())))
     send_all(producer, ["bad"])
-    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 1)
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 1)
     assert [message.body for message in rocketmq.messages("%DLQ%delays")] == [b"bad"]

@@ -118,24 +118,6 @@ def test_a_body_that_cannot_be_read_is_retried_and_ends_as_a_dead_letter_with_th
     )
 
 
-def test_an_orderly_dead_letter_has_the_reason_too(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
-    read: list[int] = []
-
-    def handle(messages: list[rmq.MessageExt[Order]], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
-        read.extend(message.value.id for message in messages)
-        return rmq.ConsumeOrderlyStatus.SUCCESS
-
-    consumers(handle, kind="orderly", value_deserializer=read_order, max_reconsume_times=1)
-    producer.send(rmq.Message("flights", b"{"))
-    producer.send(rmq.Message("flights", b'{"id":7}'))
-    rocketmq.advance_until(lambda: read == [7])
-    with rmq.DeadLetters("delays", namesrv_addr=rocketmq.namesrv_addr) as letters:
-        [letter] = list(letters.read())
-    assert "its body of 1 bytes cannot be deserialized: DecodeError" in str(letter.reason)
-
-
 def test_what_a_listener_did_to_a_value_is_gone_when_the_same_message_comes_again(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:

@@ -18,6 +18,7 @@ from sprocketmq.client.listen import async_listener_pool, thread_listener_pool
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_pool import run_in_own_thread
 from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
+from sprocketmq.net.process.clock import ManualClock
 
 
 async def _until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
@@ -33,7 +34,7 @@ def _threads(run: Callable[[Any], object], on_done: Callable[[list[Any]], object
         return item
 
     return ThreadListenerPool(
-        run_and_give_back, lambda items, origin, spent_s: on_done(items), workers, "test", lambda: 1
+        run_and_give_back, lambda items, origin, spent_s: on_done(items), workers, "test", ManualClock()
     )
 
 
@@ -43,7 +44,7 @@ def _tasks(run: Callable[[Any], Awaitable[object]], on_done: Callable[[list[Any]
         return item
 
     return AsyncListenerPool(
-        run_and_give_back, lambda items, origin, spent_s: on_done(items), workers, "test", lambda: 1
+        run_and_give_back, lambda items, origin, spent_s: on_done(items), workers, "test", ManualClock()
     )
 
 
@@ -338,9 +339,9 @@ async def test_the_time_of_each_call_is_reported_once(kind: str, monkeypatch: py
         return item
 
     pool: Any = (
-        ThreadListenerPool(lambda item, origin: item, on_done, 1, "test", lambda: 1)
+        ThreadListenerPool(lambda item, origin: item, on_done, 1, "test", ManualClock())
         if kind == "threads"
-        else AsyncListenerPool(run_async, on_done, 1, "test", lambda: 1)
+        else AsyncListenerPool(run_async, on_done, 1, "test", ManualClock())
     )
     for origin in ("a", "b"):
         pool.submit(list(range(50)), origin)

@@ -18,6 +18,7 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.client.listen.message_stream import DemandPool, HandedOut, MessageStream
+from sprocketmq.net.process.clock import ManualClock
 
 
 def message(number: int) -> rmq.MessageExt:
@@ -49,7 +50,7 @@ def new_pool(stream: MessageStream, workers: int = 20) -> DemandPool[rmq.Message
             await stream(item)
         return item
 
-    return DemandPool(stream, run, lambda *_: None, workers, "test", lambda: 0)
+    return DemandPool(stream, run, lambda *_: None, workers, "test", ManualClock())
 
 
 async def is_readable(stream: MessageStream) -> bool:

@@ -86,10 +86,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     Args:
         group: the consumer group. Its members share the messages, and all of them must have the same subscriptions.
         options: the options of PushConsumerOptions and CommonOptions (``help(sprocketmq.PushConsumerOptions)``): ``namesrv_addr``,
-            ``instance_name``, ``consume_from_where``, ``message_model``, ``max_reconsume_times``, ``consume_timeout_ms``, ...
-
-    Raises:
-        ConfigurationError: an option is unknown or out of range; nothing was opened.
+            ``consume_from_where``, ``message_model``, ``max_reconsume_times``, ...
 
     Delivery is at least once: a message is delivered again if its listener call did not succeed, or if the process crashed.
 

@@ -50,11 +50,8 @@ class PushConsumer(BlockingClient[AsyncPushConsumer]):
     Args:
         group: the consumer group. Its members share the messages, and all of them must have the same subscriptions.
         options: the options of PushConsumerOptions and CommonOptions (``help(sprocketmq.PushConsumerOptions)``): ``namesrv_addr``,
-            ``instance_name``, ``consume_from_where``, ``message_model``, ``max_reconsume_times``, ``consume_timeout_ms``, ...
+            ``consume_from_where``, ``message_model``, ``max_reconsume_times``, ...
         engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
-
-    Raises:
-        ConfigurationError: an option is unknown or out of range; nothing was opened.
 
     Delivery is at least once: a message is delivered again if its listener call did not succeed, or if the process crashed.
 

@@ -8,19 +8,17 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Generic
+from typing import Any, Final
 
 from sprocketmq.client.listen.listener_pool import (
     Chunk,
-    ChunkRun,
-    FinishedCalls,
+    ListenerPool,
     OnDone,
-    Running,
     T,
-    is_called_by,
     mark_caller,
 )
 from sprocketmq.client.listen.stuck_listener import task_stack
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.net.process.tasks import RESTART_MS
 
 log = logging.getLogger("sprocketmq.client")
@@ -29,55 +27,29 @@ log = logging.getLogger("sprocketmq.client")
 _CALLS_PER_TURN: Final = 32
 
 
-class AsyncListenerPool(Generic[T]):
+class AsyncListenerPool(ListenerPool[T]):
     """``async def`` listeners: up to ``workers`` tasks on the loop itself; a task lives while there is something to take.
 
     The first task runs the items. Others are started when it awaits something while items are left, so a listener that never
-    awaits needs one task. The arguments are those of ThreadListenerPool.
+    awaits needs one task.
     """
 
     def __init__(
-        self,
-        run: Callable[[T, Any], Awaitable[T]],
-        on_done: OnDone[T],
-        workers: int,
-        name: str,
-        now_ms: Callable[[], int],
+        self, run: Callable[[T, Any], Awaitable[T]], on_done: OnDone[T], workers: int, name: str, clock: Clock
     ) -> None:
-        self._run, self._on_done, self._name, self._now_ms = run, on_done, name, now_ms
-        self._workers = workers
-        self._loop = asyncio.get_running_loop()
+        super().__init__(run, on_done, workers, name, clock)
         self._pending: deque[Chunk[T]] = deque()
-        self._finished_calls: FinishedCalls[T] = FinishedCalls()
-        self._woken = False
         self._start_is_due = False
         self._yielding = 0  # tasks that let the loop run other work
         self._tasks: set[asyncio.Task[None]] = set()
         self._serial = 0
         # Tasks that take items. One that decided to end is not counted, although it is in _tasks a moment longer.
         self._working = 0
-        self._runs: dict[asyncio.Task[None] | None, ChunkRun[T]] = {}
-        self._closing = False
-        self.late: list[T] = []
         self._begun: set[asyncio.Task[None] | None] = set()  # tasks that have run their first step
-
-    @property
-    def running(self) -> list[Running[T]]:
-        return [running for chunk_run in list(self._runs.values()) if (running := chunk_run.running()) is not None]
-
-    connections = ()
-
-    @property
-    def calls(self) -> frozenset[object]:
-        return frozenset((id(one.item), one.started_ms) for one in self.running)
 
     @property
     def is_busy(self) -> bool:
         return bool(self._tasks)
-
-    @property
-    def runs_caller(self) -> bool:
-        return is_called_by(self)
 
     def stack_of(self, item: T) -> tuple[str, str]:
         for task, chunk_run in self._runs.items():

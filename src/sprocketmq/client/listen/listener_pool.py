@@ -30,11 +30,12 @@ import asyncio
 import contextlib
 import contextvars
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from sprocketmq.net.process.clock import Part
+from sprocketmq.net.process.clock import Clock, watch
 
 T = TypeVar("T")
 
@@ -48,34 +49,6 @@ class Running(NamedTuple, Generic[T]):
     item: T
     origin: Any
     started_ms: int
-
-
-class ListenerPool(Part, Protocol[T]):
-    """Runs listeners. ``late``: what still ran at the end of ``close``."""
-
-    def submit(self, items: Sequence[T], origin: Any = None) -> None: ...
-
-    def resize(self, workers: int) -> None: ...
-
-    def report(self) -> None:
-        """Report what has finished so far, now."""
-        ...
-
-    @property
-    def running(self) -> list[Running[T]]: ...
-
-    def stack_of(self, item: T) -> tuple[str, str]:
-        """Worker and stack of the call that runs for ``item``; ``("", "")`` when it has ended."""
-        ...
-
-    @property
-    def runs_caller(self) -> bool: ...
-
-    late: list[T]
-
-    async def close(self, timeout_ms: float) -> bool:
-        """Start nothing more and wait for what runs; False when something still ran after ``timeout_ms``."""
-        ...
 
 
 async def run_in_own_thread(call: Callable[[], object], name: str) -> None:
@@ -139,12 +112,6 @@ def mark_caller(pool: object, work: CallerMark) -> None:
     _caller.set((pool, work))
 
 
-def is_called_by(pool: object) -> bool:
-    """Whether a listener of ``pool`` runs the caller (rule 7)."""
-    caller = _caller.get()
-    return caller is not None and caller[0] is pool and caller[1].item is not None
-
-
 @contextlib.contextmanager
 def outside_listener_call() -> Iterator[None]:
     """What is started in this block does not count as part of a listener's call."""
@@ -179,3 +146,64 @@ class FinishedCalls(Generic[T]):
                 del finished[:count]
                 before_s, chunk_run.reported_s = chunk_run.reported_s, spent_s
                 yield items, chunk_run.origin, spent_s - before_s
+
+
+class ListenerPool(ABC, Generic[T]):
+    """Runs listeners; one class runs threads, the other tasks.
+
+    Args:
+        run: called in a worker with an item and its origin; returns what is reported, mostly the item itself. It must not raise.
+        on_done: called on the loop with what finished.
+        workers: how many calls run at once.
+        name: prefix of the names of threads or tasks.
+        clock: for the start times of calls.
+
+    Attributes: ``late``: what still ran at the end of ``close``.
+    """
+
+    connections = ()
+
+    def __init__(self, run: Callable[[T, Any], Any], on_done: OnDone[T], workers: int, name: str, clock: Clock) -> None:
+        self._run, self._on_done, self._workers, self._name, self._now_ms = run, on_done, workers, name, clock.now_ms
+        self._loop = asyncio.get_running_loop()
+        self._finished_calls: FinishedCalls[T] = FinishedCalls()
+        self._runs: dict[Any, ChunkRun[T]] = {}  # by worker
+        self._woken = self._closing = False
+        self.late: list[T] = []
+        watch(clock, self)
+
+    @property
+    def running(self) -> list[Running[T]]:
+        return [running for chunk_run in list(self._runs.values()) if (running := chunk_run.running()) is not None]
+
+    @property
+    def calls(self) -> frozenset[object]:
+        return frozenset((id(one.item), one.started_ms) for one in self.running)
+
+    @property
+    def runs_caller(self) -> bool:
+        """Whether a listener of this pool runs the caller (rule 7)."""
+        caller = _caller.get()
+        return caller is not None and caller[0] is self and caller[1].item is not None
+
+    @property
+    @abstractmethod
+    def is_busy(self) -> bool: ...
+
+    @abstractmethod
+    def submit(self, items: Sequence[T], origin: Any = None) -> None: ...
+
+    @abstractmethod
+    def resize(self, workers: int) -> None: ...
+
+    @abstractmethod
+    def report(self) -> None:
+        """Report what has finished so far, now."""
+
+    @abstractmethod
+    def stack_of(self, item: T) -> tuple[str, str]:
+        """Worker and stack of the call that runs for ``item``; ``("", "")`` when it has ended."""
+
+    @abstractmethod
+    async def close(self, timeout_ms: float) -> bool:
+        """Start nothing more and wait for what runs; False when something still ran after ``timeout_ms``."""

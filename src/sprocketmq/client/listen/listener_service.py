@@ -23,7 +23,7 @@ from sprocketmq.client.listen.message_stream import DemandPool, MessageStream
 from sprocketmq.client.listen.stuck_listener import StuckListener, log_line, run_timeout_callback
 from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
 from sprocketmq.core.retry.retry_schedule import ORDERLY_MAX_RECONSUME_TIMES
-from sprocketmq.net.process.clock import Timer, watch
+from sprocketmq.net.process.clock import Timer
 from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire.records.message import MessageExt
 
@@ -88,18 +88,13 @@ class ListenerService(ConsumeService, Generic[T]):
 
     def start(self) -> None:
         consumer = self._consumer
-        workers, name, now_ms = (
-            consumer.settings.consume_thread_count,
-            f"sprocketmq-{consumer.name}",
-            self._clock.now_ms,
-        )
+        workers, name, clock = consumer.settings.consume_thread_count, f"sprocketmq-{consumer.name}", self._clock
         if self._stream is not None:
-            self._pool = DemandPool(self._stream, self._call_async, self._on_done, workers, name, now_ms)
+            self._pool = DemandPool(self._stream, self._call_async, self._on_done, workers, name, clock)
         elif self._listener.is_async:
-            self._pool = AsyncListenerPool(self._call_async, self._on_done, workers, name, now_ms)
+            self._pool = AsyncListenerPool(self._call_async, self._on_done, workers, name, clock)
         else:
-            self._pool = ThreadListenerPool(self._call, self._on_done, workers, name, now_ms)
-        watch(self._clock, self._pool)
+            self._pool = ThreadListenerPool(self._call, self._on_done, workers, name, clock)
         self._check_running()
 
     async def close(self, timeout_ms: float) -> bool:

@@ -25,7 +25,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
@@ -34,6 +34,7 @@ from sprocketmq.client.received_message import Delivery, ReceivedMessage, Verdic
 from sprocketmq.client.results import ConsumeOrderlyContext
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
 from sprocketmq.errors import ClosedError
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.net.process.ready_descriptor import ReadyDescriptor
 from sprocketmq.wire.records.message import MessageExt
 
@@ -293,10 +294,8 @@ class MessageStream:
 class DemandPool(AsyncListenerPool[T]):
     """Runs as many calls as a stream asks for, ``workers`` at most. The other arguments are those of AsyncListenerPool."""
 
-    def __init__(
-        self, stream: MessageStream, run: Any, on_done: Any, workers: int, name: str, now_ms: Callable[[], int]
-    ) -> None:
-        super().__init__(run, on_done, 0, name, now_ms)
+    def __init__(self, stream: MessageStream, run: Any, on_done: Any, workers: int, name: str, clock: Clock) -> None:
+        super().__init__(run, on_done, 0, name, clock)
         self._stream, self._most = stream, workers
         stream.attach(self, workers)
 

@@ -10,19 +10,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic
+from typing import Any, Final
 
 from sprocketmq.client.listen.listener_pool import (
     Chunk,
     ChunkRun,
-    FinishedCalls,
+    ListenerPool,
     OnDone,
-    Running,
     T,
-    is_called_by,
     mark_caller,
 )
 from sprocketmq.client.listen.stuck_listener import thread_stack
+from sprocketmq.net.process.clock import Clock
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -33,54 +32,28 @@ _TICK_S: Final = 5e-3
 _MAX_TICK_S: Final = 0.2
 
 
-class ThreadListenerPool(Generic[T]):
-    """Blocking listeners: up to ``workers`` daemon threads, started as they are needed.
+class ThreadListenerPool(ListenerPool[T]):
+    """Blocking listeners: up to ``workers`` daemon threads, started as they are needed."""
 
-    ``run``: called in a worker thread with an item and its origin; returns what is reported, mostly the item itself, and must not raise.
-    ``on_done``: called on the loop with what finished. ``name``: prefix of the thread names. ``now_ms``: for the start times of calls.
-    """
-
-    def __init__(
-        self, run: Callable[[T, Any], T], on_done: OnDone[T], workers: int, name: str, now_ms: Callable[[], int]
-    ) -> None:
-        self._run, self._on_done, self._name, self._now_ms = run, on_done, name, now_ms
-        self._workers = workers
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, run: Callable[[T, Any], T], on_done: OnDone[T], workers: int, name: str, clock: Clock) -> None:
+        super().__init__(run, on_done, workers, name, clock)
         self._offers: queue.SimpleQueue[Chunk[T] | None] = queue.SimpleQueue()
-        self._finished_calls: FinishedCalls[T] = FinishedCalls()
         self._threads: dict[int, threading.Thread] = {}
         self._to_leave: deque[None] = deque()  # one mark for each worker too many; a worker that takes one ends
         self._leaving: set[int] = set()  # took a mark and have not ended yet
-        # Keys are added and removed on the loop only; each worker replaces its own value.
-        self._runs: dict[int, ChunkRun[T]] = {}
+        # Keys of ``_runs`` are added and removed on the loop only; each worker replaces its own value.
         self._serial = 0
         self._outstanding = 0
         self._open_chunks: list[Chunk[T]] = []
-        self._woken = False
-        self._closing = self._waits_for_thread = False
-        self.late: list[T] = []
+        self._waits_for_thread = False
         self._mean_s = 1.0
         self._tick: asyncio.TimerHandle | None = None
         self._tick_s = _TICK_S
         self._all_ended: asyncio.Future[None] | None = None
 
     @property
-    def running(self) -> list[Running[T]]:
-        return [running for chunk_run in list(self._runs.values()) if (running := chunk_run.running()) is not None]
-
-    connections = ()
-
-    @property
-    def calls(self) -> frozenset[object]:
-        return frozenset((id(one.item), one.started_ms) for one in self.running)
-
-    @property
     def is_busy(self) -> bool:
         return bool(self._outstanding) and not self._closing
-
-    @property
-    def runs_caller(self) -> bool:
-        return is_called_by(self)
 
     def stack_of(self, item: T) -> tuple[str, str]:
         for number, chunk_run in self._runs.items():

@@ -31,7 +31,6 @@ from sprocketmq.core.transactions.open_transactions import (
 )
 from sprocketmq.errors import NetworkError, ProtocolError, RequestTimeout
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.process.clock import watch
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
@@ -90,11 +89,10 @@ class TransactionChecks:
         self.hooks: Hooks | None = None
         name = f"sprocketmq-check-{group}"
         self._pool: ListenerPool[Check] = (
-            AsyncListenerPool(self._run_async, self._answer, workers, name, instance.clock.now_ms)
+            AsyncListenerPool(self._run_async, self._answer, workers, name, instance.clock)
             if is_async(check)
-            else ThreadListenerPool(self._run, self._answer, workers, name, instance.clock.now_ms)
+            else ThreadListenerPool(self._run, self._answer, workers, name, instance.clock)
         )
-        watch(instance.clock, self._pool)
         _CheckRouter.of(instance).producers[group] = self
 
     @property

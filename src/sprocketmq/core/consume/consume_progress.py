@@ -43,8 +43,8 @@ class ConsumeProgress:
         self._frozen: set[MessageQueue] = set()
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = True) -> bool:
-        """Records ``offset`` as the next to consume. ``queue``: which queue. ``offset``: next offset, not the last consumed one.
-        ``increase_only``: False for orderly commits, corrections and resets. Returns whether the table holds ``offset`` now."""
+        """Records ``offset`` as the next to consume. ``increase_only``: False for orderly commits, corrections and resets. Returns
+        whether the table holds ``offset`` now."""
         if queue in self._frozen:
             return False
         current = self._offsets.get(queue)
@@ -63,12 +63,11 @@ class ConsumeProgress:
         return self._offsets.get(queue, OFFSET_NOT_FOUND)
 
     def remove(self, queue: MessageQueue) -> None:
-        """The queue went away (after it was persisted). Also ends the freeze."""
+        """Also ends the freeze."""
         self._offsets.pop(queue, None)
         self._frozen.discard(queue)
 
     def load(self, offsets: dict[MessageQueue, int]) -> None:
-        """Fills the table from a local file (broadcasting)."""
         self._offsets.update(offsets)
 
     def to_persist(self, owned: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
@@ -79,7 +78,6 @@ class ConsumeProgress:
         return dict(self._offsets)
 
     def snapshot(self) -> dict[MessageQueue, int]:
-        """A copy of the table."""
         return dict(self._offsets)
 
     def check_invariants(self) -> None:
@@ -88,8 +86,6 @@ class ConsumeProgress:
 
 
 class StartAt(msgspec.Struct, frozen=True):
-    """Start pulling at ``offset``."""
-
     offset: int
 
 
@@ -110,14 +106,8 @@ class SkipThisRound(msgspec.Struct, frozen=True):
 def decide_start(
     where: ConsumeFromWhere, topic: str, stored_offset: int, timestamp_ms: int
 ) -> StartAt | AskMaxOffset | AskOffsetByTime | SkipThisRound:
-    """Where to start a newly assigned queue. Java: RebalancePushImpl.computePullFromWhereWithException.
-
-    Args:
-        where: the consumer's setting.
-        topic: of the queue; a retry topic is special, because its messages all belong to this group.
-        stored_offset: the group's stored offset, OFFSET_NOT_FOUND or OFFSET_UNKNOWN.
-        timestamp_ms: for CONSUME_FROM_TIMESTAMP.
-    """
+    """Where to start a newly assigned queue. Java: RebalancePushImpl.computePullFromWhereWithException. ``stored_offset``: the group's,
+    OFFSET_NOT_FOUND or OFFSET_UNKNOWN. ``timestamp_ms``: for CONSUME_FROM_TIMESTAMP."""
     if stored_offset >= 0:
         return StartAt(stored_offset)
     if stored_offset != OFFSET_NOT_FOUND:

@@ -23,10 +23,9 @@ Rules
     3. A dropped queue yields no effect but the end. The messages of a late answer are discarded; the new owner pulls them again.
     4. No own back-off on NO_MATCHED_MSG: the broker stops scanning after 800 entries and expects to be asked again at once.
     5. Orderly: no pull without a valid lock, and the offset is read again once in each tenure of the lock, because the owner before us may
-       have committed after we were assigned. (Java reads it once per assignment.) If we had the lock before and no other member has moved
-       the progress past ours, we continue with the cached messages. Otherwise they are removed and reading starts where the other member
-       ended, so that no message comes after a later one. Until then no message of the queue is consumed (core.orderly_turn). So this is
-       done before pauses and flow control: otherwise a full queue would stay full.
+       have committed after we were assigned. (Java reads it once per assignment.) If no other member has moved the progress past ours, we
+       continue with the cached messages. Otherwise reading starts where the other member ended. Until then no message of the queue is
+       consumed, so this is done before pauses and flow control: otherwise a full queue would stay full.
     6. An answer to a pull that was asked under another subscription than the one in force, or an older version of it, or under an earlier
        tenure of the lock, changes nothing: it is asked again from the same offset. (Java filters it by the old subscription and continues
        after it, so messages that match only the new one are skipped.)
@@ -70,7 +69,7 @@ _STATUSES = {status.value: status for status in PullStatus}
 
 
 def pull_status(code: int) -> PullStatus | None:
-    """The status of a pull response code; None for a real error."""
+    """None for an error."""
     return _STATUSES.get(code)
 
 
@@ -87,7 +86,7 @@ class PullDue(msgspec.Struct, frozen=True):
 
 
 class OffsetRead(msgspec.Struct, frozen=True):
-    """Answer to ReadOffset; below 0 when the offset could not be had."""
+    """Below 0 when the offset could not be had."""
 
     offset: int
 
@@ -102,7 +101,7 @@ class PullReturned(msgspec.Struct, frozen=True):
 
 
 class PullFailed(msgspec.Struct, frozen=True):
-    """The pull had no usable answer; ``broker_flow_control`` for response code 215."""
+    """``broker_flow_control``: response code 215."""
 
     reason: str
     broker_flow_control: bool = False

@@ -34,8 +34,8 @@ from sprocketmq.wire.records.message import MessageQueue
 class AllocationStrategy(Protocol):
     """A callable ``(group, client_id, queues, client_ids) -> queues``: the classes here, or a function of the user's.
 
-    Called in every round, with both lists sorted as all members sort them. The result must depend on the arguments alone and be the same
-    in all members; otherwise a queue is read twice or by no member. The attribute ``name`` is shown in logs and reported to brokers.
+    Both lists are sorted as all members sort them. The result must depend on the arguments alone; otherwise a queue is read twice or by no
+    member. The attribute ``name`` is shown in logs and reported to brokers.
     """
 
     def __call__(
@@ -135,10 +135,8 @@ class AllocateByConfig(Struct, frozen=True):
 
 
 class AllocateByMachineRoom(Struct, frozen=True):
-    """MACHINE_ROOM: shares only queues whose broker is called ``room@name`` with a room in ``rooms``.
-
-    Java: AllocateMessageQueueByMachineRoom. Other queues are read by no member of this group.
-    """
+    """MACHINE_ROOM: shares only queues whose broker is called ``room@name`` with a room in ``rooms``; others are read by no member of this
+    group. Java: AllocateMessageQueueByMachineRoom."""
 
     rooms: frozenset[str]
     name: ClassVar[str] = "MACHINE_ROOM"
@@ -164,15 +162,8 @@ def _room(broker_name: str) -> str | None:
 
 
 class AllocateMachineRoomNearby(Struct, frozen=True):
-    """MACHINE_ROOM_NEARBY-x: strategy x within each room; rooms without a consumer are shared by all clients with x.
-
-    Args:
-        strategy: x.
-        broker_room: the room of a queue's broker.
-        consumer_room: the room of a client id.
-
-    Java: AllocateMachineRoomNearby with its MachineRoomResolver.
-    """
+    """MACHINE_ROOM_NEARBY-x: strategy x within each room; rooms without a consumer are shared by all clients with x. Java:
+    AllocateMachineRoomNearby with its MachineRoomResolver."""
 
     strategy: AllocationStrategy
     broker_room: Callable[[MessageQueue], str]
@@ -180,7 +171,6 @@ class AllocateMachineRoomNearby(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name in Java and at brokers, with the strategy that is used within a room."""
         return f"MACHINE_ROOM_NEARBY-{strategy_name(self.strategy)}"
 
     def __call__(
@@ -212,13 +202,9 @@ def _known_room(room: str, what: str) -> str:
 
 
 class AllocateByConsistentHash(Struct, frozen=True):
-    """CONSISTENT_HASH: a ring of virtual nodes, so that a joining client takes queues from few others.
-
-    Args:
-        virtual_node_count: points on the ring per client, 10 by default; the same in the whole group.
-
-    Java: AllocateMessageQueueConsistentHash, ConsistentHashRouter. Ring positions are the first 4 bytes of an MD5, big-endian.
-    """
+    """CONSISTENT_HASH: a ring of virtual nodes, so that a joining client takes queues from few others. ``virtual_node_count``: points on
+    the ring per client, the same in the whole group. Java: AllocateMessageQueueConsistentHash, ConsistentHashRouter. Ring positions are
+    the first 4 bytes of an MD5, big-endian."""
 
     virtual_node_count: int = 10
     name: ClassVar[str] = "CONSISTENT_HASH"
@@ -277,18 +263,9 @@ def strategy_by_name(
     resolver: MachineRoomResolver | None = None,
     virtual_node_count: int = 10,
 ) -> AllocationStrategy:
-    """The strategy of that name.
-
-    Args:
-        name: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, CONFIG, MACHINE_ROOM, or MACHINE_ROOM_NEARBY, which works with AVG inside of a
-            room; MACHINE_ROOM_NEARBY-CONSISTENT_HASH with another one.
-        queues: what CONFIG always gives. Java: messageQueueList.
-        rooms: the rooms that MACHINE_ROOM serves. Java: consumeridcs.
-        resolver: what MACHINE_ROOM_NEARBY asks. Java: machineRoomResolver.
-        virtual_node_count: of CONSISTENT_HASH.
-
-    Raises ConfigurationError (no such name, or one whose argument is missing).
-    """
+    """The strategy of that name; MACHINE_ROOM_NEARBY works with AVG inside of a room, MACHINE_ROOM_NEARBY-CONSISTENT_HASH with another one.
+    ``queues``: what CONFIG always gives. ``rooms``: of MACHINE_ROOM. ``resolver``: what MACHINE_ROOM_NEARBY asks. Raises
+    ConfigurationError (no such name, or one whose argument is missing)."""
     outer, _, inner = name.partition("-")
     if name == "CONFIG":
         return AllocateByConfig(tuple(_given(queues, name, "allocate_queues, the list of MessageQueue to read")))

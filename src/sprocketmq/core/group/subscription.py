@@ -63,14 +63,12 @@ TAG_TYPES: Final[frozenset[str | None]] = frozenset((None, "", TAG))
 
 
 def is_tag_type(expression_type: str | None) -> bool:
-    """Whether the expression names tags."""
     return expression_type in TAG_TYPES
 
 
 def parse_tag_expression(topic: str, expression: str | None, now_ms: int) -> SubscriptionData:
-    """The subscription for ``"*"`` or ``"TagA || TagB"``. ``topic``: what is subscribed. ``expression``: tags separated by ``||``;
-    blanks around tags are dropped; None, "" and "*" mean all. ``now_ms``: becomes ``sub_version``. Raises ConfigurationError:
-    the expression names no tag at all (``"||"``)."""
+    """The subscription for ``"TagA || TagB"``; None, "" and "*" mean all. ``now_ms``: becomes ``sub_version``. Raises ConfigurationError
+    (the expression names no tag)."""
     if expression is None or expression == "" or expression == SUB_ALL:
         return SubscriptionData(topic=topic, sub_string=SUB_ALL, sub_version=now_ms, expression_type=TAG)
     tags = {tag for part in expression.split("||") if (tag := part.strip(_BLANKS))}
@@ -89,8 +87,7 @@ def parse_tag_expression(topic: str, expression: str | None, now_ms: int) -> Sub
 
 
 def build_subscription(topic: str, expression: FilterExpression | str | None, now_ms: int) -> SubscriptionData:
-    """The subscription for whatever a user may hand to ``subscribe``: a tag expression, None, or a FilterExpression. Raises
-    ConfigurationError (the expression or its type is not known)."""
+    """The subscription for whatever a user may hand to ``subscribe``. Raises ConfigurationError."""
     if isinstance(expression, str):
         expression = plain_text(expression)
         _check_readable(expression)

@@ -50,8 +50,7 @@ class DelayLevels(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str = DEFAULT_DELAY_LEVELS) -> DelayLevels:
-        """Reads ``"1s 5s 10s"`` with units s, m, h, d. Raises ConfigurationError (a part is not a number with a unit, or there is
-        none)."""
+        """Reads ``"1s 5s 10s"`` with units s, m, h, d. Raises ConfigurationError."""
         delays = []
         for part in text.split():
             match = _LEVEL.fullmatch(part)
@@ -143,9 +142,8 @@ class ToDeadLetterQueue(Struct, frozen=True):
 
 
 def decide_send_back(reconsume_times: int, max_times: int, asked_level: int = 0) -> ToRetryTopic | ToDeadLetterQueue:
-    """The broker's decision on CONSUMER_SEND_MSG_BACK. ``reconsume_times``: of the message that failed, before this failure (0 on
-    its first delivery). ``max_times``: the group's retryMaxTimes, or maxReconsumeTimes of the request. ``asked_level``:
-    delayLevel of the request; -1 dead-letters at once, 0 lets the schedule choose."""
+    """The broker's decision on CONSUMER_SEND_MSG_BACK. ``reconsume_times``: before this failure. ``max_times``: the group's
+    retryMaxTimes, or maxReconsumeTimes of the request. ``asked_level``: -1 dead-letters at once, 0 lets the schedule choose."""
     if reconsume_times >= max_times or asked_level < 0:
         return ToDeadLetterQueue(reconsume_times + 1)
     return ToRetryTopic(retry_level(reconsume_times, asked_level), reconsume_times + 1)
