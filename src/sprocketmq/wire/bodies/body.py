@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Self
 
 import msgspec
 
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.text import fastjson
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 class Body(msgspec.Struct, rename="camel"):

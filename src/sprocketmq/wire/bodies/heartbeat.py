@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Self
 
 import msgspec
 
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.bodies.body import Body, NamedEnum
 from sprocketmq.wire.text import fastjson
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 class ConsumeType(NamedEnum):
