@@ -23,7 +23,6 @@ class DamagedBodies:
         self._known: set[int] = set()
 
     def compare(self, chunks: Iterable[memoryview]) -> None:
-        """``chunks``: whole records, as a read returns them."""
         for chunk in chunks:
             at, last = 0, len(chunk) - MIN_RECORD_BYTES
             while at <= last:

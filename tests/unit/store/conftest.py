@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixture ``store`` runs each test on both stores, and checks the store's laws after it."""
+"""The fixture ``store`` runs each test on both stores, and checks the store after it."""
 
 from __future__ import annotations
 

@@ -79,7 +79,6 @@ def allow_writes(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
 
 
 def allow_writes_at_ends(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
-    """``allow_writes`` for a range that was just written."""
     if begin < end:
         allow_writes(mapping, path, begin, begin + 1)
         if (end - 1) // PAGE_BYTES != begin // PAGE_BYTES:

@@ -37,8 +37,6 @@ _held_lock = threading.RLock()  # reentrant: a signal handler that forks may int
 
 
 class LockFile:
-    """The lock of ``directory`` and of its existing ``folders``."""
-
     def __init__(self, directory: str, folders: Sequence[str] = ()) -> None:
         self._directory, self._folders = directory, folders
         self._folder_fds: list[int] = []

@@ -112,7 +112,6 @@ class MappedFileQueue:
 
     @property
     def start(self) -> int:
-        """Offset of the first byte that is kept."""
         return self.files[0].start if self.files else 0
 
     def file_at(self, offset: int) -> StoreFile | None:

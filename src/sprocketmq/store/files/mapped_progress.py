@@ -65,7 +65,6 @@ class MappedProgress:
         self._numbers = memoryview(b"").cast("q")
 
     def load(self) -> tuple[int, ...] | None:
-        """The numbers, if they were written since the machine was started."""
         if self.path is None or not os.path.exists(self.path):
             return None
         with open(self.path, "rb") as file:

@@ -61,7 +61,6 @@ class Preallocator:
         return piece_bytes
 
     def close(self) -> None:
-        """Before the files are unmapped."""
         self._take()
         if self._executor is not None:
             self._executor.shutdown()

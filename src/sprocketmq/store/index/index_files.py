@@ -102,7 +102,6 @@ class IndexFiles:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Slots and entries of each file."""
         return self.slot_count, self.entry_limit
 
     @property

@@ -114,7 +114,6 @@ class LogWalk:
 
 
 def _whole_count(batch: RecordBatch, check_crc: bool) -> int:
-    """How many records at the front are valid, as for ``CommitLog.view_at``."""
     import numpy as np
 
     from sprocketmq.store.log.record_batch import groups, rows

@@ -66,8 +66,6 @@ def stop_of(directory: str, checkpoint: Checkpoint) -> Stop:
 
 @dataclass(frozen=True)
 class Lost:
-    """A missing part of the log; ``why`` names the files and the evidence."""
-
     begin: int
     end: int
     why: str

@@ -51,8 +51,6 @@ def index_texts(topic: str, raw_properties: bytes, *, tags: bool = True) -> list
 
 
 class Dispatcher:
-    """Belongs to the thread that owns the store."""
-
     def __init__(self, log: CommitLog, index: IndexFiles, checkpoint: Checkpoint) -> None:
         self._log, self._index, self._checkpoint = log, index, checkpoint
         self._offset: int | None = None

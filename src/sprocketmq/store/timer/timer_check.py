@@ -37,7 +37,6 @@ class TimerCheck(msgspec.Struct, gc=False):
     copies_before: int | None = None
 
     def encode(self) -> bytes:
-        """As Java has them."""
         return _FIELDS.pack(*msgspec.structs.astuple(self)[:-1])
 
     def encode_with_ours(self) -> bytes:

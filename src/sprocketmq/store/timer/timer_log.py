@@ -39,8 +39,6 @@ _PIECE_BYTES: Final = UNIT_BYTES * 20_000
 
 
 class TimerUnit(NamedTuple):
-    """Without its constant fields."""
-
     previous: int
     magic: int
     write_ms: int

@@ -28,7 +28,6 @@ T = TypeVar("T")
 
 
 def check_auxiliary_files(store: MessageStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
-    """Of the store in ``root``, which is opened for reading."""
     crashed = os.path.exists(os.path.join(root, "abort"))
     try:
         store.index.load(clean_stop=True)
@@ -47,7 +46,6 @@ def check_auxiliary_files(store: MessageStore, root: str, summary: StoreSummary)
 
 
 def check_index(store: MessageStore, summary: StoreSummary, *, after_crash: bool = False) -> Iterator[Problem]:
-    """The index files are loaded."""
     files = store.index.files
     summary.index_file_count = len(files)
     if not files:

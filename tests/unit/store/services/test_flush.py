@@ -48,6 +48,13 @@ class Disk:
             raise self.error
         self.paths.append(path)
 
+    def hold(self, store):
+        """A waiter whose sync has begun, and stays at the gate."""
+        self.gate.clear()
+        waiter = store.when_durable(end(store))
+        assert self.entered.acquire(timeout=20)
+        return waiter
+
 
 @pytest.fixture
 def disk(monkeypatch):
@@ -68,9 +75,7 @@ def end(store):
 
 
 def test_many_waiters_share_one_sync(store, disk):
-    disk.gate.clear()
-    first = store.when_durable(end(store))
-    assert disk.entered.acquire(timeout=20)  # the thread is inside the first sync
+    first = disk.hold(store)
     others = [store.when_durable(end(store)) for _ in range(50)]
     assert not first.done()
     disk.gate.set()
@@ -81,9 +86,7 @@ def test_many_waiters_share_one_sync(store, disk):
 
 
 def test_what_was_appended_during_a_sync_is_not_covered_by_it(store, disk):
-    disk.gate.clear()
-    first = store.when_durable(end(store))
-    assert disk.entered.acquire(timeout=20)
+    first = disk.hold(store)
     disk.entered = threading.Semaphore(0)
     second = store.when_durable(end(store))
     disk.gate.set()
@@ -121,9 +124,7 @@ class Untold(Exception):
     "error", [ValueError("mmap closed"), SystemExit(3), Untold()], ids=lambda error: type(error).__name__
 )
 def test_an_error_that_is_not_the_disks_ends_the_flush_thread_and_nobody_waits(store, disk, error, caplog):
-    disk.gate.clear()
-    first = store.when_durable(end(store))
-    assert disk.entered.acquire(timeout=20)
+    first = disk.hold(store)
     waiters = [first, store.when_durable(end(store)), store.when_durable(1 << 40)]
     disk.error = error
     disk.gate.set()
@@ -172,9 +173,7 @@ def test_a_sync_that_fails_while_the_store_is_closed_is_no_clean_stop(store, dis
         join()
         disk.error = None
 
-    disk.gate.clear()
-    waiter = store.when_durable(end(store))
-    assert disk.entered.acquire(timeout=20)
+    waiter = disk.hold(store)
     monkeypatch.setattr(thread, "join", fail_and_join)
     with pytest.raises(StoreNotWritable) as raised:
         store.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checker finds what is broken: one law broken at a time, on purpose."""
+"""The checker finds what is broken: one rule broken at a time, on purpose."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_sound_store_has_no_problems_and_is_counted(tmp_path):
         (lambda path, size: patch(path / LOG, 4 * size, b"torn"), "bytes that are not zero follow"),
     ],
 )
-def test_each_broken_law_is_named(tmp_path, damage, sentence):
+def test_each_broken_rule_is_named(tmp_path, damage, sentence):
     size = filled(tmp_path)
     damage(tmp_path, size)
     assert sentence in found(tmp_path)
