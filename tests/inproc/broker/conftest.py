@@ -137,6 +137,10 @@ class RawClient:
             return Command(0)
         return self.ask(code, header, body)
 
+    def send_batch(self, elements: bytes, topic: str = "flights", of_batch: str = "") -> Command:
+        place = ("producers", topic, "TBW102", 4, 0, 0, 9, 0, of_batch)
+        return self.do(requests.messages.SEND_BATCH_MESSAGE, *place, batch=True, body=elements)
+
     def pull_header(
         self,
         group: str,

@@ -17,14 +17,14 @@ import pytest
 
 import sprocketmq
 from interop.hostile_requests import templates
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import QueryMessageRequestHeader, SendMessageRequestHeaderV2
+from sprocketmq.wire import requests
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.headers import SendMessageRequestHeaderV2
 from sprocketmq.wire.records.batch import join_elements
 from sprocketmq.wire.records.record import decode_records
 
 HEADER_LETTERS = 200_000  # the fields of a header have 256 KiB
 BODY_LETTERS = 900_000  # a JSON body has 1 MiB
-PROPERTIES_BYTES = 32_767
 FILL = {"one word": "k", "words": "k ", "separators": "a\x01b\x02", "lists": "1,a;", "not ASCII": "ß", "filters": "a||"}
 MOST_LINES = 20_000  # of one turn; a line takes 50 to 100 ns
 LAST = {25, 318, 30001, 316, 306, 329}  # they change settings or clean up
@@ -153,17 +153,12 @@ def test_long_properties_are_looked_at_by_bytes(cluster: Any, client: Any, kind:
     make = LONG_PROPERTIES[kind]
     client.send("flights")
 
-    def header(properties: str, *, batch: bool) -> SendMessageRequestHeaderV2:
-        return SendMessageRequestHeaderV2(
-            producer_group="g", topic="flights", default_topic="TBW102", default_topic_queue_nums=4, queue_id=0, sys_flag=0,
-            born_timestamp=1, flag=0, properties=properties, reconsume_times=0, unit_mode=False, batch=batch,
-        )  # fmt: skip
-
     def ask() -> None:
         for number in range(3):
-            assert client.ask(310, header(make(number), batch=False), b"x").code == 0
+            header = SendMessageRequestHeaderV2("g", "flights", "TBW102", 4, 0, 0, 1, 0, make(number))
+            assert client.ask(310, header, b"x").code == 0
         elements = join_elements([0] * 120, [b"x"] * 120, [make(number).encode() for number in range(120)])
-        assert client.ask(RequestCode.SEND_BATCH_MESSAGE, header("", batch=True), elements).code == 0
+        assert client.send_batch(elements).code == 0
 
     assert most_lines(cluster, ask) is None
 
@@ -173,10 +168,7 @@ def test_a_key_that_no_message_can_have_is_not_looked_for(cluster: Any, client: 
     client.send("flights", properties={"KEYS": letter * 10_000})
 
     def query(key: str) -> Any:
-        header = QueryMessageRequestHeader(
-            topic="flights", key=key, max_num=32, begin_timestamp=0, end_timestamp=1 << 61
-        )
-        return client.ask(RequestCode.QUERY_MESSAGE, header)
+        return client.do(requests.messages.QUERY_MESSAGE, "flights", key, 32, 0, 1 << 61)
 
     assert query(letter * 10_000).code == 0, "the longest keys are found"
     answer = query(letter * 100_000)
@@ -208,8 +200,7 @@ def test_a_query_indexes_what_is_behind_a_share_in_each_turn(
 
     monkeypatch.setattr(cluster.broker.store, "dispatch", counted)
     cluster.on_loop(count_turns)
-    header = QueryMessageRequestHeader(topic="flights", key="77", max_num=32, begin_timestamp=0, end_timestamp=1 << 61)
-    answer = client.ask(RequestCode.QUERY_MESSAGE, header)
+    answer = client.do(requests.messages.QUERY_MESSAGE, "flights", "77", 32, 0, 1 << 61)
     dispatched += [(-1, 0)] * 50
     assert answer.code == 0
     assert len(decode_records(answer.body)) == 5

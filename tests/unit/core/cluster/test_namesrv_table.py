@@ -76,39 +76,6 @@ def test_a_slave_learns_its_master_and_brings_no_topics() -> None:
     assert addresses(table) == {"a": {0: "a0:1", 1: "a1:1"}}
 
 
-def test_a_slave_that_becomes_master_keeps_one_id() -> None:
-    table = NamesrvTable()
-    registered(table, "a", 1, address="x:1")
-    registered(table, "a", 0, address="x:1")
-    assert addresses(table) == {"a": {0: "x:1"}}
-    table.check_invariants()
-
-
-def test_a_broker_that_moves_leaves_no_trace_at_its_old_address() -> None:
-    table = NamesrvTable()
-    registered(table, address="old:1")
-    registered(table, address="new:1")
-    assert [live.address for live in table._live.values()] == ["new:1"]
-    table.check_invariants()
-
-
-def test_an_address_taken_over_by_another_broker_name_belongs_to_it_alone() -> None:
-    table = NamesrvTable()
-    registered(table, "a", address="x:1")
-    registered(table, "b", address="x:1")
-    assert addresses(table) == {"b": {0: "x:1"}}
-    table.check_invariants()
-
-
-def test_a_silent_broker_is_gone_after_its_timeout() -> None:
-    table = NamesrvTable()
-    registered(table, "a", now_ms=0)
-    registered(table, "b", now_ms=5)
-    assert list(table.expire(BROKER_EXPIRE_MS)) == []
-    assert [live.address for live in table.expire(BROKER_EXPIRE_MS + 1)] == ["a0:1"]
-    assert addresses(table).keys() == {"b"}
-
-
 def test_asking_for_the_version_is_a_sign_of_life() -> None:
     table = NamesrvTable()
     registered(table, now_ms=0)
@@ -158,14 +125,6 @@ def test_a_topic_is_deleted_everywhere_or_in_one_cluster() -> None:
     assert addresses(table).keys() == {"a"}
     assert table.delete_topic("t")
     assert not table.delete_topic("t")
-
-
-def test_a_broker_may_move_to_another_cluster() -> None:
-    table = NamesrvTable()
-    registered(table, "a")
-    register(table, "d", "a", 0, "a0:1", topics("t"), version(), 0)
-    assert table.cluster_info().cluster_addr_table == {"d": ["a"]}
-    table.check_invariants()
 
 
 def test_a_route_is_a_copy() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.handlers.table import serves
+from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.security.name_checks import assignment_problem
 from sprocketmq.broker.tables.table_file import answer_when_saved
 from sprocketmq.core.group.allocation import STRATEGIES, allocate
@@ -79,8 +80,7 @@ def set_request_mode(broker: Broker, connection: Connection, command: Command, n
     if broker.topics.get(mode.topic) is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {mode.topic} does not exist")
     if broker.groups.find(mode.consumer_group, now_ms) is None:
-        remark = f"consumer group {mode.consumer_group} does not exist"
-        return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        return unknown_group(command, mode.consumer_group)
     if mode.mode != _PULL:
         remark = f"mode is {mode.mode!r}, {_PULL} is allowed: POP consumption is not served by this broker"
         return response(command, ResponseCode.INVALID_PARAMETER, remark)

@@ -12,6 +12,7 @@ from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.broker.handlers.pages import page_of
 from sprocketmq.broker.handlers.table import serves
+from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.core.resource_names import group_name_problem
 from sprocketmq.core.topic_attributes import GROUP_ATTRIBUTES, alter
 from sprocketmq.errors import ConfigurationError
@@ -128,7 +129,7 @@ def group_config(broker: Broker, connection: Connection, command: Command, now_m
     # As in Java, the request creates the group if the broker creates groups automatically.
     group = broker.groups.find(name, now_ms)
     if group is None:
-        return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"consumer group {name} does not exist")
+        return unknown_group(command, name)
     return response(command, body=group.encode())
 
 

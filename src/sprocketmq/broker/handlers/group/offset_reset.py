@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.handlers.table import serves
+from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import MessageQueueForC, ResetOffsetBody, TopicConfig
@@ -65,7 +66,7 @@ def answer_of_reset(broker: Broker, command: Command, group: str, topic: str, qu
 def _refusal(broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig) -> Command | None:
     name, group, store = header.topic, header.group, broker.store
     if group not in broker.groups:
-        return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"consumer group {group} does not exist")
+        return unknown_group(command, group)
     if header.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
         limit = max(topic.read_queue_nums, topic.write_queue_nums) - 1
         remark = f"queueId is {header.queue_id}, 0 to {limit} are allowed for topic {name}, or -1 for all"

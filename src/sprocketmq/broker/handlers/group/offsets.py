@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.broker.chunked_work import encode_in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.broker.handlers.table import serves
+from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.observe.group_positions import has_first_message
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.connection import Connection
@@ -65,7 +66,7 @@ def update_consumer_offset(broker: Broker, connection: Connection, command: Comm
         return response(command, ResponseCode.INVALID_PARAMETER, str(error))
     group, topic = header.consumer_group, header.topic
     if group not in broker.groups:
-        return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"consumer group {group} does not exist")
+        return unknown_group(command, group)
     config = broker.topics.get(topic)
     if config is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
