@@ -31,6 +31,8 @@ _NULL: Final = "null"
 
 
 class TraceType(str, Enum):
+    """What a record is about."""
+
     PUB = "Pub"
     SUB_BEFORE = "SubBefore"
     SUB_AFTER = "SubAfter"

@@ -171,6 +171,7 @@ class AllocateMachineRoomNearby(Struct, frozen=True):
 
     @property
     def name(self) -> str:
+        """``MACHINE_ROOM_NEARBY-`` and the name of the strategy within a room."""
         return f"MACHINE_ROOM_NEARBY-{strategy_name(self.strategy)}"
 
     def __call__(

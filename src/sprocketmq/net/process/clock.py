@@ -115,7 +115,11 @@ class _ManualTimer:
 class ManualClock:
     """A clock that moves only when the test advances it. ``advance(ms)`` is called from the test's own thread: it steps from timer to
     timer in due order, runs each on the loop that owns it, and lets each loop settle before the next, so a chain of timers plays out as
-    in real time. ``start_ms``: since 1970; default the real time, so that a peer with a system clock does not see the year 1970."""
+    in real time.
+
+    Args:
+        start_ms: milliseconds since 1970; default the real time, so that a peer with a system clock does not see the year 1970.
+    """
 
     def __init__(self, start_ms: int | None = None) -> None:
         self._now_ms: float = float(time.time_ns() // 1_000_000 if start_ms is None else start_ms)
@@ -127,6 +131,7 @@ class ManualClock:
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
+        """Milliseconds since 1970 (Java: System.currentTimeMillis)."""
         return int(self._now_ms)
 
     def steady_ms(self) -> int:

@@ -16,6 +16,7 @@ class Body(msgspec.Struct, rename="camel"):
     """Base of the typed bodies. Names are camelCase on the wire; a field that peers may omit has the default of Java's class."""
 
     def encode(self) -> bytes:
+        """JSON in the dialect of fastjson, in UTF-8."""
         return fastjson.dumps(self)
 
     @classmethod
