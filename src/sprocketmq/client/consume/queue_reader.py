@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.remoting.cluster import Cluster
 from sprocketmq.client.remoting.pulls import read_queue
+from sprocketmq.client.remoting.retrying import is_transient
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.settings.namesrv_addr import parse_addresses, resolve_namesrv_addr
 from sprocketmq.client.settings.validators import MAX_OFFSET, check_group, check_queue, check_range
@@ -408,10 +409,15 @@ class QueueReader:
                     timeout_ms=self._timeout_ms,
                 )
             except RocketMQError:
-                self._brokers.clear()  # the broker may have moved
+                self._forget_brokers()  # it may have moved
                 raise
             return pulled, broker
 
+        try:
+            return await pull()
+        except RocketMQError as error:
+            if not is_transient(error):
+                raise
         return await cluster.retrying(pull, self._retry_timeout_ms, what=f"reading {queue}, trying")
 
     def _forget_brokers(self) -> None:
