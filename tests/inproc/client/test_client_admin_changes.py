@@ -77,7 +77,7 @@ def test_reading_on_gives_each_message_once_and_moves_past_what_a_filter_leaves_
 
 def test_dead_letters_are_forgotten_together(rocketmq: EmbeddedRocketMQ, admin: rmq.Admin) -> None:
     with rmq.DeadLetters("delays", namesrv_addr=rocketmq.namesrv_addr) as letters:
-        with pytest.raises(rmq.GroupNotExist, match="no broker knows the consumer group 'delays'; check the spelling"):
+        with pytest.raises(rmq.GroupNotExist):
             letters.purge()
         admin.create_group("delays")
         assert letters.purge() == 0

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -219,23 +218,6 @@ def test_a_letter_that_does_not_say_where_it_came_from_needs_a_topic(
     with pytest.raises(rmq.ConfigurationError, match="pass topic= to replay it"):
         letters.replay(letter)
     assert letters.replay(letter, topic="flights").message_id == letter.message_id
-
-
-def test_the_async_face_reads_and_replays_alike(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    send_all(producer, ["1", "2"])
-    _kill(rocketmq, consumers, 2)
-
-    async def work() -> tuple[int, list[bytes], int]:
-        async with rmq.AsyncDeadLetters("delays", namesrv_addr=rocketmq.namesrv_addr) as letters:
-            bodies = [letter.message.body async for letter in letters.read()]
-            report = await letters.replay_all()
-            return await letters.count(), bodies, len(report.replayed)
-
-    count, bodies, replayed = asyncio.run(work())
-    assert (count, sorted(bodies), replayed) == (2, [b"1", b"2"], 2)
-    assert len(rocketmq.messages("flights")) == 4
 
 
 def test_nothing_of_retry_delay_timer_transaction_or_broker_is_replayed() -> None:

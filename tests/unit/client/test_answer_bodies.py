@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
-from pathlib import Path
 
 import pytest
 
-import sprocketmq
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import bodies, requests
@@ -43,18 +40,3 @@ def test_a_long_answer_is_decoded_on_another_thread_and_a_short_one_at_once(monk
     here, *others = threads
     assert here is threading.current_thread()
     assert {thread.name for thread in others} == {"sprocketmq-decoder_0"}
-
-
-def test_no_client_decodes_an_answer_in_another_way() -> None:
-    found = {
-        str(path.relative_to(folder))
-        for folder in [Path(sprocketmq.__file__).parent]
-        for part in ("client", "spark", "console", "cli")
-        for path in (folder / part).rglob("*.py")
-        if re.search(r"answer_body_in\(|(?<!properties)\.decode\((answer|found)\.body", path.read_text())
-    }
-    assert found == {
-        "client/answer_bodies.py",
-        "client/consume/queue_reader.py",  # the settings of one topic
-        "cli/handover.py",  # a program of its own, with a loop of its own
-    }
