@@ -43,6 +43,7 @@ def identity() -> BrokerIdentity:
 @settings(max_examples=examples(600), deadline=None)
 @example(["UNIQ_KEY\x01a\x02TAGS\x01KEYS\x01v\x02", "UNIQ_KEY\x01a\x02TAGS\x01KEYS\x01w\x02"])
 @example(["UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])
+@example(["UNIQ_KEY\x01a\x02AWAIT\x01false\x02"])
 @example(["X_UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])
 @given(st.lists(TEXTS, min_size=1, max_size=4))
 def test_a_shape_says_of_each_text_what_its_properties_say(texts: list[str]) -> None:
