@@ -5,10 +5,11 @@ and broker are the real ones; the servers run on one loop in a thread of their o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast, overload
 
+import sprocketmq as rmq
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.broker.settings.key_names import nearest_key
 from sprocketmq.core.resource_names import topic_name_problem
@@ -27,19 +28,12 @@ if TYPE_CHECKING:
 
     import typing_extensions
 
-    from sprocketmq.client.admin import Admin, AsyncAdmin
-    from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer
-    from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer
-    from sprocketmq.client.consume.pull_consumer import PullConsumer
-    from sprocketmq.client.consume.push_consumer import PushConsumer
     from sprocketmq.client.keyword_options import (
         CommonOptions,
         ProducerOptions,
         PullConsumerOptions,
         PushConsumerOptions,
     )
-    from sprocketmq.client.produce.async_producer import AsyncProducer
-    from sprocketmq.client.produce.producer import Producer
     from sprocketmq.net.connection import Connection, RequestHandler
     from sprocketmq.wire.frames.command import Command
 
@@ -57,6 +51,7 @@ _LAST_MS: Final = 1_000  # for what the clock does not know of, after the last s
 _LOOKS: Final = 8
 _HANGS: Final = 20  # steps for which a listener's call runs until it is taken for one that hangs
 T = TypeVar("T")
+Options = TypeVar("Options", bound=Mapping[str, object])
 
 
 class EmbeddedRocketMQ(Generic[C]):
@@ -352,65 +347,45 @@ class EmbeddedRocketMQ(Generic[C]):
 
     # -- clients on the same clock -------------------------------------------------------------------------------------------------
 
-    def producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> Producer:
+    def _here(self, options: Options) -> Options:
+        """``options`` with this name server and clock, unless they have others."""
+        return cast(Options, {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options})
+
+    def producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> rmq.Producer:
         """A :class:`sprocketmq.Producer`, not yet started."""
-        from sprocketmq.client.produce.producer import Producer
+        return rmq.Producer(group, **self._here(options))
 
-        here: ProducerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
-        return Producer(group, **here)
-
-    def push_consumer(self, group: str = "test-consumer", **options: Unpack[PushConsumerOptions]) -> PushConsumer:
+    def push_consumer(self, group: str = "test-consumer", **options: Unpack[PushConsumerOptions]) -> rmq.PushConsumer:
         """A :class:`sprocketmq.PushConsumer`, not yet started."""
-        from sprocketmq.client.consume.push_consumer import PushConsumer
+        return rmq.PushConsumer(group, **self._here(options))
 
-        here: PushConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
-        return PushConsumer(group, **here)
-
-    def pull_consumer(self, group: str = "test-consumer", **options: Unpack[PullConsumerOptions]) -> PullConsumer:
+    def pull_consumer(self, group: str = "test-consumer", **options: Unpack[PullConsumerOptions]) -> rmq.PullConsumer:
         """A :class:`sprocketmq.PullConsumer`, not yet started."""
-        from sprocketmq.client.consume.pull_consumer import PullConsumer
+        return rmq.PullConsumer(group, **self._here(options))
 
-        here: PullConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
-        return PullConsumer(group, **here)
-
-    def admin(self, **options: Unpack[CommonOptions]) -> Admin:
+    def admin(self, **options: Unpack[CommonOptions]) -> rmq.Admin:
         """A :class:`sprocketmq.Admin`."""
-        from sprocketmq.client.admin import Admin
+        return rmq.Admin(**self._here(options))
 
-        here: CommonOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
-        return Admin(**here)
-
-    def async_producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> AsyncProducer:
+    def async_producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> rmq.AsyncProducer:
         """A :class:`sprocketmq.AsyncProducer`, not yet started, for a test that is a coroutine."""
-        from sprocketmq.client.produce.async_producer import AsyncProducer
-
-        here: ProducerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
-        return AsyncProducer(group, **here)
+        return rmq.AsyncProducer(group, **self._here(options))
 
     def async_push_consumer(
         self, group: str = "test-consumer", **options: Unpack[PushConsumerOptions]
-    ) -> AsyncPushConsumer:
+    ) -> rmq.AsyncPushConsumer:
         """A :class:`sprocketmq.AsyncPushConsumer`, not yet started, for a test that is a coroutine."""
-        from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer
-
-        here: PushConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
-        return AsyncPushConsumer(group, **here)
+        return rmq.AsyncPushConsumer(group, **self._here(options))
 
     def async_pull_consumer(
         self, group: str = "test-consumer", **options: Unpack[PullConsumerOptions]
-    ) -> AsyncPullConsumer:
+    ) -> rmq.AsyncPullConsumer:
         """A :class:`sprocketmq.AsyncPullConsumer`, not yet started, for a test that is a coroutine."""
-        from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer
+        return rmq.AsyncPullConsumer(group, **self._here(options))
 
-        here: PullConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
-        return AsyncPullConsumer(group, **here)
-
-    def async_admin(self, **options: Unpack[CommonOptions]) -> AsyncAdmin:
+    def async_admin(self, **options: Unpack[CommonOptions]) -> rmq.AsyncAdmin:
         """A :class:`sprocketmq.AsyncAdmin`, for a test that is a coroutine."""
-        from sprocketmq.client.admin import AsyncAdmin
-
-        here: CommonOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
-        return AsyncAdmin(**here)
+        return rmq.AsyncAdmin(**self._here(options))
 
     def __repr__(self) -> str:
         if self._namesrv is None or self._broker is None:

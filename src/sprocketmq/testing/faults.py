@@ -44,6 +44,7 @@ Action = Callable[[Connection, Command, RequestHandler], "Command | None"]
 Match = Callable[[Command], bool]
 
 
+Codes = int | Iterable[int]
 WriteAnswer = Callable[[Connection, bytes], None]
 
 
@@ -129,33 +130,30 @@ class FaultInjector:
         # Replaced, never changed in place: tests add faults on their thread while the broker's loop walks the tuple.
         self._faults: tuple[Fault, ...] = ()
 
-    def drop(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
+    def drop(self, code: Codes, times: int | None = 1, *, when: Match | None = None) -> Fault:
         """The request is lost: nothing is done and nobody answers, so the caller runs into its timeout."""
         return self._add("drop", code, lambda connection, command, handler: None, times, when)
 
-    def drop_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
+    def drop_answer(self, code: Codes, times: int | None = 1, *, when: Match | None = None) -> Fault:
         """The request is carried out but its answer is lost: the case in which a caller's retry makes a duplicate."""
         return self._add_on_answer("drop_answer", code, lambda connection, frame: None, times, when)
 
-    def delay_answer(
-        self, code: int | Iterable[int], delay_ms: int, times: int | None = 1, *, when: Match | None = None
-    ) -> Fault:
+    def delay_answer(self, code: Codes, delay_ms: int, times: int | None = 1, *, when: Match | None = None) -> Fault:
         """The answer comes ``delay_ms`` milliseconds of the clock later, so that those of later requests overtake it."""
-        if delay_ms < 0:
-            raise ConfigurationError(f"delay_ms is {delay_ms}, 0 or more milliseconds are allowed")
+        _check_delay(delay_ms)
 
         def write(connection: Connection, frame: bytes) -> None:
             self._clock.call_later(delay_ms, lambda: connection.send_raw([frame]))
 
         return self._add_on_answer("delay_answer", code, write, times, when)
 
-    def repeat_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
+    def repeat_answer(self, code: Codes, times: int | None = 1, *, when: Match | None = None) -> Fault:
         """The answer comes twice."""
         return self._add_on_answer(
             "repeat_answer", code, lambda connection, frame: connection.send_raw([frame, frame]), times, when
         )
 
-    def mislabel_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
+    def mislabel_answer(self, code: Codes, times: int | None = 1, *, when: Match | None = None) -> Fault:
         """Before the answer comes a copy of it with an opaque that no request has."""
 
         def write(connection: Connection, frame: bytes) -> None:
@@ -165,9 +163,7 @@ class FaultInjector:
 
         return self._add_on_answer("mislabel_answer", code, write, times, when)
 
-    def cut_answer(
-        self, code: int | Iterable[int], keep_bytes: int, times: int | None = 1, *, when: Match | None = None
-    ) -> Fault:
+    def cut_answer(self, code: Codes, keep_bytes: int, times: int | None = 1, *, when: Match | None = None) -> Fault:
         """The request is carried out; of its answer ``keep_bytes`` bytes come (negative: all but so many), then the connection is
         closed."""
 
@@ -179,12 +175,9 @@ class FaultInjector:
 
         return self._add_on_answer("cut_answer", code, write, times, when)
 
-    def delay(
-        self, code: int | Iterable[int], delay_ms: int, times: int | None = 1, *, when: Match | None = None
-    ) -> Fault:
+    def delay(self, code: Codes, delay_ms: int, times: int | None = 1, *, when: Match | None = None) -> Fault:
         """The request reaches its handler ``delay_ms`` milliseconds of the clock later."""
-        if delay_ms < 0:
-            raise ConfigurationError(f"delay_ms is {delay_ms}, 0 or more milliseconds are allowed")
+        _check_delay(delay_ms)
 
         def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
             def late() -> None:
@@ -201,7 +194,7 @@ class FaultInjector:
 
     def fail(
         self,
-        code: int | Iterable[int],
+        code: Codes,
         response_code: int,
         remark: str = "a fault asked for by the test",
         times: int | None = 1,
@@ -215,7 +208,7 @@ class FaultInjector:
 
         return self._add("fail", code, act, times, when)
 
-    def close_connection(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
+    def close_connection(self, code: Codes, times: int | None = 1, *, when: Match | None = None) -> Fault:
         """The connection is cut as the request arrives; nothing is done."""
 
         def act(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
@@ -243,7 +236,7 @@ class FaultInjector:
     def _add_on_answer(
         self,
         name: str,
-        code: int | Iterable[int],
+        code: Codes,
         write: WriteAnswer,
         times: int | None,
         when: Match | None,
@@ -257,9 +250,7 @@ class FaultInjector:
 
         return self._add(name, code, act, times, when)
 
-    def _add(
-        self, name: str, code: int | Iterable[int], action: Action, times: int | None, when: Match | None
-    ) -> Fault:
+    def _add(self, name: str, code: Codes, action: Action, times: int | None, when: Match | None) -> Fault:
         codes = frozenset([int(code)] if isinstance(code, int) else (int(one) for one in code))
         if not codes:
             raise ConfigurationError("code is empty, a request code or several are allowed, as in faults.drop(SENDS)")
@@ -273,3 +264,8 @@ class FaultInjector:
 
     def _remove(self, fault: Fault) -> None:
         self._faults = tuple(one for one in self._faults if one is not fault)
+
+
+def _check_delay(delay_ms: int) -> None:
+    if delay_ms < 0:
+        raise ConfigurationError(f"delay_ms is {delay_ms}, 0 or more milliseconds are allowed")
