@@ -8,7 +8,7 @@ transaction (Java: SendMessageHook, CheckForbiddenHook, ConsumeMessageHook, Filt
 ``add_hook`` takes every kind of hook and calls each of these methods that the object has. Hooks are called in the order in which they were
 added, ``after`` methods in the opposite order, so that hooks are nested.
 
-Laws
+Rules
 1. An exception of a hook is logged and changes nothing. Two methods change something: ``check_forbidden`` stops a send by raising,
    ``filter_messages`` takes messages out.
 2. A hook is called for each try of a send, because each try may go to another broker, and once for a listener call.
@@ -57,11 +57,9 @@ class SendMessageContext(msgspec.Struct):
     """One try of a send, the argument of hooks (Java: SendMessageContext).
 
     Attributes:
-        producer_group, client_id: who sends.
         messages: one, or those of a batch.
         properties: one dict per message, the properties of this send; ``before_send`` may add to it without changing the message.
         message_queue, broker_address: where this try goes.
-        message_type: normal, half of a transaction, delayed, ordered.
         is_oneway: there is no answer; ``result`` stays None.
         started_ms: when the try began, on the client's clock.
         result: what the broker answered, None before and after a failure.
@@ -95,9 +93,6 @@ class ConsumeMessageContext(msgspec.Struct):
     """One listener call, the argument of hooks (Java: ConsumeMessageContext).
 
     Attributes:
-        group, client_id: who consumes.
-        message_queue: where the messages come from.
-        messages: those of this call.
         started_ms: when it began, on the client's clock.
         status: what the listener answered (None before the call).
         failure: what it raised.
@@ -161,12 +156,11 @@ class SendMessageHook(Protocol):
     """Around each try of a send."""
 
     def before_send(self, context: SendMessageContext) -> None:
-        """Called before the request leaves. ``context``: the try, as far as it is known; what is put into its ``notes`` is there in
-        ``after_send``."""
+        """Called before the request leaves. What is put into the ``notes`` of ``context`` is there in ``after_send``."""
         ...
 
     def after_send(self, context: SendMessageContext) -> None:
-        """Called when the try has succeeded or failed. ``context``: the same one, with ``result`` or ``failure``."""
+        """Called when the try has succeeded or failed, with the same ``context``."""
         ...
 
 
@@ -174,8 +168,7 @@ class CheckForbiddenHook(Protocol):
     """Called before each try of a send. If it raises, the send raises the same and nothing is sent."""
 
     def check_forbidden(self, context: SendMessageContext) -> None:
-        """Called before each try. ``context``: the try that is about to be made. Raises Exception: whatever it likes; the send
-        raises it."""
+        """Called before each try. Raises Exception: whatever it likes; the send raises it."""
         ...
 
 
@@ -183,12 +176,11 @@ class ConsumeMessageHook(Protocol):
     """Around each listener call."""
 
     def before_consume(self, context: ConsumeMessageContext) -> None:
-        """Called before the listener, where it runs. ``context``: the call; what is put into its ``notes`` is there in
-        ``after_consume``."""
+        """Called before the listener, where it runs. What is put into the ``notes`` of ``context`` is there in ``after_consume``."""
         ...
 
     def after_consume(self, context: ConsumeMessageContext) -> None:
-        """Called when the listener returned or raised. ``context``: the same one, with what became of the call."""
+        """Called when the listener returned or raised, with the same ``context``."""
         ...
 
 
@@ -196,8 +188,7 @@ class FilterMessageHook(Protocol):
     """Removes messages before they are cached. A removed message counts as consumed and does not come again."""
 
     def filter_messages(self, context: FilterMessageContext) -> None:
-        """Called with what a pull brought; removes messages from ``context.messages``. ``context``: the messages, and where they
-        come from."""
+        """Called with what a pull brought; removes messages from ``context.messages``."""
         ...
 
 
@@ -205,7 +196,7 @@ class EndTransactionHook(Protocol):
     """Called when the end of a transaction was sent to the broker."""
 
     def end_transaction(self, context: EndTransactionContext) -> None:
-        """Called after the end was sent. ``context``: which transaction, and how it ended."""
+        """Called after the end was sent."""
         ...
 
 
@@ -232,9 +223,8 @@ class Hooks:
         self.end_transaction: list[EndTransactionHook] = []
 
     def add(self, hook: Any, allowed: Sequence[str]) -> None:
-        """Add ``hook`` for each hook method that it has. ``allowed``: the attributes of this class that the client has a use for.
-        Raises ConfigurationError: it has none of the methods that this kind of client calls, one of a pair without the other, or
-        one that does not take a context."""
+        """Add ``hook`` for each hook method that it has. ``allowed``: the attributes of this class that the client has a use for. Raises
+        ConfigurationError: it has none of these methods, one of a pair without the other, or one that does not take a context."""
         taken = False
         for kind in allowed:
             methods = _METHODS[kind]
@@ -252,7 +242,7 @@ class Hooks:
             raise ConfigurationError(f"the hook {hook!r} has no method that is called here; the methods are {names}")
 
     def with_hook(self, hook: Any) -> Hooks:
-        """A copy with one more hook. Used for the client's own hooks, so that a second start does not add them twice."""
+        """A copy with one more hook: the client's own ones are not added twice by a second start."""
         copy = Hooks()
         for kind, methods in _METHODS.items():
             getattr(copy, kind).extend(getattr(self, kind))
@@ -260,7 +250,7 @@ class Hooks:
                 getattr(copy, kind).append(hook)
         return copy
 
-    # -- calls, with law 1 -----------------------------------------------------------------------------------------------------
+    # -- calls, with rule 1 -----------------------------------------------------------------------------------------------------
 
     def before_send(self, context: SendMessageContext) -> None:
         for check in self.check_forbidden:
@@ -320,5 +310,5 @@ _TIMERS: Final = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_MS, props.TIMER_DELA
 def _guarded(call: Callable[[Any], None], context: object) -> None:
     try:
         call(context)
-    except BaseException:  # law 1: a hook that raises SystemExit must not lose a worker's messages
+    except BaseException:  # rule 1: a hook that raises SystemExit must not lose a worker's messages
         log.exception("a hook failed: %s", getattr(call, "__qualname__", call))

@@ -10,7 +10,7 @@
 Both apply to every message of the call; with ``on_message`` a call has one message. They are logged as information, not as errors.
 Statistics and hooks see a failed call with the exception as its ``failure``.
 
-Laws
+Rules
     1. A signal never acknowledges a message: each message of the call becomes a retry copy or a dead letter, or is tried again here.
     2. Broadcasting has neither retries nor dead letters: with both the message is dropped, as after any failure.
 """

@@ -112,8 +112,7 @@ class ClientMetrics:
             self.watch(client)
 
     def watch(self, client: Watched) -> None:
-        """Watch one more client, before it starts. ``client``: a producer, push consumer or pull consumer, blocking or async.
-        Raises ConfigurationError (it is none, or is running already)."""
+        """Watch one more client, before it starts. Raises ConfigurationError (it is none, or is running already)."""
         found = getattr(client, "_async", client)
         if not hasattr(found, "start") or not (hasattr(found, "_running") or hasattr(found, "_sender")):
             raise ConfigurationError(f"{client!r} cannot be watched; producers and consumers can")

@@ -5,7 +5,7 @@ A holder is a connection. It keeps bytes of two kinds: *in* (a frame that has no
 of requests that are being worked on) and *out* (answers and requests that the peer has not read). Netty bounds the second kind for one
 connection (ChannelConfig.setWriteBufferWaterMark), and nothing bounds the sum; here the sum has a limit.
 
-Laws
+Rules
 1. ``total_bytes`` is the sum of the last ``note`` of each holder that was not discarded; a holder with nothing costs nothing.
 2. There are no victims while the sum is within the limit. Otherwise there are as many as needed and no more: without the last of them the
    rest would be over the limit.

@@ -4,7 +4,7 @@
 A function with the wrong parameters fails at each call. Where a failure means a retry, this is expensive: with a listener of two parameters
 given to ``on_message``, each message goes through all its retries.
 
-Laws
+Rules
     1. A function is refused only if it cannot be called with the arguments that it will get. A function without a signature (some C
        functions) is accepted.
     2. A decorated function is checked by its wrapper, because that is what will be called. A wrapper with ``*args`` accepts anything.

@@ -4,9 +4,9 @@ Java: RebalanceService, with ``rocketmq.client.rebalance.minInterval``.
 
     idle --ask--> wanted --begin, at due_ms--> running --end--> idle, or wanted when it was asked for meanwhile
 
-Laws
+Rules
     1. One run at a time, and from the end of one to the beginning of the next at least ``min_interval_ms``.
-    2. Each request is followed by a run that begins after it: when the delay of the request is over, and as soon as law 1 allows.
+    2. Each request is followed by a run that begins after it: when the delay of the request is over, and as soon as rule 1 allows.
     3. One run serves all requests before it, also those whose delay is not over yet, because each wants the state of that moment.
 """
 
@@ -20,7 +20,7 @@ class CoalescedRuns:
 
     def __init__(self, min_interval_ms: float) -> None:
         self._min_interval_ms = min_interval_ms
-        self._free_ms: float | None = None  # law 1; None before the first run
+        self._free_ms: float | None = None  # rule 1; None before the first run
         self._wanted_ms: float | None = None
         self.is_running = False
 

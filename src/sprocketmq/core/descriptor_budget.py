@@ -4,7 +4,7 @@
 Java's server does not need this: its virtual machine raises the limit, and its documentation asks for a million. Here each descriptor has
 one purpose, so that clients cannot use up those that the store needs.
 
-Laws
+Rules
 1. The shares are not more than the limit together.
 2. What is left for files that are open for a moment (writes, flushes, settings), listening sockets and connections to other servers is an
    eighth of the limit, but 64 at least and 256 at most.

@@ -20,7 +20,7 @@
 Opening and closing take time. The driver runs each as a task, and callers wait for that task, so a caller may stop waiting (be cancelled)
 at any moment. A start for which no caller waits any more is undone; a shutdown continues to its end.
 
-Laws
+Rules
     1. At most one opening or closing is under way.
     2. What was opened is closed once, and nothing is closed that was not opened.
     3. After ``shutdown`` nothing but a later ``start`` leads to RUNNING, whatever was under way when it was called.
@@ -34,8 +34,6 @@ from enum import Enum
 
 
 class LifeState(Enum):
-    """Where a client is in its life."""
-
     NEW = "not started"
     STARTING = "starting"
     RUNNING = "running"
@@ -63,7 +61,7 @@ class ShutdownStep(Enum):
 
 
 class Lifecycle:
-    """The life of one client. Not thread-safe: one owner. ``restarts``: whether it may be started again after a shutdown."""
+    """Not thread-safe: one owner. ``restarts``: whether a client may be started again after a shutdown."""
 
     __slots__ = ("_restarts", "_starters", "_was_shut_down", "state")
 
@@ -75,7 +73,6 @@ class Lifecycle:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing is open and nothing is being opened."""
         return self.state in (LifeState.NEW, LifeState.ENDED)
 
     # -- calls -----------------------------------------------------------------------------------------------------------------
@@ -95,7 +92,7 @@ class Lifecycle:
         return StartStep.OPEN
 
     def start_abandoned(self) -> bool:
-        """A caller of ``start`` stopped waiting. True: no caller is left, cancel the opening (law 4)."""
+        """A caller of ``start`` stopped waiting. True: no caller is left, cancel the opening (rule 4)."""
         if self.state is not LifeState.STARTING:
             return False
         self._starters -= 1
@@ -116,12 +113,12 @@ class Lifecycle:
     # # -- results of the work -----------------------------------------------------------------------------------------------
 
     def opened(self) -> bool:
-        """The opening succeeded. False: close what it opened, then call ``closed`` (laws 3 and 4)."""
+        """The opening succeeded. False: close what it opened, then call ``closed`` (rules 3 and 4)."""
         if self.state is not LifeState.STARTING:
             return False
         self.state = LifeState.RUNNING
         return True
 
     def closed(self) -> None:
-        """Nothing is open any more. Also called after an opening that failed or was cancelled (law 5)."""
+        """Nothing is open any more. Also called after an opening that failed or was cancelled (rule 5)."""
         self.state = LifeState.ENDED if self._was_shut_down else LifeState.NEW

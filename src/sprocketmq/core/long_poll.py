@@ -10,7 +10,7 @@ A re-run pull may not park again; it answers with what there is, or PULL_NOT_FOU
 Java sweeps all parked pulls each 5 s. Here deadlines are in a heap and waiters are found by (topic, queue), so an idle broker with
 thousands of parked pulls does nothing, and an append costs one dict look-up when nobody waits on its queue.
 
-Laws
+Rules
     1. Every parked pull leaves exactly once: woken, expired or discarded.
     2. A pull is woken only when max_offset > its offset, and its filter accepts the code of an arrived message (no filter, or no code
        known, means yes).
@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True, eq=False)
 class ParkedPull(Generic[R]):
-    """One waiting pull. ``request`` is whatever the driver needs to run it again; ``match`` is the tag code filter (None = all)."""
+    """One waiting pull. ``match`` is the tag code filter (None: all)."""
 
     topic: str
     queue_id: int
@@ -72,17 +72,9 @@ class LongPoll(Generic[R]):
         owner: object = None,
         size_bytes: int = 0,
     ) -> ParkedPull[R]:
-        """Adds a waiter.
-
-        Args:
-            topic, queue_id: where it waits.
-            offset: the queue offset it wants; it is woken once the queue's max offset is above.
-            deadline_ms: when it gives up, absolute.
-            request: given back with the waiter.
-            match: accepts the tag code of a message; None accepts all.
-            owner: its connection, for :meth:`discard_owner`.
-            size_bytes: what it takes in memory, for :meth:`bytes_of`.
-        """
+        """Add a waiter. It is woken once the queue's max offset is above ``offset``; ``deadline_ms``: when it gives up, absolute;
+        ``request`` comes back with it; ``match`` accepts the tag code of a message, None all; ``owner``: its connection; ``size_bytes``:
+        what it takes in memory."""
         pull = ParkedPull(topic, queue_id, offset, deadline_ms, request, match, owner, size_bytes)
         self.queues.setdefault((topic, queue_id), {})[pull] = None
         self._sequence += 1
@@ -96,9 +88,8 @@ class LongPoll(Generic[R]):
     def wake(
         self, topic: str, queue_id: int, max_offset: int, tags_codes: Collection[int] | None = None
     ) -> Iterator[ParkedPull[R] | None]:
-        """Messages arrived: takes out those waiters that one of them satisfies, in the order in which they came; None for one that
-        stays. ``topic``, ``queue_id``: the queue it went to. ``max_offset``: the queue's max offset now (offset of the message +
-        1). ``tags_codes``: of the messages; None when not known, which wakes regardless of filters."""
+        """Messages arrived: takes out those waiters that one of them satisfies, in the order in which they came; None for one that stays.
+        ``tags_codes``: of the messages; None when not known, which wakes regardless of filters."""
         for pull in list(self.queues.get((topic, queue_id), ())):
             if max_offset <= pull.offset or not pull.parked:
                 continue
@@ -111,7 +102,7 @@ class LongPoll(Generic[R]):
         self._compact()
 
     def expire(self, now_ms: int) -> Iterator[ParkedPull[R]]:
-        """Takes out those whose deadline has come."""
+        """Take out those whose deadline has come."""
         while self._heap and (self._heap[0][0] <= now_ms or not self._heap[0][2].parked):
             pull = heappop(self._heap)[2]
             if pull.parked:
@@ -119,14 +110,14 @@ class LongPoll(Generic[R]):
                 yield pull
 
     def next_deadline_ms(self) -> int | None:
-        """When ``expire`` will next yield something; None when there are no waiters."""
+        """When ``expire`` will next yield something."""
         heap = self._heap
         while heap and not heap[0][2].parked:
             heappop(heap)
         return heap[0][0] if heap else None
 
     def discard_owner(self, owner: object) -> int:
-        """Removes all waiters of a closed connection, without a look at those of others: thousands may close at once."""
+        """Remove all waiters of a closed connection; thousands may close at once."""
         gone = list(self._owned.get(owner, ()))
         for pull in gone:
             self._leave(pull)
@@ -134,7 +125,6 @@ class LongPoll(Generic[R]):
         return len(gone)
 
     def drain(self) -> list[ParkedPull[R]]:
-        """Shutdown: takes out all waiters."""
         pulls = [pull for waiting in self.queues.values() for pull in waiting]
         for pull in pulls:
             self._leave(pull)
@@ -142,11 +132,9 @@ class LongPoll(Generic[R]):
         return pulls
 
     def count_of(self, owner: object) -> int:
-        """How many wait for this owner."""
         return len(self._owned.get(owner, ()))
 
     def bytes_of(self, owner: object) -> int:
-        """What the waiters of this owner take."""
         return self._owned_bytes.get(owner, 0)
 
     def __len__(self) -> int:

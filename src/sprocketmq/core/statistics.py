@@ -9,7 +9,7 @@
 Java takes the snapshots on timers; here they are taken by the next event after the moment was due, with the totals as they still were, so
 they come out the same and nothing runs while nothing happens. Moments are the full 10 s, 10 min and hours of the clock.
 
-Laws
+Rules
     1. What a window shows is the totals at its newest snapshot minus those at its oldest: true up to 10 s (10 min, 1 h) ago, as in Java.
     2. Before its first snapshot an item shows what it has so far, over one period. (Java shows zeros.)
     3. An item begins with its first event: the oldest snapshot is one period before its first one, with zeros.
@@ -69,12 +69,12 @@ class WindowTotals(msgspec.Struct, frozen=True):
 
     @property
     def per_second(self) -> float:
-        """Value per second (TPS)."""
+        """TPS."""
         return self.sum * 1000 / self.span_ms if self.span_ms else 0.0
 
     @property
     def mean(self) -> float:
-        """Value per event (AVGPT, AVGRT)."""
+        """AVGPT, AVGRT."""
         return self.sum / self.times if self.times else 0.0
 
 
@@ -94,8 +94,6 @@ def _due(next_ms: int, window: Window, now_ms: int) -> range:
 
 
 class _Item:
-    """One measure of one topic."""
-
     __slots__ = ("series", "times", "value")
 
     def __init__(self) -> None:
@@ -107,7 +105,7 @@ class _Item:
         """Snapshots at these moments, between which nothing happened."""
         for at_ms in moments:
             if not series:
-                series.append((at_ms - window.period_ms, 0, 0.0))  # law 3
+                series.append((at_ms - window.period_ms, 0, 0.0))  # rule 3
             series.append((at_ms, self.times, self.value))
 
     def totals(self, window: Window, moments: range) -> WindowTotals:
@@ -116,7 +114,7 @@ class _Item:
         if self.times:
             self.extend(series, window, moments)
         if not series:
-            return WindowTotals(self.value, self.times, window.period_ms)  # law 2
+            return WindowTotals(self.value, self.times, window.period_ms)  # rule 2
         (first_ms, first_times, first_value), (last_ms, last_times, last_value) = series[0], series[-1]
         return WindowTotals(last_value - first_value, last_times - first_times, last_ms - first_ms)
 
@@ -188,7 +186,7 @@ class ConsumerStatistics:
                 self._next_ms[number] = moments[-1] + window.period_ms
         self._due_ms = min(self._next_ms)
 
-    # -- reading (law 5) -------------------------------------------------------------------------------------------------------
+    # -- reading (rule 5) -------------------------------------------------------------------------------------------------------
 
     def totals(self, topic: str, measure: Measure, window: Window, now_ms: int) -> WindowTotals:
         """What ``window`` shows of one measure; zeros for a topic never seen."""
@@ -218,7 +216,6 @@ class ConsumerStatistics:
         )
 
     def since_start(self, topic: str, measure: Measure) -> tuple[int, float]:
-        """Events and their value since the consumer was made."""
         items = self._topics.get(topic)
         if items is None:
             return 0, 0.0

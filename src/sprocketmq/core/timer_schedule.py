@@ -47,22 +47,21 @@ def java_long(text: str) -> int | None:
 
 
 def is_timer(raw: bytes) -> bool:
-    """Whether these raw properties ask for a delivery time and the message is not stored as a timer message yet. Java:
-    HookUtils.checkIfTimerMessage."""
+    """Whether raw properties ask for a delivery time that is not set yet (HookUtils.checkIfTimerMessage)."""
     if props.get_property(raw, props.TIMER_OUT_MS) is not None:
         return False
     return any(props.get_property(raw, name) is not None for name in _ASKED)
 
 
 def without_timer(raw: bytes) -> bytes:
-    """``raw`` without the timer properties: a delay level has priority over them."""
+    """A delay level has priority over the timer properties."""
     for name in _ASKED:
         raw = props.remove_property(raw, name)
     return raw
 
 
 def asked_deliver_ms(raw: bytes, now_ms: int) -> int:
-    """The delivery time that raw properties ask for. Raises ConfigurationError (the property that counts is no number)."""
+    """Raises ConfigurationError (the property that counts is no number)."""
     for name in _ASKED:
         text = props.get_property(raw, name)
         if text is None:
@@ -79,9 +78,8 @@ def asked_deliver_ms(raw: bytes, now_ms: int) -> int:
 
 
 class TimerRules(Struct, frozen=True):
-    """The broker's settings that say where a timer message waits. ``precision_ms``: length of a slot; Apache knows 100, 200, 500
-    and 1000. ``roll_window_slots``: farthest slot; out of 2 to a week less a minute means a week less a minute, as in Apache.
-    ``max_delay_ms``: farthest moment that may be asked for."""
+    """``precision_ms``: length of a slot; Apache knows 100, 200, 500 and 1000. ``roll_window_slots``: farthest slot; out of 2 to a week
+    less a minute means a week less a minute, as in Apache. ``max_delay_ms``: farthest moment that may be asked for."""
 
     precision_ms: int = DEFAULT_PRECISION_MS
     roll_window_slots: int = DEFAULT_ROLL_WINDOW_SLOTS
@@ -93,7 +91,6 @@ class TimerRules(Struct, frozen=True):
         return self.roll_window_slots if 2 <= self.roll_window_slots <= longest else longest
 
     def floor(self, time_ms: int) -> int:
-        """Begin of the slot that holds ``time_ms``."""
         return time_ms // self.precision_ms * self.precision_ms
 
     def slot_of(self, deliver_ms: int) -> int:

@@ -3,7 +3,7 @@
 
     "+message.type=FIFO,-reserve.time"  --parse_changes-->  {"+message.type": "FIFO", "-reserve.time": ""}  --alter-->  the new attributes
 
-Laws
+Rules
 1. A change list is applied completely or not at all.
 2. What is not in the list stays; "+" sets, "-" removes what is there; a new topic takes "+" only.
 3. An attribute that decides the form of the topic's files (queue.type, cleanup.policy) is set once, when the topic is created.
@@ -67,7 +67,7 @@ def alter(
 ) -> dict[str, str]:
     """The attributes after ``changes``. ``current``: the attributes of today; None when the topic or group is being made.
     ``changes``: signed names to values, as :func:`parse_changes` gives them. ``known``: :data:`TOPIC_ATTRIBUTES` or
-    :data:`GROUP_ATTRIBUTES`. Raises ConfigurationError: a change that is not allowed; nothing of the list counts then (law
+    :data:`GROUP_ATTRIBUTES`. Raises ConfigurationError: a change that is not allowed; nothing of the list counts then (rule
     1)."""
     before = current or {}
     after, seen = dict(before), set[str]()

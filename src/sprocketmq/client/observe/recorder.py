@@ -5,7 +5,7 @@
     listener calls, send-backs ----+--> lines --one write() per turn of the loop--> FILE --half of record_max_bytes--> FILE.1, a new FILE
                                                                                          the new one begins with the state of all machines
 
-Laws
+Rules
 1. At the end of a turn of the loop its decisions are written to the operating system, and those that led to a listener call before that
    call. So the record of a killed process is complete up to its last turn, except for one torn line. (The last notes of listeners may be
    missing.)
@@ -95,7 +95,7 @@ class Recorder:
         return cls(settings.record, settings.record_max_bytes, clock, about)
 
     def attach(self, consumer: RunningConsumer) -> None:
-        """Record what the parts of ``consumer`` do: those that are made from now on, its progress, its send-back, its listener."""
+        """Record what the parts of the consumer do, from now on."""
         consumer.tape = self.tape
         consumer.offset_store.progress = self.tape.recorded(ConsumeProgress)()
         consumer.hooks.consume.append(self)
@@ -103,7 +103,7 @@ class Recorder:
     # -- what the consumer's parts tell ------------------------------------------------------------------------------------------
 
     def before_consume(self, context: ConsumeMessageContext) -> None:
-        """ConsumeMessageHook: called in the thread or task of the listener."""
+        """Called in the thread or task of the listener."""
         self.tape.note("listener_began", queue=context.message_queue, messages=context.messages)
         if self._decided:
             with self._lock:
@@ -189,7 +189,7 @@ class Recorder:
             self._flush_is_due = True
 
     def _begin_part(self) -> None:
-        """Begin a new FILE when half of ``record_max_bytes`` is reached (law 2)."""
+        """Begin a new FILE when half of ``record_max_bytes`` is reached (rule 2)."""
         state = self.tape.state()
         with self._lock:
             try:

@@ -7,7 +7,7 @@ ConsumeMessageTraceHookImpl, EndTransactionTraceHookImpl).
 ``mqadmin queryMsgTraceById`` and the dashboard read them. Switched on by ``enable_trace=True``; brokers have the topic when they were
 started with ``traceTopicEnable=true``, else the first trace creates it like any other. ``trace_topic=`` names another one.
 
-Laws
+Rules
 1. Tracing does not affect the messages: a record that does not fit into the queue is dropped and counted, a trace that cannot be sent is
    logged.
 2. Records are sent when ``trace_msg_batch_num`` wait, 5 s after the first of them, and when the client shuts down.

@@ -6,7 +6,7 @@
 A hook like any other: ``producer.add_hook(OpenTelemetryHook())``, the same for consumers. ``opentelemetry-api`` is imported when one is
 made.
 
-Laws
+Rules
 1. A span of a send begins and ends with one try; a retry has a span of its own, and its message carries that one's context.
 2. A listener call for one message is a child of the span that sent it; for several messages it is linked to each, with no parent.
 3. While the listener runs, its span is the current one in its thread or task.

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking class.
-
-The public methods are here. The client instance and the sender are imported by the first start. Most of the file is docstrings for
-``help()``.
-"""
+"""Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking class. What a producer runs with
+is imported by the first start."""
 
 from __future__ import annotations
 
@@ -208,16 +205,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                 default: none.
             timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
 
-        Returns:
-            The SendResult. Whatever its status is, the message is stored.
-
-        Raises:
-            ConfigurationError: the message or an argument is wrong; nothing was sent.
-            TopicNotExist: the topic has no route and no broker creates it.
-            RemoteError: the broker refused it, after the retries that are useful.
-            NetworkError, RequestTimeout: no broker answered; the message may nevertheless be stored.
-            TooMuchRequest: with back-pressure, the send could not begin in time; nothing was sent.
-            ClosedError: the producer is not started, or was shut down.
+        Returns the SendResult; whatever its status is, the message is stored. Raises TooMuchRequest: with back-pressure, the send could not
+        begin in time; nothing was sent.
         """
         sender, batches, permits = self._sender, self._batches, self._permits
         if sender is None or asyncio._get_running_loop() is not self._loop:  # here, because two calls cost a send 2 %
@@ -272,7 +261,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             del task  # it holds the error, whose traceback holds this frame
 
     async def _take_permit(self, send: Send) -> None:
-        """Wait for a permit, within the timeout of ``send``, which is shorter then."""
+        """Wait for a permit; ``send`` has that much less time then."""
         sender = self._started()
         assert self._permits is not None
         sender.check(send.message)
@@ -303,7 +292,6 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                 self._permits.give_back(len(send.message.body))
 
     def _takes_into_batches(self, message: Message, send: Send | None) -> bool:
-        """Whether this send may travel in a batch."""
         batches = self._batches
         return batches is not None and (send is None or not send.is_delayed) and batches.takes(message)
 

@@ -6,7 +6,7 @@
                                                       |  `-----------UNKNOWN, or raised-> the broker asks:
                                                       `--(process dies)--------------->   check(message), here or in another member
 
-Laws
+Rules
 1. ``execute`` runs only when the half is stored with SEND_OK; any other status rolls back without it.
 2. The result of ``execute`` is sent to the broker once. If that fails, or the result is UNKNOWN, the broker checks back.
 3. ``execute`` and ``check`` never run on the event loop unless they are ``async def``: a plain ``execute`` runs in the caller's thread
@@ -249,7 +249,7 @@ class AsyncTransactionProducer(AsyncProducer):
         state: LocalTransactionState,
         failure: BaseException | None = None,
     ) -> TransactionSendResult:
-        """Send the end of the transaction to the broker, if possible; returns the result of the whole."""
+        """Send the end to the broker, if possible."""
         if failure is not None:
             log.warning(
                 "group %s: execute raised %s; the broker will ask about %s",

@@ -5,7 +5,7 @@
     send(m2) --+--> one batch --> broker-+--> SendResult of m2, queue offset n + 1
     send(m3) --+                         +--> SendResult of m3, queue offset n + 2
 
-Laws
+Rules
 1. Each message gets exactly one result or exception; a batch that fails affects only its own messages.
 2. Messages to one queue (given, selected, or of one sharding key) are stored in the order in which they were sent; other messages go to
    all queues in turn, one batch after the other.
@@ -91,9 +91,8 @@ class _Element(NamedTuple):
 
 
 class _SendBatch(Batch):
-    """Messages that travel together, as columns: a value of each for each message. ``join`` of the accumulator fills the first
-    four. ``unique_keys``, ``bodies``, ``properties``, ``futures``: as of ``_Element``. ``messages``: for hooks; empty without them.
-    ``flags``, ``ends_s``: by the number of the message in the batch; most have none."""
+    """Messages that travel together, as columns; ``join`` of the accumulator fills the first four. ``messages``: for hooks; empty without
+    them. ``flags``, ``ends_s``: by the number of the message in the batch; most have none."""
 
     __slots__ = ("bodies", "ends_s", "flags", "futures", "messages", "properties", "unique_keys")
 
@@ -120,7 +119,6 @@ class _SendBatch(Batch):
         self.futures.append(element.future)
 
     def late(self, now_s: float) -> list[ResultFuture]:
-        """The futures of the messages that may not wait any longer."""
         return [self.futures[number] for number, end_s in self.ends_s.items() if end_s <= now_s]
 
     def drop_done(self) -> None:
@@ -168,12 +166,12 @@ class BatchAccumulator:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._delivering: set[_SendBatch] = set()
         self._routes_in_use: dict[str, list[MessageQueue]] = {}  # by topic: the queues that keys are shared out to
-        self._sweep: asyncio.TimerHandle | None = None  # law 6
+        self._sweep: asyncio.TimerHandle | None = None  # rule 6
         self._linger_s = settings.batch_max_delay_ms / 1000
-        self._held: dict[str, deque[tuple[Send, _Element]]] = {}  # by topic: sends that wait (law 3)
+        self._held: dict[str, deque[tuple[Send, _Element]]] = {}  # by topic: sends that wait (rule 3)
 
     def takes(self, message: Message) -> bool:
-        """Whether ``message`` may be batched (law 4)."""
+        """See rule 4."""
         return (
             isinstance(message, Message)
             and (message._text is not None or _NOT_BATCHED.isdisjoint(message.properties))
@@ -275,13 +273,12 @@ class BatchAccumulator:
         """Send what lingers and wait for the answers to all messages that were added before this call."""
         for future in self._here():
             while not future.done():
-                self._batches.flush()  # again each time: what was held for its route (law 3) joins a batch later
+                self._batches.flush()  # again each time: what was held for its route (rule 3) joins a batch later
                 self._go()
                 await asyncio.wait(set(self._tasks), return_when=asyncio.FIRST_COMPLETED)
 
     @property
     def unanswered_count(self) -> int:
-        """How many sends have no answer yet."""
         return len(self._here())
 
     def _here(self) -> list[ResultFuture]:
@@ -300,7 +297,7 @@ class BatchAccumulator:
         if self._sweep is not None:
             self._sweep.cancel()
 
-    # -- keys and routes (law 3) ---------------------------------------------------------------------------------------------------
+    # -- keys and routes (rule 3) ---------------------------------------------------------------------------------------------------
 
     def _add_chosen(self, topic: str, send: Send, element: _Element) -> None:
         held = self._held.get(topic)
@@ -323,7 +320,7 @@ class BatchAccumulator:
         self._put(queue, element, ordered=True)
 
     def _is_settled(self, topic: str) -> bool:
-        """Whether the newest route may be used for sharding keys now."""
+        """Whether the newest route may be used for sharding keys now (rule 3)."""
         newest = self._routes.table.publish_queues(topic)
         if not newest:
             return False
@@ -417,7 +414,7 @@ class BatchAccumulator:
             self._sweep = asyncio.get_running_loop().call_later(_SWEEP_S, self._swept)
 
     def _swept(self) -> None:
-        """Fail the messages that have waited too long (law 6)."""
+        """Fail the messages that have waited too long (rule 6)."""
         self._sweep = None
         now_s = asyncio.get_running_loop().time()
         held = [element for held in self._held.values() for _, element in held]
@@ -507,7 +504,7 @@ def _waited_too_long() -> RequestTimeout:
 
 
 def _with_properties(message: Message, text: str) -> Message:
-    """The message as this send makes it, for hooks; with properties of its own if they are not those of the caller's message."""
+    """The message as this send makes it, for hooks."""
     if text == message.properties_text:
         return message
     copy = Message(message.topic, message.body, flag=message.flag)
@@ -516,7 +513,6 @@ def _with_properties(message: Message, text: str) -> Message:
 
 
 def _message_of(topic: str, flag: int, body: bytes, properties: bytes) -> Message:
-    """A message as it was when it was sent."""
     message = Message(topic, body, flag=flag)
     message.properties.update(props.decode_properties(properties))
     return message

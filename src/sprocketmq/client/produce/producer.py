@@ -211,16 +211,8 @@ class Producer(BlockingClient[AsyncProducer]):
                 default: none.
             timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
 
-        Returns:
-            The SendResult. Whatever its status is, the message is stored.
-
-        Raises:
-            ConfigurationError: the message or an argument is wrong; nothing was sent.
-            TopicNotExist: the topic has no route and no broker creates it.
-            RemoteError: the broker refused it, after the retries that are useful.
-            NetworkError, RequestTimeout: no broker answered; the message may nevertheless be stored.
-            TooMuchRequest: with back-pressure, the send could not begin in time; nothing was sent.
-            ClosedError: the producer is not started, or was shut down.
+        Returns the SendResult; whatever its status is, the message is stored. Raises TooMuchRequest: with back-pressure, the send could not
+        begin in time; nothing was sent.
         """
         return self._run(
             self._async.send(

@@ -6,13 +6,13 @@ DefaultMQProducerImpl.request, MessageUtil.createReplyMessage, ClientRemotingPro
         ^                                                                         | producer.reply(message, body)
         `--PUSH_REPLY_MESSAGE_TO_CLIENT-- broker <--SEND_REPLY_MESSAGE, to <cluster>_REPLY_TOPIC
 
-Laws
+Rules
 1. A request ends once: with the first reply that carries its correlation id, with a failed send, or with its timeout. Then nothing of it
    is kept, and later replies are acknowledged and dropped.
 2. Before a request is sent, every broker of its topic has had a heartbeat over the open connection: a broker pushes replies only to
    connections that it knows from heartbeats. A broker that is down does not delay a request; one that does not answer delays it for a
    second at most.
-3. A reply is sent to the broker that stored the request, to which law 2 applies; to another one only if that fails.
+3. A reply is sent to the broker that stored the request, to which rule 2 applies; to another one only if that fails.
 """
 
 from __future__ import annotations
@@ -51,15 +51,14 @@ _REGISTER_WAIT_S: Final = 1.0
 
 
 def reply_topic(cluster: str) -> str:
-    """The topic for replies within ``cluster``; every broker has it."""
+    """Every broker of ``cluster`` has it."""
     return cluster + _REPLY_TOPIC_POSTFIX
 
 
 def reply_message(
     request: Message, body: bytes, properties: Mapping[str, str] | None = None
 ) -> tuple[Message, dict[str, str]]:
-    """The reply to ``request``, and the properties that address it. Raises ConfigurationError (``request`` did not come from
-    ``request``)."""
+    """The reply, and the properties that address it. Raises ConfigurationError (``request`` did not come from ``request``)."""
     if not isinstance(request, Message):
         raise ConfigurationError(
             f"request is {type(request).__name__}, the message of a producer's request() is allowed"
@@ -78,7 +77,7 @@ def reply_message(
 async def send_reply(
     sender: Sender, request: Message, body: bytes, properties: Mapping[str, str] | None, timeout_ms: int | None
 ) -> SendResult:
-    """Send the reply to ``request`` (law 3)."""
+    """See rule 3."""
     message, back = reply_message(request, body, properties)
     stored_at = getattr(request, "broker_name", "")
     now_s = asyncio.get_running_loop().time
@@ -108,12 +107,12 @@ class RequestFutures:
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
         self._waiting: dict[str, asyncio.Future[MessageExt]] = {}
-        self._registered: dict[str, Connection] = {}  # law 2: by address, the connection over which a heartbeat went
+        self._registered: dict[str, Connection] = {}  # rule 2: by address, the connection over which a heartbeat went
         self._registering: dict[str, tuple[asyncio.Task[None], float]] = {}  # heartbeats under way, and when they began
 
     @classmethod
     def of(cls, instance: ClientInstance) -> RequestFutures:
-        """The waiting requests of ``instance``; made by its first request."""
+        """Made by the first request of ``instance``."""
         handler = instance.handlers.get(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
         desk = getattr(handler, "__self__", None)
         if desk is None:
@@ -123,7 +122,6 @@ class RequestFutures:
         return desk
 
     async def request(self, sender: Sender, send: Send) -> MessageExt:
-        """See ``AsyncProducer.request``."""
         timeout_ms = check_range("timeout_ms", cast(int, send.timeout_ms), 1, 86_400_000)
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_ms / 1000
@@ -167,7 +165,7 @@ class RequestFutures:
         return response(command)
 
     async def _register_at_brokers(self, sender: Sender, topic: str, end_s: float) -> None:
-        """Send heartbeats to the brokers of ``topic`` (law 2) and to those of the reply topic, which may get the reply instead."""
+        """Send heartbeats to the brokers of ``topic`` (rule 2) and to those of the reply topic, which may get the reply instead."""
         instance, now_s = self._instance, asyncio.get_running_loop().time
         if instance.cluster.routes.table.route(topic) is None:
             sender.queue_choice.turn(topic)

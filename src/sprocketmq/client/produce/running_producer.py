@@ -89,7 +89,6 @@ class RunningProducer:
 
     @property
     def unanswered_count(self) -> int:
-        """How many asynchronous sends have no answer yet."""
         return len(self.begun) + (self.batches.unanswered_count if self.batches is not None else 0)
 
     async def flush(self) -> None:

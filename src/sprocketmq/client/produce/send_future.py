@@ -5,7 +5,7 @@
 Most of these futures are finished before a caller waits for them, so the condition is made when it is first needed: by ``result`` before
 the end, ``cancel``, ``add_done_callback``, ``concurrent.futures.wait`` and the like. From then on all is the base class's.
 
-Law: a future is finished without a condition, or with it. Which one is decided under one lock of the process, under which conditions are
+Rule: a future is finished without a condition, or with it. Which one is decided under one lock of the process, under which conditions are
 made, too, so that no caller begins to wait for a future while it is being finished, and is never woken. The lock is taken once for many
 futures, and no callback runs while it is held.
 """
@@ -32,7 +32,7 @@ _FINISHED: Final = "FINISHED"
 _CANCELLED: Final = frozenset({"CANCELLED", "CANCELLED_AND_NOTIFIED"})
 
 
-# The lock of the law. Reentrant, because a signal handler or a finalizer that looks at a future may interrupt the thread that holds it.
+# The lock of the rule. Reentrant, because a signal handler or a finalizer that looks at a future may interrupt the thread that holds it.
 _guard: Final = fork.LockAcrossForks(threading.RLock)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Back-pressure: how many sends may be under way at once (Java 5.x: enableBackpressureForAsyncMode and its two semaphores).
 
-Laws
+Rules
 1. At most ``count`` sends are under way, with bodies of at most ``size_bytes`` in sum; a larger body is sent when nothing else is.
 2. Permits are given in the order of the calls, so small bodies do not overtake a large one.
 3. A send that waits longer than its timeout fails and sends nothing; its permit stays available.
@@ -57,7 +57,6 @@ class SendPermits:
             )
 
     def give_back(self, size_bytes: int) -> None:
-        """Return the permit of a send that has ended."""
         self._count -= 1
         self._bytes -= size_bytes
         self._next()

@@ -58,20 +58,13 @@ class Check:
 
     @property
     def named(self) -> str:
-        """Its message, for log lines."""
         times = self.message.properties.get(props.TRANSACTION_CHECK_TIMES, "1")
         return logged_message(self.message, self.transaction, f"check {times}")
 
 
 class TransactionChecks:
-    """The check-back of one producer. Belongs to its instance's loop.
-
-    Args:
-        group: the producer group, as brokers know it.
-        check: the user's callback.
-        open_transactions: shared with the sending side.
-        workers: how many callbacks run at once.
-    """
+    """The check-back of one producer, whose ``group`` is the name at the brokers. Belongs to its instance's loop. ``workers``: how many
+    callbacks run at once."""
 
     def __init__(
         self,
@@ -97,7 +90,6 @@ class TransactionChecks:
 
     @property
     def runs_caller(self) -> bool:
-        """Whether the caller is a callback that ``close`` waits for."""
         return self._pool.runs_caller
 
     async def close(self) -> bool:
@@ -108,7 +100,6 @@ class TransactionChecks:
     def ask(
         self, connection: Connection, header: CheckTransactionStateRequestHeader, message: MessageExt, key: str
     ) -> None:
-        """Handle a check for ``message``, whose unique key is ``key``."""
         place = HalfPlace(message.store_host, header.tran_state_table_offset, header.commit_log_offset)
         message.broker_name = header.bname or self._name_of(connection.remote_address)
         if self._open.asked(key, place):

@@ -84,7 +84,6 @@ class MessageWriter:
         return key
 
     def next_keys(self, now_ms: int) -> Iterator[str]:
-        """UNIQ_KEYs for the next messages."""
         return self._keys.block(now_ms)
 
     def write(self, send: Send) -> None:
@@ -129,7 +128,7 @@ class MessageWriter:
                 send.body, send.sys_flag = packed, self._compression.sys_flag
 
     def text_of_send(self, text: str, sharding_key: str | None) -> str:
-        """The properties of a message, in their text form, with those of this send."""
+        """The properties of a message, with those of this send."""
         if self.namespace is not None:
             text = props.text_with(text, props.INSTANCE_ID, self.namespace)
         if sharding_key is not None:
@@ -187,7 +186,7 @@ class MessageWriter:
         return template.frame(opaque, send.sys_flag, self._clock.now_ms(), send.message.flag, properties, send.body)
 
     def command(self, send: Send, target: MessageQueue) -> Command:
-        """The request as a Command, which the connection completes and signs."""
+        """The connection completes and signs it."""
         return request(send.code, self.header(send, target), send.body)
 
     def header(self, send: Send, target: MessageQueue) -> headers.SendMessageRequestHeaderV2:

@@ -55,8 +55,8 @@ class QueueChoice:
         return self._routes.table.route(wrap(self._namespace, topic)) is not None
 
     async def queues(self, topic: str, end_s: float | None = None) -> list[MessageQueue]:
-        """The queues to which ``topic``, as brokers know it, may be sent. Asks the name server when none are known, until ``end_s`` of the
-        loop's clock."""
+        """The queues to which ``topic``, as brokers know it, may be sent. The name server may be asked until ``end_s`` of the loop's
+        clock."""
         left_ms = None if end_s is None else left_until(end_s)
         settings = self._settings
         return await self._routes.publish_queues(
@@ -64,7 +64,6 @@ class QueueChoice:
         )
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues a message to ``topic`` may go to."""
         queues = await self.queues(wrap(self._namespace, check_topic(topic)))
         return [unwrap_queue(self._namespace, queue) for queue in queues]
 
@@ -124,7 +123,7 @@ class QueueChoice:
         )
 
     def record_try(self, queue: MessageQueue, started_s: float, error: Exception | None) -> None:
-        """Record the end of a try for fault avoidance; ``error`` is why it failed."""
+        """For fault avoidance."""
         if self._latency is not None:
             spent_ms = int((asyncio.get_running_loop().time() - started_s) * 1000)
             self._latency.update(

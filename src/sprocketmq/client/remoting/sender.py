@@ -186,14 +186,12 @@ class Sender:
         return self.hooks is None and self.namespace is None
 
     def unique_keys(self, count: int) -> list[str]:
-        """UNIQ_KEYs for the messages that come next."""
         keys: list[str] = []
         while len(keys) < count:
             keys += self.writer.next_keys(self._clock.now_ms())
         return keys[:count]
 
     async def recall(self, topic: str, recall_handle: str) -> str:
-        """See ``AsyncProducer.recall``."""
         recall_handle, topic = check_text("recall_handle", recall_handle), check_topic(topic)
         if topic.startswith(("%RETRY%", "%DLQ%")):
             raise ConfigurationError(f"topic is {topic!r}, messages of retry and dead-letter topics cannot be recalled")
@@ -223,8 +221,7 @@ class Sender:
         state: LocalTransactionState,
         remark: str | None,
     ) -> None:
-        """END_TRANSACTION, one-way as in every client. There is no answer; a broker that does not receive it checks back. The timeout is
-        that of a send (Java: endTransactionOneway)."""
+        """END_TRANSACTION, one-way as in every client: a broker that does not receive it checks back. The timeout is that of a send."""
         broker_name = half.message_queue.broker_name
         topic = wrap(self.namespace, message.topic)
         header = headers.EndTransactionRequestHeader(
@@ -332,7 +329,6 @@ class Sender:
         return Try(address, connection, opaque, started_s, timeout_ms, answer)
 
     async def _answered(self, send: Send, target: MessageQueue, trying: Try) -> SendResult:
-        """Wait for the end of a try that began."""
         try:
             answer = await trying.answer
         except BaseException as error:
@@ -408,7 +404,6 @@ class Sender:
         return (asyncio.get_running_loop().time() if started_s is None else started_s) + total_ms / 1000
 
     async def _address_within(self, queue: MessageQueue, timeout_ms: int, *, vip: bool = True) -> tuple[str, int]:
-        """The address for a try, and the time that is left for it."""
         now_s = asyncio.get_running_loop().time
         began_s = now_s()
         address = await self._routes.master_address(queue, timeout_ms)

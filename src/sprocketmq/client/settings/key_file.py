@@ -5,7 +5,7 @@
                                      `-> it has changed -------> read it: its keys, or the known ones while it is half written
     a server refuses a signature ----> read it in any case: other keys than before? --> sign the request again with these
 
-Laws
+Rules
 1. The first request after the file has changed is signed with the new keys; no call is needed.
 2. Known keys stay in use while the file is missing or cannot be parsed, because it may be being written. Without known keys there is an
    error that names the host.
@@ -28,7 +28,7 @@ _MOST_BYTES: Final = 64 * 1024
 _NO_WAITING: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _NAMES: Final = ("accessKey", "secretKey", "securityToken")
 
-_Look = tuple[int, int, int, int]
+_FileState = tuple[int, int, int, int]
 
 
 class KeyFile:
@@ -46,7 +46,7 @@ class KeyFile:
     ) -> None:
         self._path, self._option = path, option
         self._access_key, self._security_token = access_key or None, security_token or None
-        self._seen: _Look | None = None
+        self._seen: _FileState | None = None
         self._known = self._read()
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class KeyFile:
 
     def current(self) -> Credentials:
         try:
-            seen = _look(os.stat(self._path))
+            seen = _file_state(os.stat(self._path))
         except OSError:
             return self._known
         if seen != self._seen:
@@ -77,7 +77,7 @@ class KeyFile:
             # Without waiting: a pipe in its place would block every client of the process.
             with open(self._path, "rb", opener=lambda path, flags: os.open(path, flags | _NO_WAITING)) as file:
                 stat = os.fstat(file.fileno())  # before its content: a later write is then noticed next time
-                seen = _look(stat)
+                seen = _file_state(stat)
                 raw = file.read(_MOST_BYTES + 1) if S_ISREG(stat.st_mode) else None
             if raw is None:
                 reason = "it is not an ordinary file"
@@ -118,7 +118,7 @@ class KeyFile:
         return Credentials(access_key, secret_key, self._security_token or found.get("securityToken") or None)
 
 
-def _look(stat: os.stat_result) -> _Look:
+def _file_state(stat: os.stat_result) -> _FileState:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_dev
 
 

@@ -10,7 +10,7 @@ Version 1 is a prefix that the client adds to names; for the brokers these are o
 
 Version 2 (5.x) does not change names: each request has ``ns`` and ``nsd=true`` beside its fields, see ``net.pool``.
 
-Laws
+Rules
 1. ``unwrap(ns, wrap(ns, name)) == name`` for every name a user may choose that does not itself begin with ``ns%``.
 2. ``wrap`` twice is ``wrap`` once; a name of another namespace is not unwrapped.
 """
@@ -66,7 +66,7 @@ def namespace_of_endpoint(namesrv_addr: str) -> str | None:
 
 
 def wrap(namespace: str | None, name: str) -> str:
-    """The name of a topic or group as brokers know it."""
+    """The name as brokers know it."""
     if not namespace or not name or _is_system(name):
         return name
     prefix, own = _split(name)
@@ -76,7 +76,7 @@ def wrap(namespace: str | None, name: str) -> str:
 
 
 def unwrap(namespace: str | None, name: str) -> str:
-    """The name of a topic or group as the user knows it."""
+    """The name as the user knows it."""
     if not namespace:
         return name
     prefix, own = _split(name)
@@ -84,12 +84,10 @@ def unwrap(namespace: str | None, name: str) -> str:
 
 
 def wrap_queue(namespace: str | None, queue: MessageQueue) -> MessageQueue:
-    """The queue as brokers know it."""
     return MessageQueue(wrap(namespace, queue.topic), queue.broker_name, queue.queue_id) if namespace else queue
 
 
 def unwrap_queue(namespace: str | None, queue: MessageQueue) -> MessageQueue:
-    """The queue as the user knows it."""
     return MessageQueue(unwrap(namespace, queue.topic), queue.broker_name, queue.queue_id) if namespace else queue
 
 

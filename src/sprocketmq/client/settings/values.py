@@ -7,7 +7,7 @@
 An option is one function for all topics, or a mapping of topics to functions. Any function with such an argument and result may be used:
 ``msgspec.json.Decoder(Order).decode``, ``Order.model_validate_json`` of pydantic.
 
-Laws
+Rules
     1. A serializer that fails is its caller's error; nothing is sent.
     2. A body that cannot be deserialized fails where ``message.value`` is read, with the topic, the id and the reason. Nothing else of the
        message is affected, and the queue goes on.

@@ -5,7 +5,7 @@
                                           |              --> subscribe queues   readable (a master is not needed to read)
                                           `------------> broker name -> {broker id -> address},  id 0 is the master
 
-Laws
+Rules
     1. Queues come in the order broker name, queue id: producers that hash a sharding key depend on it.
     2. An address is known as long as some route names it; a broker no route names is offline and gets no heartbeat.
     3. ``update`` is False when nothing a user of the table can see has changed.
@@ -48,8 +48,7 @@ def _ordered(queue_datas: Iterable[QueueData]) -> list[QueueData]:
 
 
 def checked_route(topic: str, route: TopicRouteData) -> TopicRouteData:
-    """``route``, as it came from a name server. Raises ProtocolError (it names more queues than a broker, or all brokers together,
-    may have)."""
+    """``route``, as it came from a name server. Raises ProtocolError (it has more queues than are allowed)."""
     reading = writing = 0
     for data in route.queue_datas:
         for number in (data.read_queue_nums, data.write_queue_nums):
@@ -168,7 +167,7 @@ class RouteTable:
         self._brokers: dict[str, dict[int, str]] = {}
 
     def update(self, topic: str, route: TopicRouteData) -> bool:
-        """Takes a route from the name server; True when it differs from the one known."""
+        """Take a route from the name server; whether it differs from the one known."""
         known = self._routes.get(topic)
         if not is_changed(known, route):
             return False
@@ -191,20 +190,19 @@ class RouteTable:
         return list(self._routes)
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Queues to send to; empty when there is no route or no broker that takes messages. Not to be changed by the caller."""
+        """Empty when there is no route or no broker that takes messages. Not to be changed by the caller."""
         return self._publish.get(topic, [])
 
     def subscribe_queues(self, topic: str) -> list[MessageQueue]:
-        """Queues to read; empty when there is no route. Not to be changed by the caller."""
+        """Empty when there is no route. Not to be changed by the caller."""
         return self._subscribe.get(topic, [])
 
     def master_address(self, broker_name: str) -> str | None:
-        """Where to send and to commit; None when the broker has no master now."""
+        """None when the broker has no master now."""
         return self._brokers.get(broker_name, {}).get(MASTER_ID)
 
     def broker_address(self, broker_name: str, broker_id: int) -> BrokerAddress | None:
-        """Where to read. Java: findBrokerAddressInSubscribe. ``broker_id``: wanted copy; if that is a missing slave, the next id is tried,
-        then any."""
+        """Where to read (Java: findBrokerAddressInSubscribe). A missing slave is replaced by the next id, then by any."""
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None
@@ -216,8 +214,7 @@ class RouteTable:
         return BrokerAddress(addresses[first], first)
 
     def any_address(self, topic: str, choice: int = 0) -> str | None:
-        """Some broker of the topic, for requests that any of them can answer (the members of a group). ``choice`` picks one; the driver's
-        random choice."""
+        """Some broker of the topic, for requests that any of them can answer. ``choice``: the driver's random choice."""
         route = self._routes.get(topic)
         datas = [data for data in route.broker_datas if data.broker_addrs] if route else []
         if not datas:
@@ -226,7 +223,7 @@ class RouteTable:
         return addresses[MASTER_ID if MASTER_ID in addresses else min(addresses)]
 
     def brokers(self) -> dict[str, dict[int, str]]:
-        """Broker name -> id -> address, of all routes: whom to send heartbeats to."""
+        """Broker name -> id -> address, of all routes."""
         return {name: dict(addresses) for name, addresses in self._brokers.items()}
 
     def _collect_brokers(self, last: str | None = None) -> None:

@@ -9,7 +9,7 @@ The destination of a message is a queue (``ordered``, because the caller chose i
 messages of one ``kind`` (whether to wait for flush and replica) share a batch. ``SendBatches`` decides which batch has room and counts;
 the caller puts the message into it.
 
-Laws
+Rules
 1. Every message is counted in exactly one batch, and the messages to a destination leave in the order in which they came.
 2. Of an ordered destination at most one batch is out: an Apache broker serves sends of one connection in several threads, and would mix
    two.
@@ -41,15 +41,8 @@ B = TypeVar("B", bound=Batch)
 
 
 class SendBatches(Generic[B]):
-    """The batches of one producer.
-
-    Args:
-        batch_type: makes the batches.
-        max_bytes: a batch of this size lingers no longer.
-        max_delay_ms: how long a batch's first message lingers.
-        total_max_bytes: when so much is held, nothing lingers.
-        limit_bytes: what a batch may not exceed.
-        max_messages: a batch of so many lingers no longer, and takes no more.
+    """The batches of one producer. ``max_bytes``, ``max_messages``: a batch of so many lingers no longer. ``max_delay_ms``: how long its
+    first message lingers. ``total_max_bytes``: when so much is held, nothing lingers. ``limit_bytes``: what a batch may not exceed.
 
     ``ready`` has the batches to be sent now, in order: the driver takes them out after each call, and says ``answered`` for each.
     """
@@ -88,9 +81,8 @@ class SendBatches(Generic[B]):
         self.ready: list[B] = []
 
     def add(self, destination: Hashable, kind: Hashable, size_bytes: int, now_ms: float, *, ordered: bool) -> B:
-        """Count one more message of ``size_bytes`` behind those to its destination. ``ordered``: the same for all messages to a
-        destination. Returns its batch. Put the message into it before taking from ``ready``; ``join`` asks it for room for the
-        next one of this destination and kind."""
+        """Count one more message behind those to its destination. ``ordered``: the same for all messages to a destination. Returns its
+        batch. Put the message into it before taking from ``ready``."""
         unsent = self._unsent.get(destination)
         if unsent is None:
             unsent = self._unsent[destination] = deque()
@@ -106,8 +98,8 @@ class SendBatches(Generic[B]):
         return batch
 
     def join(self, batch: B, size_bytes: int) -> bool:
-        """Count one more message of ``size_bytes`` in ``batch``, whose destination and kind are its own; the caller puts it there.
-        Returns False when the batch is closed, or would grow too large and is closed now: ``add`` begins the next one."""
+        """Count one more message in ``batch``, whose destination and kind are its own; the caller puts it there. False: the batch is
+        closed; ``add`` begins the next one."""
         if batch.is_closed:
             return False
         count, whole_bytes = batch.count + 1, batch.size_bytes + size_bytes
@@ -124,19 +116,17 @@ class SendBatches(Generic[B]):
 
     @property
     def next_due_ms(self) -> float | None:
-        """When ``tick`` has something to do; None when nothing lingers."""
+        """When ``tick`` has something to do."""
         lingering = self._lingering
         while lingering and lingering[0].is_closed:
             lingering.popleft()
         return lingering[0].due_ms if lingering else None
 
     def tick(self, now_ms: float) -> None:
-        """Close what has lingered long enough."""
         while (due_ms := self.next_due_ms) is not None and due_ms <= now_ms:
             self._close(self._lingering.popleft())
 
     def flush(self) -> None:
-        """Close everything."""
         lingering, self._lingering = self._lingering, deque()
         for batch in lingering:
             if not batch.is_closed:
@@ -156,7 +146,6 @@ class SendBatches(Generic[B]):
         return destination in self._unsent or destination in self._out
 
     def unsent(self) -> Iterator[B]:
-        """The batches that were not sent."""
         return (batch for batches in self._unsent.values() for batch in batches)
 
     @property
@@ -179,7 +168,6 @@ class SendBatches(Generic[B]):
         self.ready.append(batch)
 
     def check_invariants(self) -> None:
-        """Check laws 2, 3 and 5; for tests."""
         for destination, unsent in self._unsent.items():
             assert unsent, f"{destination} has no batch"
             assert all(batch.is_closed for batch in list(unsent)[:-1])

@@ -9,7 +9,7 @@
     latency of a send >=   50   100    550    1800    3000    5000   15000 ms
     broker is avoided for   0     0   2 s     5 s     6 s    10 s    30 s          (an exception counts as 10 s)
 
-Laws
+Rules
     1. With k queues, any k consecutive choices without failures hit every queue once.
     2. A retry goes to another broker if there is one.
     3. Avoiding never means refusing: if all brokers are avoided, a queue is chosen all the same.
@@ -31,16 +31,14 @@ _PENALTIES_MS = ((15_000, 30_000), (5_000, 10_000), (3_000, 6_000), (1_800, 5_00
 
 
 def queue_of_sharding_key(sharding_key: str, queues: Sequence[MessageQueue]) -> MessageQueue:
-    """The queue of a sharding key: Java hash of the text, remainder by the number of queues, sign dropped. ``queues`` must be in
-    publish order (as RouteTable gives them) and not be empty."""
+    """Java's hash of the text, remainder by the number of queues, sign dropped. ``queues``: in publish order, not empty."""
     value = java_hash(sharding_key)
     # Java's % keeps the sign of the dividend, and SelectMessageQueueByHash then takes abs.
     return queues[abs(value) % len(queues)]
 
 
 class QueueRoundRobin:
-    """The turn of one producer on one topic. ``start``: where to begin; random, so that producers started together do not all begin
-    at queue 0 (chosen by the driver)."""
+    """The turn of one producer on one topic. ``start`` is random, so that producers started together do not all begin at queue 0."""
 
     __slots__ = ("_index",)
 
@@ -54,14 +52,8 @@ class QueueRoundRobin:
         is_available: Callable[[str], bool] | None = None,
         is_reachable: Callable[[str], bool] | None = None,
     ) -> MessageQueue:
-        """The next queue.
-
-        Args:
-            queues: publish queues, not empty.
-            last_broker: name of the broker that the try before failed on; None at the first try.
-            is_available: judge of broker names, as ``LatencyFaultTable.is_available`` bound to now; None accepts all.
-            is_reachable: second judge, asked when the first one accepts none.
-        """
+        """The next queue of ``queues``, which are not empty. ``last_broker``: the one that the try before failed on. ``is_reachable`` is
+        asked when ``is_available`` accepts none."""
         for judge in (is_available, is_reachable):
             if judge is not None and (queue := self._first(queues, last_broker, judge)):
                 return queue
@@ -80,7 +72,6 @@ class QueueRoundRobin:
         return None
 
     def next(self, queues: Sequence[MessageQueue]) -> MessageQueue:
-        """The next queue, whatever its broker did."""
         queue = queues[self._index % len(queues)]
         self._index += 1
         return queue
@@ -104,15 +95,7 @@ class LatencyFaultTable:
     def update(
         self, broker_name: str, latency_ms: int, now_ms: int, *, isolated: bool = False, reachable: bool = True
     ) -> None:
-        """Records one send.
-
-        Args:
-            broker_name: to whom.
-            latency_ms: how long it took.
-            now_ms: now.
-            isolated: it raised; counts as 10 s whatever it took.
-            reachable: False when no connection could be had.
-        """
+        """Record one send. ``isolated``: it raised, and counts as 10 s. ``reachable``: False when no connection could be had."""
         penalty_ms = self.penalty_ms(ISOLATED_LATENCY_MS if isolated else latency_ms)
         fault = self._faults.get(broker_name)
         if fault is None:
@@ -124,7 +107,6 @@ class LatencyFaultTable:
 
     @staticmethod
     def penalty_ms(latency_ms: int) -> int:
-        """How long a broker is avoided after a send that took ``latency_ms``."""
         return next((penalty for least, penalty in _PENALTIES_MS if latency_ms >= least), 0)
 
     def is_available(self, broker_name: str, now_ms: int) -> bool:
@@ -147,11 +129,9 @@ class LatencyFaultTable:
         return [name for name, _ in due]
 
     def detected(self, broker_name: str) -> None:
-        """The broker answered the detector."""
         fault = self._faults.get(broker_name)
         if fault is not None:
             fault.reachable = True
 
     def remove(self, broker_name: str) -> None:
-        """The broker left the routes."""
         self._faults.pop(broker_name, None)

@@ -14,7 +14,7 @@ Values: what JSON has is itself; all else is an object with one key that says wh
 mentioned; after that only its number is written. In full it is: n, its number; UNIQ_KEY; queue offset; commit log offset; bytes of the
 body; two times in ms; reconsume_times; its own topic; tags; keys.
 
-Laws
+Rules
 1. What is written can be read back: ``encode(decode(encode(value))) == encode(value)`` for every value of a machine.
 2. A record never contains a message's body or its user properties; it contains its size, id, keys, tags and offsets.
 3. Every method of a machine that changes it is in :data:`MACHINES`, so no input can be missed.
@@ -285,7 +285,7 @@ _CONTAINERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 def read_lines(chunks: Iterable[bytes]) -> Iterator[Line]:
     """The lines of a record, as they come from a file opened for bytes. Raises ProtocolError: a line in the middle is no JSON
-    object (law 4)."""
+    object (rule 4)."""
     broken: int | None = None
     for number, chunk in enumerate(chunks, 1):
         if broken is not None:

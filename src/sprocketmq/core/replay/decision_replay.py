@@ -3,7 +3,7 @@
 
     line --"new", "state"--> machine          line --"with"--> that machine, here --effects--> equal to "gives"? else a Difference
 
-Laws
+Rules
 1. A record of the same version replays without a difference: machines use no clock, no random numbers and no threads, so the record
    contains all of their input.
 2. A difference is reported with both answers and never hidden; what follows it may be its consequence, so the first one counts.
@@ -34,7 +34,7 @@ _DECISIONS: Final[Mapping[str, Callable[..., Any]]] = {"allocate": allocation.al
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a machine of this version answered otherwise, at which line of the record."""
+    """What a machine of this version answers otherwise, at which line of the record."""
 
     line: int
     at_ms: int

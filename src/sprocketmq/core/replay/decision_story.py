@@ -5,8 +5,8 @@
                     +-> Stall       a span in which a queue was not pulled or its progress did not move, and why
                     +-> StoryEvent  at, what, why: a line of a story, kept for the messages and queues that are asked for
 
-Laws
-1. A story is made of steps alone. What it says was recorded, or follows from the laws of the machines, which the "why" names.
+Rules
+1. A story is made of steps alone. What it says was recorded, or follows from the rules of the machines, which the "why" names.
 2. The story of a message joins all deliveries of its id: the first one, its retry copies, and one more for each owner of the queue.
 3. Memory: a delivery takes a few numbers; events are kept only for what is asked for.
 """

@@ -5,7 +5,7 @@
                       |                                  |
                       `-- {"on", "do", "with": input, "gives": effects} --> write(line)
 
-Laws
+Rules
 1. Only the outermost call is recorded: calls that a machine makes to another one (a cursor puts messages into its process queue) are
    repeated when the outer call is replayed.
 2. Input is written down as it was before the call, effects as they were right after it.
@@ -180,7 +180,7 @@ class Tape:
             self._write_held(door._subject)
             self._write(line)
 
-    # -- law 3 -----------------------------------------------------------------------------------------------------------------
+    # -- rule 3 -----------------------------------------------------------------------------------------------------------------
 
     def _called(self, door: Door, do: str, args: Sequence[Any], line: Line) -> None:
         if do == "handle" and isinstance(args[0], PullDue) and _only_waits(line):

@@ -17,7 +17,7 @@ half message. So a half message is committed in one of two ways: by the driver t
 yet (:func:`can_end_directly`); later only in answer to a check-back, which names the newest copy, and only if the row is not visible yet
 (``spark.transactions.visible_rows``). A broker also checks half messages whose END it did not record in time.
 
-Laws
+Rules
 1. A batch is decided at most once: the valid records of a query have rising batch numbers, and the validity of a record never changes.
 2. COMMIT is answered only for a half message of an attempt that the valid record of its batch names, and that is not in ``lost``.
 3. ROLLBACK is answered only when no record that names the attempt can become valid any more: the batch is decided without it, or a later
@@ -51,18 +51,16 @@ _MIN_KEPT_OFFSETS: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One decision, a record of the ledger.
+    """A record of the ledger. ``query``: a streaming query, or the name that the user gave to a series of writes. ``batch`` rises within
+    it.
 
-    Args:
-        query: a streaming query, or the name that the user gave to a series of writes.
-        batch: the number of the batch, rising within the query.
-        attempts: the attempts that count; may be empty, like a batch.
+    Attributes:
+        attempts: those that count; may be empty, like a batch.
         read_to: the offset up to which the writer had read the ledger.
-        lost: names of half messages of these attempts whose sends were not answered and which were sent again under another name. They may
-            be stored or not, and do not count.
-        rows: the number of rows of the batch, by which a batch that was planned again under its number is recognized; None in older
-            records.
-        topics: to which the rows were sent, by which two writes of one name are told apart; None in older records.
+        lost: names of half messages of these attempts that were not answered and were sent again under another name. They may be stored or
+            not, and do not count.
+        rows, topics: how many rows, and where to; by these a batch that was planned again, and another write of the name, are recognized.
+            None in older records.
     """
 
     query: str
@@ -74,7 +72,6 @@ class Decision:
     topics: frozenset[str] | None = None
 
     def encode(self) -> bytes:
-        """The body of the message."""
         fields = {
             "v": _VERSION,
             "query": self.query,
@@ -91,7 +88,7 @@ class Decision:
 
     @classmethod
     def decode(cls, body: bytes) -> Decision | None:
-        """The decision in a body; None if it is not a decision of this version."""
+        """None: it is not a decision of this version."""
         fields = _fields(body)
         query, batch, read_to = (fields.get(name) for name in ("query", "batch", "readTo"))
         if not isinstance(query, str) or type(batch) is not int or type(read_to) is not int:
@@ -113,13 +110,12 @@ class QuerySummary:
     read_to: int
 
     def encode(self) -> bytes:
-        """The body of the message."""
         fields = {"v": _VERSION, "queries": sorted(self.queries), "readTo": self.read_to}
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
     def decode(cls, body: bytes) -> QuerySummary | None:
-        """The summary in a body; None if it is not a summary of this version."""
+        """None: it is not a summary of this version."""
         fields = _fields(body)
         queries, read_to = fields.get("queries"), fields.get("readTo")
         if not _are_names(queries) or type(read_to) is not int:
@@ -173,13 +169,9 @@ class _QueryDecisions:
 
 
 class DecisionLedger:
-    """The part of the log that was read: everything from ``start`` to ``end``.
-
-    Args:
-        end: where reading begins. Newer parts are added at the end, older parts before the start when they are needed. When the end grows,
-            the oldest part is dropped again, as if it had not been read, so that a process that runs for months stays small.
-        kept: how many of the newest offsets are always held.
-    """
+    """The part of the log that was read: everything from ``start`` to ``end``, where reading begins. Newer parts are added at the end,
+    older ones before the start when they are needed. When the end grows, the oldest part is dropped again, as if it had not been read;
+    the newest ``kept`` offsets are always held."""
 
     def __init__(self, end: int, kept: int = _MIN_KEPT_OFFSETS) -> None:
         self.start = self.end = end
@@ -191,7 +183,7 @@ class DecisionLedger:
         self._summaries: list[QuerySummary] = []
 
     def is_new(self, query: str) -> None:
-        """Note that no decision for ``query`` can be before ``start``, because its name was made later."""
+        """No decision for ``query`` can be before ``start``, because its name was made later."""
         self._new.add(query)
         self._chains.pop(query, None)
 
@@ -244,7 +236,7 @@ class DecisionLedger:
         self.start, self._added = start, self._kept
 
     def summary(self, least: int) -> QuerySummary | None:
-        """The summary that a writer should append (law 6); None if not enough was read, or if the last summary is less than ``least``
+        """The summary that a writer should append (rule 6); None if not enough was read, or if the last summary is less than ``least``
         records old."""
         known = max(
             (summary for summary in self._summaries if summary.read_to >= self.start), key=_read_to, default=None
@@ -262,13 +254,11 @@ class DecisionLedger:
         return self.start <= self._oldest
 
     def _is_whole_for(self, query: str) -> bool:
-        """Whether everything about ``query`` was read."""
         if self.is_read_to_its_beginning or query in self._new:
             return True
         return any(summary.read_to >= self.start and query not in summary.queries for summary in self._summaries)
 
     def batch_status(self, query: str, batch: int) -> BatchStatus:
-        """Whether ``batch`` may still be written."""
         chain = self._valid(query).decisions
         if not chain:
             return BatchStatus.OPEN if self._is_whole_for(query) else BatchStatus.UNREAD
@@ -287,7 +277,7 @@ class DecisionLedger:
         return self._valid(query).by_batch.get(batch)
 
     def answer(self, query: str, batch: int, attempt: str, half: str = "") -> LocalTransactionState:
-        """The answer to a check-back about ``half``, a half message of ``attempt``; UNKNOWN as long as it is not certain (laws 2, 3)."""
+        """The answer to a check-back about ``half``, a half message of ``attempt``; UNKNOWN as long as it is not certain (rules 2, 3)."""
         decision = self.decision(query, batch)
         if decision is not None:
             named = attempt in decision.attempts and half not in decision.lost
@@ -309,12 +299,11 @@ class DecisionLedger:
 
     @property
     def held(self) -> int:
-        """The number of records held in memory (law 7)."""
+        """How many records are held (rule 7)."""
         chains = sum(len(chain.decisions) for chain in self._chains.values())
         return sum(map(len, self._records.values())) + chains + len(self._summaries) + len(self._new)
 
     def check_invariants(self) -> None:
-        """Check law 1, for tests."""
         for query in self._records:
             batches = [decision.batch for decision in self._valid(query).decisions]
             assert batches == sorted(set(batches)), f"batches of {query} do not grow: {batches}"
@@ -370,13 +359,12 @@ def commit_step(
 
     Args:
         ledger: read to its end after everything that the writer itself has stored.
-        attempts: those of its tasks that sent something.
         lost: half messages of these attempts whose sends were not answered.
-        rows: the rows of all tasks, whether they were sent or not.
-        topics: to which they go; None if that need not be the same for all writes of the batch.
+        rows: of all tasks, whether they were sent or not.
+        topics: None if these need not be the same for all writes of the batch.
 
-    Returns AppendDecision; or EndAttempts; or OtherTopics, with which this is another write; or RowCountMismatch, with which
-    nothing may be ended unless the user agrees; or the status UNREAD or SUPERSEDED, with which nothing may be appended (law 5).
+    With OtherTopics this is another write. With RowCountMismatch nothing may be ended unless the user agrees. With UNREAD or SUPERSEDED
+    nothing may be appended (rule 5).
     """
     batch_status = ledger.batch_status(query, batch)
     if batch_status is BatchStatus.OPEN:
@@ -395,9 +383,7 @@ def commit_step(
 
 
 def can_end_directly(age_ms: int, direct_end_window_ms: int) -> bool:
-    """Whether the driver may commit a half message of this age without a check-back for a copy of it being under way. ``age_ms``:
-    since before the half message was sent. ``direct_end_window_ms``: the age up to which no check-back can come, see
-    :func:`direct_end_window_ms`."""
+    """Whether the driver may commit a half message that was sent ``age_ms`` ago without a check-back for a copy of it being under way."""
     return age_ms <= direct_end_window_ms - _MARGIN_MS
 
 

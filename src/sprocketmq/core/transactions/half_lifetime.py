@@ -10,7 +10,7 @@ Java: TransactionalMessageServiceImpl.check, needDiscard; BrokerConfig.
 CHECK_IMMUNITY_TIME_IN_SECONDS does not help: Apache counts a round in which it puts such a half back like a question (needDiscard raises
 TRANSACTION_CHECK_TIMES before the immunity is looked at), so the half is given up as early, with a copy for each round.
 
-Laws
+Rules
 1. A half that is no older than ``decide_within_ms`` has been asked about so seldom that at least one question is left to it, and
    ``_KEPT_QUESTIONS`` where the broker asks that often.
 """
@@ -30,15 +30,9 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class HalfLifetime:
-    """A broker's settings, by their names in BrokerConfig and MessageStoreConfig; the defaults are those of Apache 5.x.
-
-    Attributes:
-        timeout_ms: ``transactionTimeOut``.
-        check_max: ``transactionCheckMax``.
-        interval_ms: ``transactionCheckInterval``.
-        reserved_ms: ``fileReservedTime``, after which a half is given up without a question.
-        is_reported: whether the broker's answer had any of them; else all are Apache's defaults.
-    """
+    """A broker's settings ``transactionTimeOut``, ``transactionCheckMax``, ``transactionCheckInterval`` and ``fileReservedTime`` (after
+    which a half is given up without a question); the defaults are those of Apache 5.x. ``is_reported``: the broker's answer had any of
+    them."""
 
     timeout_ms: int = 6_000
     check_max: int = 15
@@ -48,7 +42,7 @@ class HalfLifetime:
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> HalfLifetime:
-        """From the lines of GET_BROKER_CONFIG; what is missing, or no number, is Apache's default."""
+        """From the lines of GET_BROKER_CONFIG."""
         default = cls()
         hours = _number(settings, "fileReservedTime")
         return cls(

@@ -10,7 +10,7 @@ A broker that asks has stored a copy of the half message at the end of its queue
 If an END names an older copy, an Apache broker accepts it, delivers the message, and later asks about the new copy. Then the message is
 delivered twice.
 
-Laws
+Rules
 1. An end (commit or rollback) is sent at most once between ``begin`` or ``asked`` and the moment when the transaction is forgotten. UNKNOWN
    ends nothing.
 2. An end names the newest copy that the broker of the half message has named.
@@ -49,7 +49,6 @@ class LocalTransactionState(str, Enum):
 
     @property
     def sys_flag(self) -> int:
-        """What END_TRANSACTION calls it."""
         return _SYS_FLAGS[self]
 
 
@@ -68,8 +67,8 @@ def local_transaction_state(answer: object) -> tuple[LocalTransactionState, bool
 
 
 class HalfPlace(msgspec.Struct, frozen=True):
-    """Where a half message, or a copy of it, lies. ``broker``: which broker has it (the store host it writes into ids).
-    ``queue_offset``: in the queue of half messages (tranStateTableOffset). ``commit_log_offset``: in the commit log."""
+    """Where a half message or its copy lies: the store host of its broker, its offset in the queue of halves (tranStateTableOffset) and
+    in the log."""
 
     broker: str
     queue_offset: int
@@ -98,7 +97,6 @@ class OpenTransactions:
 
     @property
     def checks(self) -> int:
-        """How many checks wait or run."""
         return self._checks
 
     def begin(self, transaction: str, place: HalfPlace) -> None:
@@ -110,14 +108,13 @@ class OpenTransactions:
             known.place, known.runs_here, known.has_ended = place, True, False
 
     def finished(self, transaction: str, state: LocalTransactionState) -> HalfPlace | None:
-        """The end of the local transaction. Returns the place that the end must name; None when a check has ended the transaction
-        already."""
+        """The place that the END must name; None when a check has ended the transaction already."""
         known = self._open[transaction]
         known.runs_here = False
         return self._place_to_end(transaction, known, state)
 
     def asked(self, transaction: str, place: HalfPlace) -> bool:
-        """A check-back of a broker; True if the check is to be called now."""
+        """A check-back of a broker; whether the check is to be called now."""
         known = self._open.get(transaction)
         if known is not None and known.place.broker == place.broker:
             known.place = place
@@ -132,8 +129,7 @@ class OpenTransactions:
         return True
 
     def checked(self, transaction: str, state: LocalTransactionState) -> tuple[HalfPlace | None, LocalTransactionState]:
-        """The result of a check. Returns the place that the end must name, None when the local transaction has ended meanwhile; and
-        the state to send (law 4)."""
+        """The place that the END must name, None when the local transaction has ended meanwhile; and the state to send (rule 4)."""
         known = self._open[transaction]
         known.is_checked = False
         self._checks -= 1
@@ -150,6 +146,5 @@ class OpenTransactions:
         return known.place
 
     def check_invariants(self) -> None:
-        """Check laws 5 and 6; for tests."""
         assert self._checks == sum(known.is_checked for known in self._open.values()) <= self._hold_max
         assert all(known.runs_here or known.is_checked for known in self._open.values())

@@ -16,7 +16,7 @@ Both queues only grow, so progress is two offsets. A round passes each settled h
 depends on the open ones, not on how many were settled. A copy has another offset than the half that the producer knows, so a transaction
 is identified by what all its copies share (:class:`TransactionId`). Apache uses the offset, and may deliver such a transaction twice.
 
-Laws
+Rules
 1. The first END of a transaction counts, whichever of its copies it names; later ones change nothing.
 2. An open transaction has exactly one half that a round will come to: its newest copy, at or after ``half_progress``.
 3. ``half_progress`` passes a half only when it is settled, copied or superseded by its copy; it never goes back.
@@ -83,9 +83,9 @@ def judge(
     """What to do with an open half, in Java's order of questions.
 
     Args:
-        now_ms, round_ms: now, and when this round began.
+        round_ms: when this round began.
         believed_ms: ``now_ms``, but behind it where the clock was set forward by much: that makes no half too old.
-        born_timestamp_ms, store_timestamp_ms: of the half; the first by its producer's clock, which may be wrong.
+        born_timestamp_ms: by the producer's clock, which may be wrong.
         check_times, immunity: properties TRANSACTION_CHECK_TIMES and CHECK_IMMUNITY_TIME_IN_SECONDS.
     """
     age_ms = now_ms - born_timestamp_ms
@@ -133,9 +133,8 @@ class Settlement:
 
 
 class TransactionTable:
-    """What is known beyond the two queues: which halves from ``half_progress`` on are settled, and where copies are.
-    ``half_progress``, ``op_progress``: where the last run stopped. ``remembered``: how many ended transactions are remembered,
-    for ENDs that come twice."""
+    """What is known beyond the two queues: which halves from ``half_progress`` on are settled, and where copies are. ``remembered``: how
+    many ended transactions are remembered, for ENDs that come twice."""
 
     def __init__(self, half_progress: int, op_progress: int, *, remembered: int = 10_000) -> None:
         self.half_progress = half_progress
@@ -198,7 +197,6 @@ class TransactionTable:
         return offset in self._settled and offset not in self._set_aside
 
     def is_settled(self, offset: int) -> bool:
-        """Whether an op message marks the half at ``offset``."""
         return offset in self._settled
 
     def is_ended(self, transaction: TransactionId) -> bool:
@@ -238,7 +236,7 @@ class TransactionTable:
             del self._copies[transaction]
 
     def gone(self, offset: int) -> None:
-        """The half cannot be read: its log file expired."""
+        """Its log file expired."""
         self._superseded.add(offset)
 
     # -- progress --------------------------------------------------------------------------------------------------------------
@@ -280,7 +278,7 @@ class TransactionTable:
 
     @property
     def held(self) -> int:
-        """How many facts are held: on open transactions, on what was settled behind the oldest of them, and three times ``remembered``."""
+        """How many facts are held."""
         return (
             len(self._settled)
             + len(self._copies)
@@ -296,7 +294,7 @@ class TransactionTable:
         assert ops == sorted(ops), "ops are not in their order, so op_progress is not the least"
         assert all(half >= self.half_progress for half in self._settled), "a settled half behind progress is kept"
         assert all(half >= self.half_progress for half in self._superseded), "a superseded half behind progress is kept"
-        for transaction, offset in self._copies.items():  # law 2
+        for transaction, offset in self._copies.items():  # rule 2
             assert offset >= self.half_progress, f"progress passed the newest copy of {transaction.hex()}"
             assert offset not in self._settled, f"{transaction.hex()} is settled and yet open"
             assert offset not in self._superseded, f"the newest copy of {transaction.hex()} is superseded"
