@@ -181,20 +181,20 @@ class RequestFutures:
                     await instance.cluster.routes.refresh(name, int((end_s - now_s()) * 1000))
         names = {data.broker_name for data in route.broker_datas}
         for address in filter(None, (instance.cluster.routes.table.master_address(name) for name in names)):
-            told = self._register(address)
-            if told is not None:
-                task, since_s = told
+            registering = self._register(address)
+            if registering is not None:
+                task, since_s = registering
                 await asyncio.wait([task], timeout=max(0.0, min(end_s, since_s + _REGISTER_WAIT_S) - now_s()))
 
     def _register(self, address: str) -> tuple[asyncio.Task[None], float] | None:
         """Send a heartbeat to a broker, unless it had one over the open connection. Concurrent callers share it."""
-        instance, heard = self._instance, self._registered.get(address)
-        if heard is not None and not heard.is_closed:
+        instance, known = self._instance, self._registered.get(address)
+        if known is not None and not known.is_closed:
             return None
-        telling = self._registering.get(address)
-        if telling is None or telling[0].done():
+        registering = self._registering.get(address)
+        if registering is None or registering[0].done():
 
-            async def tell() -> None:
+            async def register() -> None:
                 try:
                     connection = await instance.pool.connection(address)
                 except NetworkError as error:
@@ -203,8 +203,8 @@ class RequestFutures:
                 await instance.heartbeats.send_to(address)
                 self._registered[address] = connection
 
-            telling = self._registering[address] = instance.spawn(tell()), asyncio.get_running_loop().time()
-        return telling
+            registering = self._registering[address] = instance.spawn(register()), asyncio.get_running_loop().time()
+        return registering
 
 
 def _decode(command: Command) -> MessageExt:

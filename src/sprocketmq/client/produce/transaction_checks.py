@@ -147,11 +147,11 @@ class TransactionChecks:
                     "group %s: check raised %s: %s; the broker will ask again about %s",
                     self._group, type(check.failure).__name__, check.failure, check.named, exc_info=check.failure,
                 )  # fmt: skip
-            place, told = self._open.checked(check.transaction, check.state)
+            place, state = self._open.checked(check.transaction, check.state)
             if place is not None:
-                self._instance.spawn(self._tell(check, place, told))
+                self._instance.spawn(self._end(check, place, state))
 
-    async def _tell(self, check: Check, place: HalfPlace, state: LocalTransactionState) -> None:
+    async def _end(self, check: Check, place: HalfPlace, state: LocalTransactionState) -> None:
         header = EndTransactionRequestHeader(
             producer_group=self._group,
             tran_state_table_offset=place.queue_offset,

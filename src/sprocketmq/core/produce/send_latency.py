@@ -54,8 +54,8 @@ class QueueRoundRobin:
     ) -> MessageQueue:
         """The next queue of ``queues``, which are not empty. ``last_broker``: the one that the try before failed on. ``is_reachable`` is
         asked when ``is_available`` accepts none."""
-        for judge in (is_available, is_reachable):
-            if judge is not None and (queue := self._first(queues, last_broker, judge)):
+        for is_usable in (is_available, is_reachable):
+            if is_usable is not None and (queue := self._first(queues, last_broker, is_usable)):
                 return queue
         if last_broker is not None and (queue := self._first(queues, last_broker, None)):
             return queue
