@@ -84,7 +84,7 @@ class Outages:
             self._call(options.on_reconnected, outage)
 
     def forget_all_but(self, addresses: Collection[str]) -> None:
-        """The other servers are gone for good: no route names them."""
+        """No route names the other servers any more."""
         self._heard.intersection_update(addresses)
         for address in self._lost.keys() - addresses:
             del self._lost[address]

@@ -128,12 +128,12 @@ class Routes:
         self._read.clear()
 
     async def refresh(self, topic: str, timeout_ms: int | None = None) -> bool:
-        """Read the route of ``topic`` from the name server; False: it does not know the topic. Concurrent callers share one request with
-        its own timeout; ``timeout_ms`` is how long this caller waits."""
+        """Read the route of ``topic`` from the name server; False: it does not know the topic. Concurrent callers share one
+        request; ``timeout_ms`` is how long this caller waits."""
         return await self._result_within(self._shared(topic, lambda: self._ask(topic)), topic, timeout_ms)
 
     async def refresh_each(self, topics: Iterable[str]) -> None:
-        """Read the routes of these topics, several at a time. Raises as ``refresh``, and then asks for no others."""
+        """Several at a time. Raises as ``refresh``, and then asks for no others."""
 
         async def refresh(topic: str) -> bool:
             await self.refresh(topic)
@@ -142,7 +142,7 @@ class Routes:
         await _for_each(topics, refresh)
 
     async def refresh_all(self, topics: Iterable[str]) -> None:
-        """The periodic refresh, and that of a producer's start: failures are logged, what is known stays. Ends when no name server
+        """Of the periodic refresh, and of a producer's start: failures are logged, what is known stays. Ends when no name server
         answers."""
         await _for_each(topics, self._try_refresh)
 
@@ -274,8 +274,8 @@ class Routes:
 
 
 async def _for_each(topics: Iterable[str], ask: Callable[[str], Awaitable[bool]]) -> None:
-    """Call ``ask`` for each topic: for the first one alone, because no name server may answer, then for several at a time. When it returns
-    False or raises, no others are begun; the first exception is raised when all that began have ended."""
+    """Call ``ask`` for each topic: for the first one alone, because no name server may answer, then for several at a time. When
+    it returns False or raises, no others are begun; the first exception is raised when all that began have ended."""
     left = iter(sorted(set(topics)))
 
     async def ask_left(at_most: int | None) -> None:

@@ -44,7 +44,6 @@ _INSTEAD_OF: Final = {
 
 
 def not_served(address: str, asked: AnyRequest, instead: str | None = None) -> RequestNotServed:
-    """The error for a request that the proxy at ``address`` does not serve."""
     instead = instead or _INSTEAD_OF.get(asked.code, _INSTEAD)
     sentence = f"the proxy at {address} does not serve {asked.name}; {instead}"
     return RequestNotServed(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, sentence, address)
@@ -80,7 +79,7 @@ class ServerKinds:
         return remote_error(code, remark, address)
 
     def refuse_if_known(self, address: str, asked: AnyRequest) -> None:
-        """Raises RequestNotServed for a request that the proxy at ``address`` has refused before."""
+        """Raises RequestNotServed for what the proxy at ``address`` has refused before."""
         if (address, asked.code) in self._not_served:
             raise not_served(address, asked)
 

@@ -22,7 +22,7 @@ from sprocketmq.client.remoting import cluster as remoting
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.group_members import consumer_ids, make_retry_topic
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
-from sprocketmq.core.produce.route_table import MASTER_ID, is_readable
+from sprocketmq.core.produce.route_table import MASTER_ID, subscribe_queues
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, NoPermission, RequestNotServed, RocketMQError, TopicNotExist
 from sprocketmq.net.connection import Connection
@@ -237,9 +237,4 @@ def _readable_queues(topic: str, route: bodies.TopicRouteData | None) -> list[Me
     if route is None:
         return []
     reachable = {broker.broker_name for broker in route.broker_datas if broker.broker_addrs}
-    return [
-        MessageQueue(topic, data.broker_name, queue_id)
-        for data in route.queue_datas
-        if is_readable(data.perm) and data.broker_name in reachable
-        for queue_id in range(data.read_queue_nums)
-    ]
+    return [queue for queue in subscribe_queues(topic, route) if queue.broker_name in reachable]
