@@ -62,9 +62,6 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         options: the options of PullConsumerOptions and CommonOptions (``help(sprocketmq.PullConsumerOptions)``): ``namesrv_addr``,
             ``auto_commit``, ``consume_from_where``, ``pull_batch_size``, ...
 
-    Raises:
-        ConfigurationError: an option is unknown or out of range; nothing was opened.
-
     Every method takes topic, broker name and queue id as ``queue``; it must be a queue that this consumer reads, unless only offsets are
     asked for. ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime with a time zone.
 
@@ -153,11 +150,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             parts.subscription_changed()
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first. Only before ``start``.
-
-        ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
-        module ``sprocketmq.client.hooks``.
-        """
+        """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first; before ``start``. ``hook``: an object with
+        the methods ``before_consume`` and ``after_consume``, or ``filter_messages``; see module ``sprocketmq.client.hooks``."""
         if self._running is not None:
             raise ConfigurationError("the consumer is running, add hooks before start()")
         self._hooks.add(hook, ("consume", "filter"))
@@ -207,10 +201,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def assign(
         self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*"
     ) -> None:
-        """Read exactly these queues, independent of the group's other members. A second call replaces the first.
-
-        ``queues``: at least one queue. ``expression``: one for all queues, or one for each topic.
-        """
+        """Read exactly these queues, independent of the group's other members. A second call replaces the first. ``expression``: one for
+        all queues, or one for each topic."""
         if self._subscriptions and self._assigned is None:
             raise ConfigurationError("topics were subscribed, a consumer either subscribes or is assigned")
         assigned = {self._inside(queue) for queue in _several("queues", queues)}
@@ -269,12 +261,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return queues
 
     async def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
-        """Call ``listener`` when a topic gets or loses queues.
-
-        Meant for consumers that use ``assign``. The queues are checked every ``topic_metadata_check_interval_ms``.
-
-        ``listener``: a function of (topic, all its queues); one that is not ``async def`` runs in a thread.
-        """
+        """Call ``listener`` when a topic gets or loses queues, which is checked every ``topic_metadata_check_interval_ms``; for consumers
+        that use ``assign``. ``listener``: a function of (topic, all its queues); one that is not ``async def`` runs in a thread."""
         topic = wrap(self._options.namespace, check_topic(topic))
         check_callback("listener", listener, "topic, queues", may_be_async=True)
         self._topic_listeners[topic] = listener

@@ -143,9 +143,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     def on_message(self, listener: OneListener) -> OneListener:
         """Register a listener of single messages. If it returns, the message is consumed; if it raises, the message is retried.
-
-        ``listener``: a function of one MessageExt, ``def`` or ``async def``.
-        """
+        ``listener``: a function of one MessageExt, ``def`` or ``async def``."""
         one = OneAtATime(self.group, listener)
         check_callback("the listener", listener, "message", _OF_SEVERAL, may_be_async=True)
         self._set_listener(one, orderly=False, batch_size=1)
@@ -214,11 +212,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         return AsyncMessageIterator(self, stream)
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """Call ``hook`` before and after each listener call, or to filter messages. Only before ``start``.
-
-        ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
-        module ``sprocketmq.client.hooks``.
-        """
+        """Call ``hook`` before and after each listener call, or to filter messages; before ``start``. ``hook``: an object with the
+        methods ``before_consume`` and ``after_consume``, or ``filter_messages``; see module ``sprocketmq.client.hooks``."""
         if self._running is not None:
             raise ConfigurationError("the consumer is running, add hooks before start()")
         self._hooks.add(hook, ("consume", "filter"))

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``consumer.messages()``: iterating over a push consumer, with and without an event loop. ``listen.message_stream`` has the rules.
-
-async with consumer.messages() as messages:      with consumer.messages() as messages:
-    async for message in messages: ...               for message in messages: ...
-"""
+"""``consumer.messages()``: iterating over a push consumer, with and without an event loop. ``listen.message_stream`` has the rules."""
 
 from __future__ import annotations
 

@@ -37,9 +37,6 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
             ``auto_commit``, ``consume_from_where``, ``pull_batch_size``, ...
         engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
-    Raises:
-        ConfigurationError: an option is unknown or out of range; nothing was opened.
-
     Every method takes topic, broker name and queue id as ``queue``; it must be a queue that this consumer reads, unless only offsets are
     asked for. ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime with a time zone.
 
@@ -108,11 +105,8 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         self._run_shutdown()
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first. Only before ``start``.
-
-        ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
-        module ``sprocketmq.client.hooks``.
-        """
+        """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first; before ``start``. ``hook``: an object with
+        the methods ``before_consume`` and ``after_consume``, or ``filter_messages``; see module ``sprocketmq.client.hooks``."""
         self._async.add_hook(hook)
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
@@ -139,10 +133,8 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         self._run(self._async.unsubscribe(topic))
 
     def assign(self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*") -> None:
-        """Read exactly these queues, independent of the group's other members. A second call replaces the first.
-
-        ``queues``: at least one queue. ``expression``: one for all queues, or one for each topic.
-        """
+        """Read exactly these queues, independent of the group's other members. A second call replaces the first. ``expression``: one for
+        all queues, or one for each topic."""
         self._run(self._async.assign(queues, expression))
 
     @property
@@ -155,12 +147,8 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         return self._run(self._async.fetch_message_queues(topic))
 
     def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
-        """Call ``listener`` when a topic gets or loses queues.
-
-        Meant for consumers that use ``assign``. The queues are checked every ``topic_metadata_check_interval_ms``.
-
-        ``listener``: a function of (topic, all its queues); one that is not ``async def`` runs in a thread.
-        """
+        """Call ``listener`` when a topic gets or loses queues, which is checked every ``topic_metadata_check_interval_ms``; for consumers
+        that use ``assign``. ``listener``: a function of (topic, all its queues); one that is not ``async def`` runs in a thread."""
         self._run(self._async.register_topic_message_queue_change_listener(topic, listener))
 
     def pause(self, queues: Collection[MessageQueue] | None = None) -> None:

@@ -151,9 +151,7 @@ class PushConsumer(BlockingClient[AsyncPushConsumer]):
 
     def on_message(self, listener: OneListener) -> OneListener:
         """Register a listener of single messages. If it returns, the message is consumed; if it raises, the message is retried.
-
-        ``listener``: a function of one MessageExt, ``def`` or ``async def``.
-        """
+        ``listener``: a function of one MessageExt, ``def`` or ``async def``."""
         return self._async.on_message(listener)
 
     @overload
@@ -190,11 +188,8 @@ class PushConsumer(BlockingClient[AsyncPushConsumer]):
         return self._async.orderly_listener(listener, batch_size=batch_size)  # type: ignore[call-overload]
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """Call ``hook`` before and after each listener call, or to filter messages. Only before ``start``.
-
-        ``hook``: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
-        module ``sprocketmq.client.hooks``.
-        """
+        """Call ``hook`` before and after each listener call, or to filter messages; before ``start``. ``hook``: an object with the
+        methods ``before_consume`` and ``after_consume``, or ``filter_messages``; see module ``sprocketmq.client.hooks``."""
         self._async.add_hook(hook)
 
     def on_consume_timeout(self, callback: C) -> C:
