@@ -53,7 +53,7 @@ class TimerFiles:
         self.queue_offset = self.read_ms = self.done = 0
         self.skip_before = (0, 0)
         self._known: Any = None  # sorted physical offsets of units at or behind queue_offset
-        self._is_named = self._loaded = False
+        self._is_named = False
 
     def _path(self, *names: str) -> str | None:
         return None if self.root is None else os.path.join(self.root, *names)
@@ -80,7 +80,6 @@ class TimerFiles:
         self.check = check or TimerCheck()
         self.log.load()
         self.log.recover(self.check.last_timer_log_flush_pos, log_end)
-        self._loaded = True
         self.read_ms = self.check.last_read_time_ms
         if live is not None and len(live) == 3 and live[1] >= self.read_ms:
             self.read_ms, self.done = live[1], 0 if self._progress.differs else live[2]
