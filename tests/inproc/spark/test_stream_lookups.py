@@ -18,9 +18,10 @@ import sprocketmq as rmq
 from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.read import broker_poller, parked_pulls, stream_planner
-from sprocketmq.spark.read.lag import source_lag
+from sprocketmq.spark.read.lag import SourceLag, source_lag
 from sprocketmq.spark.read.offset_search import offsets_by_time
 from sprocketmq.spark.read.queue_bounds import queue_bounds
+from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
@@ -63,6 +64,13 @@ def fast_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         stream_planner.StreamPlanner, "_park", lambda reader, bounds: None
     )  # brokers have another clock
     return sleep
+
+
+def lag_at(reader: StreamReader, end: dict[str, Any]) -> SourceLag:
+    """As a listener reads it from the progress of the batch that ends there."""
+    lag = source_lag([(None, json.dumps(end), json.dumps(reader.reportLatestOffset()))])
+    assert lag is not None
+    return lag
 
 
 def test_idle_sources_of_one_query_wait_together_as_long_as_one(
@@ -217,9 +225,7 @@ def test_a_queue_that_is_not_begun_is_told_with_where_it_begins(mq: EmbeddedRock
     said = reader.reportLatestOffset()
     assert said is not None
     assert list(said["begins"]) == ["flights-later"]
-    lag = source_lag([(None, json.dumps(end), json.dumps(said))])
-    assert lag is not None
-    assert sum(lag.by_queue.values()) == 2
+    assert sum(lag_at(reader, end).by_queue.values()) == 2
 
 
 def test_old_routes_of_other_topics_are_not_used(mq: EmbeddedRocketMQ) -> None:
@@ -260,7 +266,7 @@ def test_the_minimum_of_a_trigger_waits_and_its_maximum_still_applies(
     end, _ = first_batch(reader)
     send(mq, *range(5))
     assert ask(reader, end) == end
-    assert sum(source_head(reader).values()) == 5  # lag is told while messages wait
+    assert sum(lag_at(reader, end).by_queue.values()) == 5  # lag is told while messages wait
     send(mq, *range(5, 15))
     end, numbers = next_batch(reader, end)
     assert len(numbers) == 8
@@ -272,18 +278,7 @@ def test_the_minimum_of_a_trigger_waits_and_its_maximum_still_applies(
     assert next_batch(reader, end)[1] == [99]
 
 
-def source_head(reader: object) -> dict[MessageQueue, int]:
-    import json
-
-    latest = json.dumps(reader.reportLatestOffset())  # type: ignore[attr-defined]
-    lag = source_lag([(None, '{"v":1,"q":{}}', latest)])
-    assert lag is not None
-    return lag.by_queue
-
-
 def test_lag_in_time_is_the_age_of_what_a_batch_leaves(mq: EmbeddedRocketMQ, readers: Readers) -> None:
-    import json
-
     mq.create_topic("flights", queues=1)
     send(mq, 0, 1)
     cut_ms = mq.messages("flights")[-1].store_timestamp_ms + 20
@@ -292,15 +287,13 @@ def test_lag_in_time_is_the_age_of_what_a_batch_leaves(mq: EmbeddedRocketMQ, rea
     stored = [message.store_timestamp_ms for message in mq.messages("flights")]
     reader = readers(startingoffsets="earliest", maxoffsetspertrigger="1")
     end, _ = first_batch(reader)
-    lag = source_lag([(None, json.dumps(end), json.dumps(reader.reportLatestOffset()))])
-    assert lag is not None
+    lag = lag_at(reader, end)
     queue = MessageQueue("flights", "broker-a", 0)
     assert (lag.by_queue, lag.ms_by_queue) == ({queue: 2}, {queue: stored[2] - stored[1]})
     assert lag.oldest_unread_ms == stored[1]
     end = ask(reader, end)
     end = ask(reader, end)
-    lag = source_lag([(None, json.dumps(end), json.dumps(reader.reportLatestOffset()))])
-    assert lag is not None
+    lag = lag_at(reader, end)
     assert (lag.by_queue, lag.ms_by_queue, lag.oldest_unread_ms) == ({queue: 0}, {}, None)
 
 

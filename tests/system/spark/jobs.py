@@ -22,7 +22,7 @@ Each = Callable[["DataFrame", int], None]
 def publish(mq: EmbeddedRocketMQ, start: int, end: int, topic: str = "flights") -> None:
     with mq.producer() as producer:
         for at in range(start, end, 500):
-            producer.send_batch([Message(topic, b"%d" % number) for number in range(at, min(at + 500, end))])
+            producer.send_batch([Message(topic, b"%d" % number, tags="UA") for number in range(at, min(at + 500, end))])
 
 
 def reading(spark: SparkSession, mq: EmbeddedRocketMQ, **options: Any) -> DataFrame:
@@ -59,6 +59,8 @@ class Numbers:
 
     def __init__(self) -> None:
         self.seen: list[int] = []
+        self.batches = 0
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         self.seen += [int(row.body) for row in rows.select("body").collect()]
+        self.batches += 1

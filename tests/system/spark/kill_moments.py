@@ -33,7 +33,7 @@ from typing import Final
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 from system.spark.kill_verdict import Judge, Verdict
-from system.spark.killed_pipelines import DRIVER_POINTS, POINTS
+from system.spark.killed_pipelines import DRIVER_POINTS, NAMES, POINTS
 from system.spark.spark_processes import Found, kill, session_of
 from system.spark.standalone_cluster import StandaloneCluster
 
@@ -146,7 +146,7 @@ class KillMoments:
             url = self._cluster.url if self._cluster is not None else ""
             with open(self.directory / "child.log", "ab") as log:
                 self._child = subprocess.Popen(
-                    [sys.executable, str(_CHILD), self.mq.namesrv_addr, str(self.directory), str(self.seed)],
+                    [sys.executable, str(_CHILD), self.mq.namesrv_addr, str(self.directory), str(self.seed), *NAMES],
                     env={**os.environ, **self._env, "KILL_CLUSTER": url},
                     stdout=log, stderr=log, start_new_session=True,
                 )  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three streams that live through kills; run by kill_moments as a process of its own, and imported by Spark's workers.
+"""Three streams that live through kills; kill_moments and test_exactly_once run it as a process of its own, Spark's workers import it.
 
     raw  --copied--> topic copied       at least once; each message says which row of which batch it is (delivery=idempotent)
     raw  --exact---> topic exact        exactly once (delivery=transactional)
@@ -231,10 +231,14 @@ class Pipelines:
     Args:
         directory: checkpoints, orders, and what is noted for the judge.
         seed: odd ones write the good rows to a topic.
+        data_source: ``rocketmq`` passes no points.
     """
 
-    def __init__(self, spark: SparkSession, namesrv_addr: str, directory: Path, seed: int) -> None:
+    def __init__(
+        self, spark: SparkSession, namesrv_addr: str, directory: Path, seed: int, data_source: str = "killed_rocketmq"
+    ) -> None:
         self._spark, self._namesrv_addr, self._directory, self._seed = spark, namesrv_addr, directory, seed
+        self._data_source = data_source
 
     def start(self, name: str) -> StreamingQuery:
         """One of ``copied``, ``exact``, ``tries``, from its checkpoint."""
@@ -254,19 +258,19 @@ class Pipelines:
             return None
 
     def _rows(self, topic: str, **more: str | bool) -> DataFrame:
-        reader = self._spark.readStream.format("killed_rocketmq").options(namesrvAddr=self._namesrv_addr, topic=topic)
+        reader = self._spark.readStream.format(self._data_source).options(namesrvAddr=self._namesrv_addr, topic=topic)
         return (
             reader.options(**more).options(startingOffsets="earliest", maxOffsetsPerTrigger=500, minPartitions=2).load()
         )
 
     def _copied(self) -> Any:
         rows = self._rows("raw", group="copiers").select("body", "keys")
-        writer = rows.writeStream.format("killed_rocketmq").options(namesrvAddr=self._namesrv_addr, topic="copied")
+        writer = rows.writeStream.format(self._data_source).options(namesrvAddr=self._namesrv_addr, topic="copied")
         return writer.options(delivery="idempotent")
 
     def _exact(self) -> Any:
         rows = self._rows("raw").select("body", "keys")
-        writer = rows.writeStream.format("killed_rocketmq").options(namesrvAddr=self._namesrv_addr, topic="exact")
+        writer = rows.writeStream.format(self._data_source).options(namesrvAddr=self._namesrv_addr, topic="exact")
         return writer.options(delivery="transactional", group="exact-writers")
 
     def _tries(self) -> Any:
@@ -331,7 +335,7 @@ def _other_cores(directory: Path) -> str:
     return random.choice([cores for cores in map(str, range(1, MOST_CORES + 1)) if cores != last])
 
 
-def main(namesrv_addr: str, folder: str, seed: str) -> None:
+def main(namesrv_addr: str, folder: str, seed: str, *names: str) -> None:
     from spark_session import spark_session  # not for workers, which import this file, too
 
     directory = Path(folder)
@@ -351,7 +355,7 @@ def main(namesrv_addr: str, folder: str, seed: str) -> None:
     waiting: list[str] = []  # for their first batch since they were started
     while not (directory / "stop").exists():
         waiting = [name for name in waiting if (one := queries[name]) is not None and one.lastProgress is None]
-        for name in NAMES:
+        for name in names:
             query = queries.get(name)
             if query is not None and not query.isActive:
                 pipelines.note("failures", {"query": name, "error": str(query.exception())})
@@ -362,7 +366,7 @@ def main(namesrv_addr: str, folder: str, seed: str) -> None:
             ):  # one after the other: Spark gives each of its processes ten seconds to say hello
                 queries[name] = query = pipelines.started(name)
                 waiting += [name] if query is not None else []
-        if len(queries) == len(NAMES):
+        if len(queries) == len(names):
             (directory / "started").touch()
             if not waiting and None not in queries.values():
                 (directory / "running").touch()

@@ -17,7 +17,7 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
-from system.spark.killed_sink import POINTS, stream
+from system.spark.killed_pipelines import Pipelines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(2000)]
 ROWS = 150
 # A point costs most of a minute: SPROCKETMQ_ALL_KILL_POINTS=1 goes through all five; a plain run leaves the others to test_kill_moments,
 # by chance.
-KILL_AT = POINTS if os.environ.get("SPROCKETMQ_ALL_KILL_POINTS") else ("ends",)
+POINTS = ("mid-halves", "before-decision", "after-decision", "mid-ends", "after-sink-commit")
+KILL_AT = POINTS if os.environ.get("SPROCKETMQ_ALL_KILL_POINTS") else ("mid-ends",)
 
 
 @pytest.fixture
@@ -36,10 +37,14 @@ def exact_mq() -> Iterator[EmbeddedRocketMQ]:
     given = {"transactionTimeOut": 5_000, "transactionCheckInterval": 1_000, "transactionCheckMax": 1_000}
     with EmbeddedRocketMQ(clock="system", **given) as mq:
         mq.create_topic("raw", queues=2)
+        mq.create_topic("exact", queues=2)
         mq.create_topic("flights", queues=2)
-        with mq.producer() as producer:
-            producer.send_batch([rmq.Message("raw", b"%d" % at, keys=f"k{at}") for at in range(ROWS)])
         yield mq
+
+
+def publish(mq: EmbeddedRocketMQ, numbers: range, topic: str) -> None:
+    with mq.producer() as producer:
+        producer.send_batch([rmq.Message(topic, b"%d" % at, keys=f"k{at}") for at in numbers])
 
 
 def open_halves(mq: EmbeddedRocketMQ) -> int:
@@ -50,10 +55,10 @@ def open_halves(mq: EmbeddedRocketMQ) -> int:
 def consumed(mq: EmbeddedRocketMQ) -> Counter[int]:
     """What an ordinary consumer gets of the topic, when nothing is open any more."""
     mq.wait_until(lambda: open_halves(mq) == 0, 300_000)
-    stored = len(mq.messages("flights"))
+    stored = len(mq.messages("exact"))
     found: Counter[int] = Counter()
     with mq.pull_consumer("reader", consume_from_where="CONSUME_FROM_FIRST_OFFSET") as consumer:
-        consumer.subscribe("flights")
+        consumer.subscribe("exact")
         mq.wait_until(
             lambda: found.update(int(m.body) for m in consumer.poll(timeout_ms=500)) or found.total() >= stored, 60_000
         )
@@ -64,26 +69,37 @@ def consumed(mq: EmbeddedRocketMQ) -> Counter[int]:
 def test_each_row_appears_once_wherever_the_driver_is_killed(
     spark: SparkSession, exact_mq: EmbeddedRocketMQ, tmp_path: Path, point: str
 ) -> None:
-    script = Path(__file__).with_name("killed_sink.py")
+    """In the second batch; halves and ends, once seven came through."""
+
+    def read_all() -> None:
+        query = Pipelines(spark, exact_mq.namesrv_addr, tmp_path, 0, "rocketmq").start("exact")
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    publish(exact_mq, range(60), "raw")
+    read_all()
+    publish(exact_mq, range(60, ROWS), "raw")
+    (tmp_path / "kill-at").write_text(f"1 {point} driver {7 if point.startswith('mid') else 0}")
+    script = Path(__file__).with_name("killed_pipelines.py")
     path = os.pathsep.join([str(script.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
     killed = subprocess.run(
-        [sys.executable, str(script), exact_mq.namesrv_addr, str(tmp_path), point],
-        env={**os.environ, "PYTHONPATH": path},
+        [sys.executable, str(script), exact_mq.namesrv_addr, str(tmp_path), "0", "exact"],
+        env={**os.environ, "PYTHONPATH": path, "KILL_IN": str(tmp_path)},
         timeout=800,
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL
-    assert (tmp_path / "killed").exists()
-    assert stream(spark, exact_mq.namesrv_addr, str(tmp_path)).awaitTermination(800)
+    assert (tmp_path / "killed-1").exists()
+    read_all()
     assert consumed(exact_mq) == Counter(range(ROWS))
 
 
 def test_the_page_does_what_it_says(spark: SparkSession, exact_mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
     names = {"spark": spark, "mq": {"namesrvAddr": exact_mq.namesrv_addr}, "checkpoint": str(tmp_path / "checkpoint")}
     exact_mq.create_topic("departures", queues=2)
-    exact_mq.create_topic("flights", queues=2)
-    with exact_mq.producer() as producer:
-        producer.send_batch([rmq.Message("flights", b"%d" % at, keys="N14228") for at in range(8)])
+    publish(exact_mq, range(8), "flights")
     page = Path(__file__).parents[3] / "docs/spark/exactly-once.md"
     for snippet in re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
         exec(compile(snippet, str(page), "exec"), names)  # noqa: S102 - it is ours

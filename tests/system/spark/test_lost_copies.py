@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from jobs import streaming
+from jobs import publish, streaming
 
-import sprocketmq as rmq
 from sprocketmq.spark import foreach_batch
 from sprocketmq.spark.retry.row_retry import RowRetry
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -26,8 +25,7 @@ Judge = Callable[["DataFrame", int], "DataFrame"]
 @pytest.fixture
 def rows(spark: SparkSession, mq: EmbeddedRocketMQ) -> DataFrame:
     mq.create_topic("flights", queues=1)
-    with mq.producer() as producer:
-        producer.send_batch([rmq.Message("flights", str(number).encode(), tags="UA") for number in range(6)])
+    publish(mq, 0, 6)
     return streaming(spark, mq).load()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lag out of progress events: the laws in the head of ``spark.read.lag``."""
+"""Lag out of progress events."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses: the laws in the head of ``spark.losses``."""
+"""What losses say and count."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a micro-batch may hold: the laws in the head of ``spark.read.trigger_limits``."""
+"""How much a micro-batch may hold."""
 
 from __future__ import annotations
 
