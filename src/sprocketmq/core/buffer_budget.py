@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many bytes all connections together buffer for their peers, and which connections are closed when that is too much.
 
-A holder is a connection. It keeps bytes of two kinds: *in* (a frame that has not arrived in full, requests that were read and wait, bodies
-of requests that are being worked on) and *out* (answers and requests that the peer has not read). Netty bounds the second kind for one
-connection (ChannelConfig.setWriteBufferWaterMark), and nothing bounds the sum; here the sum has a limit.
+A holder is a connection. It keeps bytes *in* (incomplete frames, requests that wait or are worked on) and *out* (what the peer has not
+read). Netty bounds the second kind for one connection (ChannelConfig.setWriteBufferWaterMark); here the sum has a limit.
 
-Rules
-1. ``total_bytes`` is the sum of the last ``note`` of each holder that was not discarded; a holder with nothing costs nothing.
-2. There are no victims while the sum is within the limit. Otherwise there are as many as needed and no more: without the last of them the
-   rest would be over the limit.
-3. The victims are those with the largest bytes x seconds: a peer that keeps a little for minutes is closed before one that sends a large
-   message just now. The seconds count from when the holder last kept less than before, a sign that its peer reads and writes.
-4. The same calls give the same victims.
-"""
+The victims are as few as possible, those with the largest bytes x seconds: a peer that keeps a little for minutes is closed before one
+that sends a large message now. The seconds count from when the holder last kept less than before: its peer reads and writes."""
 
 from __future__ import annotations
 
@@ -37,8 +30,6 @@ class _Share:
 
 
 class BufferBudget(Generic[K]):
-    """The sums over all holders of one server or client."""
-
     __slots__ = ("_number", "_shares", "in_bytes", "limit_bytes", "out_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
@@ -57,11 +48,9 @@ class BufferBudget(Generic[K]):
 
     @property
     def holders(self) -> list[K]:
-        """The holders that keep anything."""
         return list(self._shares)
 
     def note(self, holder: K, in_bytes: int, out_bytes: int, now_s: float) -> None:
-        """Store how much the holder keeps now."""
         share = self._shares.get(holder)
         if share is None:
             if not (in_bytes or out_bytes):

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of topics, groups, brokers and clusters: which ones may be given, and which ones are never used (Java: TopicValidator).
 
-Two questions. A name that is about to be created must have Apache's characters and length. A name that is only looked up, or that an
-Apache broker made by itself (``%RETRY%group+topic`` of POP), may have others; but no name may contain a path or a control character,
-whatever the request does with it.
-"""
+A name that is created must have Apache's characters and length. One that is only looked up, or that a broker made (``%RETRY%group+topic``
+of POP), may have others, but never a path or a control character."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]").search
 
 
 def topic_name_problem(topic: str) -> str | None:
-    """Why ``topic`` is no topic name, as one sentence; None when it is one. Retry and dead letter topics may be 255 long."""
+    """One sentence, or None. Retry and dead letter topics may be 255 long."""
     limit = MAX_RETRY_TOPIC_LENGTH if topic.startswith("%") else MAX_TOPIC_LENGTH
     if not topic:
         return "the topic is blank, 1 to 127 characters of % | a-z A-Z 0-9 _ - are allowed"
@@ -63,7 +61,6 @@ def topic_name_problem(topic: str) -> str | None:
 
 
 def group_name_problem(group: str) -> str | None:
-    """Why ``group`` is no group name, as one sentence; None when it is one."""
     if not group:
         return "the consumer group is blank, 1 to 248 characters of % | a-z A-Z 0-9 _ - are allowed"
     if len(group) > MAX_GROUP_LENGTH:
@@ -74,8 +71,7 @@ def group_name_problem(group: str) -> str | None:
 
 
 def harmful_name_problem(what: str, name: str) -> str | None:
-    """Why ``name``, the ``what`` of a request or file, is never used: as a folder it would lead elsewhere. None for others, also
-    for "". However long it is: see :func:`name_problem`."""
+    """Why ``name``, the ``what`` of a request or file, is never used: as a folder it would lead elsewhere. Length: ``name_problem``."""
     if name in (".", "..") or _HARMFUL(name) is not None:
         return f"{what} is {name[:80]!r}, a name without / \\ . .. and control characters is allowed"
     return None
@@ -108,11 +104,9 @@ def queue_number_problem(what: str, number: int) -> str | None:
 
 
 def is_system_group(group: str) -> bool:
-    """Whether a group belongs to brokers and tools, and not to an application."""
     return group in _SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def is_system_topic(topic: str, known: Collection[str] = ()) -> bool:
-    """Whether a topic belongs to brokers, groups or tools, and not to an application. ``known``: what brokers and name servers call
-    their own, such as topics of the name of a broker."""
+    """Not an application's. ``known``: what brokers and name servers call their own, such as topics of the name of a broker."""
     return topic in known or topic.startswith(_SYSTEM_TOPIC_PREFIXES)

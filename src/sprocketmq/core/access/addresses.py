@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patterns of peer addresses in white lists (Java: RemoteAddressStrategyFactory).
 
-    *   *.*.*.*   *:*:*:*:*:*:*:*          all addresses
-    10.0.0.7   fe80::7                     one address
-    10.0.0.7,10.0.0.8                      several
+    *   *.*.*.*   *:*:*:*:*:*:*:*          all addresses; no text: none
+    10.0.0.7,10.0.0.8   fe80::7            these
     10.0.0.{7,8}   fe80::{7,8}             several by their last part
     10.0.*.*   10.0.1-9.*   fe80::1-20:*   ranges of parts; a range or ``*`` may stand for any part
-    (nothing)                              no address
 
-Apache only checks the first range of a pattern and accepts any number behind it. Here each part counts, which is the same for patterns
-with ``*`` in all parts behind the first range, and narrower for others. An IPv4-mapped IPv6 address (::ffff:10.0.0.7) is matched
-as the IPv4 address.
-"""
+Apache only checks the first range and accepts any number behind it; here each part counts, which is narrower unless all later parts are
+``*``. An IPv4-mapped IPv6 address (::ffff:10.0.0.7) is matched as the IPv4 address."""
 
 from __future__ import annotations
 

@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the topics and groups that a request concerns: from a header field, the body, or the record that it names by its offset.
+"""Reads the topics and groups that a request concerns, as ``wire.requests.access`` declares it: from a header field, the body, or a record.
 
-The declaration of the request says what to read (``wire.requests.access``).
-
-Rules
-1. A name is read as the handler reads it: the same header field (of the typed header, if the handler gets that), the body with the
-   same decoder, the record at the same offset.
-2. A required name that is missing or cannot be read is a ProtocolError, and the request is refused. Nothing is skipped.
-3. A retry topic counts as its group. The topics in which the broker keeps waiting messages of all topics count as the cluster.
-"""
+A name is read as the handler reads it. A required name that is missing or cannot be read is a ProtocolError; nothing is skipped. A retry
+topic counts as its group, and topics in which the broker keeps waiting messages of all topics count as the cluster."""
 
 from __future__ import annotations
 
@@ -59,8 +53,7 @@ PARKING_TOPICS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Place:
-    """``topic_at``: the topic of the message whose record is at a commit log offset; None if none begins there, empty if that is not
-    certain."""
+    """``topic_at``: the topic of the record at a commit log offset; None if none begins there, empty if that is not certain."""
 
     cluster_name: str
     topic_at: Callable[[int], str | None]

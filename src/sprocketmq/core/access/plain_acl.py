@@ -8,15 +8,10 @@ A request is allowed if one of these conditions is true, checked in this order:
 3. its signature fits the account's secret, and it publishes to the trace topic;
 4. its signature fits, it needs no administrator or comes from one, and the permissions allow its actions on each topic and group.
 
-A group is the resource ``%RETRY%group``. A resource without a permission of its own has the account's default, or DENY if there is no
-default. An administrator without listed permissions may use everything. ``request_needs`` says which requests need an administrator; these
-are more than in Apache 4.9, where every account can make itself an administrator.
-
-Rules
-1. A refusal names the resource or account, never a secret or a signature.
-2. Allowed requests are cached with the account, and dropped with it when a file changes. Refusals are never cached, and the signature is
-   checked each time.
-"""
+A group is the resource ``%RETRY%group``. A resource without a permission has the account's default, or DENY. An administrator without
+listed permissions may use everything. More requests need an administrator than in Apache 4.9 (``request_needs``), where every account can
+make itself one. A refusal never names a secret or a signature. Allowed requests are cached until a file changes; refusals never are, and
+the signature is checked each time."""
 
 from __future__ import annotations
 
@@ -149,11 +144,8 @@ class PlainAcl:
         needs: Callable[[Command], Needs],
         needs_key: Callable[[Command], Hashable | None] = no_key,
     ) -> str | None:
-        """Why a request with ``command`` from ``asked`` at ``host`` may not be served; None if it may.
-
-        ``needs`` is called only if they count. ``needs_key``: requests with equal keys have equal needs; with None nothing is cached.
-        Raises ProtocolError (the needs cannot be determined).
-        """
+        """Why a request with ``command`` from ``asked`` at ``host`` may not be served; None if it may. ``needs`` is called only if
+        they count; with equal ``needs_key`` they are equal (None: not cached). Raises ProtocolError (they cannot be determined)."""
         for pattern in self.white_addresses:
             if pattern.matches(host):
                 return None

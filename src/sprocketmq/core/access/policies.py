@@ -5,12 +5,9 @@
                 Topic:orders   one topic             Topic:orders*   topics with this prefix     also Group:, Cluster:, Namespace:
     actions     Pub Sub Create Update Delete Get List, or All of them
     source      addresses and CIDR blocks (10.0.0.0/8); none means anywhere
-    decision    Allow or Deny
 
-Of the entries that match resource, action and source, the most specific decides: a named kind before ``*``, a name before a prefix, a long
-prefix before a short one, a prefix before all. Custom entries are looked at first, Default ones only when no Custom entry matches. Nothing
-matches: refused. An entry is found by its resource, so of one resource a subject has one entry of each kind.
-"""
+The most specific entry that matches decides: a named kind before ``*``, a name before a prefix, a long prefix before a short one. Default
+entries count only when no Custom entry matches. Nothing matches: refused. A subject has one entry of each kind for a resource."""
 
 from __future__ import annotations
 
@@ -75,7 +72,6 @@ class Resource(Struct, frozen=True):
         return f"{self.kind}:{self.name}{'*' if self.pattern != _LITERAL else ''}"
 
     def matches(self, kind: str, name: str) -> bool:
-        """Whether the resource ``kind:name`` matches."""
         if self.pattern == _EVERYTHING:
             return True
         if self.kind != kind:
@@ -86,7 +82,7 @@ class Resource(Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[int, int]:
-        """The order of resources; a lower one is more specific."""
+        """Lower is more specific."""
         return self.pattern, -len(self.name) if self.pattern == _PREFIXED else 0
 
 
@@ -144,7 +140,7 @@ class Acl(Struct):
                 known.append(entry)
 
     def delete(self, policy_type: str, resource: Resource) -> None:
-        """Remove the entry of a resource, and a policy that has no more entries."""
+        """Also removes a policy that has no more entries."""
         left = [entry for entry in self.policies.get(policy_type, ()) if entry.resource != resource]
         if left:
             self.policies[policy_type] = left
@@ -167,7 +163,6 @@ class Acl(Struct):
         return None
 
     def _may_consume(self, host: str) -> bool:
-        """Whether some topic or group may be consumed from ``host``."""
         return any(
             entry.decision == "Allow" and entry.acts(frozenset(("Sub",)), host)
             for entries in self.policies.values()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rights that each request to a broker needs, for both generations, by the declarations of ``wire.requests``.
 
-Java (PlainAccessValidator.parse of 4.9, DefaultAuthorizationContextBuilder of 5.x) leaves out some requests and skips missing names. Here
-every request has its needs, and is refused if a name is missing; ``authorizationWhitelist`` allows single codes again.
-"""
+Java (PlainAccessValidator.parse, DefaultAuthorizationContextBuilder) leaves out some requests and skips missing names. Here every request
+has its needs, and is refused if a name is missing; ``authorizationWhitelist`` allows single codes again."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users of 5.x and their rights (Java: AuthenticationMetadataManagerImpl, AuthorizationMetadataManagerImpl, UserAuthorizationHandler).
 
-Rules
-1. A Super user may do everything; another user what its policies allow; a disabled user nothing.
-2. A policy belongs to a user: it cannot be created without one, and is deleted with it.
-3. A change is applied completely or refused; a refused one changes nothing.
-4. A decision to allow is cached until anything changes, for a few thousand names of ordinary length; a refusal is never cached.
-"""
+A Super user may do everything, a disabled one nothing. A policy cannot be created without its user and is deleted with it. A change is
+applied completely or refused. A decision to allow is cached until anything changes, for a few thousand names of ordinary length; a
+refusal never is."""
 
 from __future__ import annotations
 
@@ -31,8 +28,6 @@ _SUBJECT: Final = "User:"
 
 @dataclass(frozen=True)
 class User:
-    """One user; ``password`` is used for signatures."""
-
     username: str
     password: str = field(repr=False)
     user_type: str = "Normal"
@@ -88,8 +83,7 @@ class UserTable:
         needs: Callable[[Command], Needs],
         needs_key: Callable[[Command], Hashable | None] = no_key,
     ) -> str | None:
-        """Why this user may not do all that ``command`` needs from ``host``; None if it may. ``needs`` and ``needs_key`` are as in
-        ``PlainAcl.refusal``."""
+        """Why this user may not do all that ``command`` needs from ``host``; None if it may. For the rest see ``PlainAcl.refusal``."""
         user = self._users.get(username)
         if user is None:
             return f"user {shown(username)} does not exist"
@@ -117,7 +111,6 @@ class UserTable:
         return self._users.get(username)
 
     def users(self, name_filter: str | None = None) -> list[User]:
-        """Users whose name contains the filter, by name."""
         return [user for name, user in sorted(self._users.items()) if not name_filter or name_filter in name]
 
     def create_user(self, info: UserInfo) -> None:
@@ -159,8 +152,7 @@ class UserTable:
     # -- policies ----------------------------------------------------------------------------------------------------------------
 
     def update_acl(self, username: str, policies: Sequence[PolicyInfo]) -> None:
-        """Add entries to a user's policies, replacing those of the same resource (in Apache creating is updating, too). Raises
-        ConfigurationError."""
+        """Replaces entries of the same resource (in Apache creating is updating, too). Raises ConfigurationError."""
         if username not in self._users:
             raise ConfigurationError(f"user {username} does not exist; create it first")
         if not policies or not all(policy.entries for policy in policies):
@@ -213,7 +205,7 @@ class UserTable:
     # -- keeping -----------------------------------------------------------------------------------------------------------------
 
     def load(self, users: Sequence[UserInfo], acls: Sequence[AclInfo]) -> None:
-        """Load saved users and policies. Raises ConfigurationError: they break a law."""
+        """Raises ConfigurationError: a policy without its user, or a value that is not allowed."""
         self.__init__()  # type: ignore[misc]
         for user in users:
             self.create_user(user)

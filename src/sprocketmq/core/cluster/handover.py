@@ -1,21 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Giving all data of a broker to its slave, so that the slave can become the master. Apache has no such step, and loses what is stored
-after the slave's last copy.
+"""Giving all data of a broker to its slave, so that the slave can become the master. Apache loses what is stored after the last copy.
 
     SERVING --begin--> WAITING --slave asks for offsets (43)--> FROZEN --its round ends (201), log acknowledged--> DRAINED --finish--> GIVEN
        ^                  ^                                       |                                                  |
        |                  +--------- round not ended in 5 s ------+                                                  |
        +---------------------------- cancel, or the time is over, in any state before GIVEN -------------------------+
 
-A slave copies topics, offsets, delay progress and groups now and then, in one round: 21, 43, 45, 201 (each 60 s in 5.x, 10 s in 4.9). From
-its request 43 on nothing is written any more, so producers are refused for milliseconds and the slave's restart, not for the wait.
-
-1. Writing is refused exactly in FROZEN, DRAINED and GIVEN.
-2. DRAINED is reached only when one slave has copied, of the frozen state, the offsets, the delay progress and the groups, before it the
-   topics in their present version, and acknowledged the whole log.
-3. Before GIVEN the broker continues to serve after any failure, so an attempt loses nothing.
-4. GIVEN is final.
-"""
+A slave copies topics, offsets, delay progress and groups in one round: 21, 43, 45, 201 (each 60 s in 5.x, 10 s in 4.9). Writing is refused
+from its request 43 on (FROZEN, DRAINED, GIVEN), so for milliseconds and the slave's restart. DRAINED: one slave has copied the topics in
+their present version, then everything else of the frozen state, and acknowledged the whole log. Only GIVEN is final."""
 
 from __future__ import annotations
 
@@ -54,7 +47,6 @@ class Handover:
     deadline_ms: int = 0
     host: str = ""
     log_end: int = 0
-    """Where the frozen log ends."""
     _frozen_at_ms: int = 0
     _copied: set[MetadataKind] = field(default_factory=set)
     _topics: dict[str, object] = field(default_factory=dict)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The brokers and topics of a name server. Java: RouteInfoManager.
+"""The brokers and topics of a name server. Java: RouteInfoManager. (Not here: static topics, filter servers.)
 
     broker --REGISTER_BROKER each 30 s--> add_topics, ... -----+-- clusters   cluster name -> broker names
                                                                +-- brokers    broker name  -> {id -> address}
@@ -12,21 +12,17 @@ Rules
     2. Every address of ``brokers`` is live, and the other way round.
     3. A route names only brokers that are registered; a topic without any broker left is gone.
     4. Only a master's topics count, or, for 5.x brokers without a master, those of the slave with the lowest id: a slave's copy may be old.
-    5. A registration with an unchanged data version changes nothing that is there; it may bring back a topic that was deleted here.
+    5. A registration with an unchanged data version only brings back topics that were deleted here.
     6. If two brokers claim one id, the one with the higher state version has it, and the other is unknown (5.x controllers count it up).
-    7. The first registration of an id brings more than one topic: with exactly one it is a 5.x broker's update of one topic, sent to a
-       name server that has lost the others, and is refused until the broker has sent them all.
-    8. No more than ``max_brokers`` addresses, and no more than ``max_topics`` pairs of topic and broker: what is more is refused.
-    9. A registration may be processed in shares, with others in between. If a later one of its address has begun, or its broker has left,
-       it adds no more topics. Its data version is stored after the last share, so that missing topics come with the next registration.
-   10. An address that lost its id to another one and takes it back is a rival of that one: two brokers have one name and id. It stays one
-       until neither has lost the id to the other for 120 s. (A broker that moves to another address does not come back.)
+    7. A first registration with exactly one topic is refused: it is a 5.x broker's update, sent to a name server that has lost the others.
+    8. There are at most ``max_brokers`` addresses and ``max_topics`` pairs of topic and broker.
+    9. A registration may be processed in shares. If a later one of its address has begun, or its broker has left, it adds no more topics.
+       Its data version is stored after the last share, so that missing topics come with the next registration.
+   10. An address that takes back its id from another one is a rival of that one (two brokers have one name and id) until neither has lost
+       the id to the other for 120 s. (A broker that moves to another address does not come back.)
 
-Acting masters (5.x, ``supportActingMaster``): a group without a master stays readable. Its topics lose their write permission, and routes
-show the slave with the lowest id under the master's.
-
-Gaps: static topics, filter servers.
-"""
+Acting masters (5.x, ``supportActingMaster``): the topics of a group without a master lose their write permission, and routes show the slave
+with the lowest id under the master's."""
 
 from __future__ import annotations
 
@@ -61,11 +57,7 @@ class _Broker(Struct):
 
 
 class NamesrvTable:
-    """Brokers and topics of a name server. Times in ms.
-
-    ``support_acting_master``, ``delete_missing_topics`` (of a master's registration) and the limits are the settings. ``min_id_changes``:
-    who lost the broker with its lowest id; the owner empties it.
-    """
+    """Times in ms. ``delete_missing_topics``: of a master's registration. ``min_id_changes``: lost lowest ids; the owner empties it."""
 
     __slots__ = (
         "_brokers",
@@ -167,7 +159,7 @@ class NamesrvTable:
         )
 
     def _displace(self, broker_name: str, broker_id: int, before: str, address: str, now_ms: int) -> bool:
-        """Note that ``address`` took the id of ``before``. True: they are rivals, and were not known as such (rule 10)."""
+        """True: the two are rivals, and were not known as such (rule 10)."""
         key = broker_name, broker_id
         if key not in self._displaced and len(self._displaced) >= self.max_brokers:
             return False
@@ -252,7 +244,7 @@ class NamesrvTable:
         return MinIdChange(broker_name, lowest, addresses[lowest], offline, ha_address, notified)
 
     def unregister(self, cluster: str, broker_name: str, address: str) -> bool:
-        """A broker unregisters; False: it was not known."""
+        """False: it was not known."""
         live = self._live.get(address)
         if live is None or (live.cluster, live.broker_name) != (cluster, broker_name):
             return False
@@ -371,7 +363,7 @@ class NamesrvTable:
         return names, address
 
     def members(self, broker_name: str) -> dict[int, str]:
-        """GET_BROKER_MEMBER_GROUP (5.x): addresses by id."""
+        """GET_BROKER_MEMBER_GROUP (5.x)."""
         broker = self._brokers.get(broker_name)
         return {} if broker is None else dict(broker.addresses)
 

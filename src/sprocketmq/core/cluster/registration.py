@@ -32,8 +32,7 @@ class RegistrationResult(Struct, frozen=True):
 
 
 class TopicRegistration(Struct):
-    """``wanted`` is False where this broker's topics do not count (rule 4); ``rival``: the address that takes turns with this one, if that
-    was not known before (rule 10)."""
+    """``wanted``: this broker's topics count (rule 4); ``rival``: the address that newly takes turns with this one (rule 10)."""
 
     result: RegistrationResult
     live: LiveBroker

@@ -2,17 +2,15 @@
 """Who has copied how much of the log (Java: DefaultHAService, DefaultHAConnection, GroupTransferService).
 
     slave connects --> silent --report--> copying: bytes from ``next_offset`` on --report--> acknowledged up to the report
-                          |                  |
                           +--- 20 s silent --+-- a report that cannot be true --> closed
 
 A report is an int64: up to where the slave holds the log. The first one also names the beginning; 0 means the start of our last file,
 because older files may be deleted soon.
 
 1. An acknowledged offset was reported by a slave and lies inside the log. A slave that reports more than we have has another log.
-2. ``replicated`` never goes back: what a slave held once was replicated, even if that slave is gone.
+2. ``replicated`` never goes back, even if the slave that held the bytes is gone.
 3. A slave gets every byte from its first offset on exactly once and in order.
-4. Waiting sends are answered in the order of their records, each once: by an acknowledgement, or when their time is over.
-"""
+4. Waiting sends are answered in the order of their records, each once: by an acknowledgement, or when their time is over."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ class SlaveProgress:
 
 
 class ReplicationTable:
-    """The connected slaves and what they hold. Times in ms, offsets in bytes of the log."""
+    """Times in ms, offsets in bytes of the log."""
 
     __slots__ = ("_slaves", "replicated")
 
@@ -140,7 +138,6 @@ class AckQueue(Generic[T]):
         self._waiting.append(_Waiting(end, deadline_ms, item))
 
     def acknowledged(self, replicated: int) -> list[T]:
-        """Remove and return the items that end at or before ``replicated``."""
         taken: list[T] = []
         waiting = self._waiting
         while waiting and waiting[0].end <= replicated:

@@ -2,20 +2,13 @@
 """How far a group has come in each queue, and where a new group begins. Java: OffsetStore and its two classes, computePullFromWhere.
 
     listener done --> ProcessQueue: lowest unfinished offset --> update(increase_only) --> table --every 5 s--> broker (or local file)
-                                                                                                  crash here: the part since the last
-                                                                                                  persist is delivered again, never lost
-
-    assignment:  stored offset?  >= 0 --------------------------> start there
-                                 none (code 22) --> ConsumeFromWhere --> 0 | max offset | offset by time
-                                 unknown (any other error) -----> skip this round, ask again at the next rebalance
 
 Rules
     1. A concurrent result never moves an offset back; only a reset, an orderly commit or a correction may.
     2. A frozen offset (after OFFSET_ILLEGAL) takes no updates until the queue is removed: a late listener must not undo the correction.
     3. An unknown stored offset is not "no stored offset": guessing would skip or repeat a whole queue.
     4. Only offsets of owned queues are persisted. Queues that moved away are removed, because their new owner writes their offsets now.
-    5. Everything owned is persisted every time, also when unchanged: a broker that lost the offsets of its last seconds gets them again.
-"""
+    5. Unchanged offsets are persisted too: a broker that lost its last seconds gets them again."""
 
 from __future__ import annotations
 
@@ -43,8 +36,7 @@ class ConsumeProgress:
         self._frozen: set[MessageQueue] = set()
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = True) -> bool:
-        """Records ``offset`` as the next to consume. ``increase_only``: False for orderly commits, corrections and resets. Returns
-        whether the table holds ``offset`` now."""
+        """``increase_only``: False for orderly commits, corrections and resets. Returns whether the table holds ``offset`` now."""
         if queue in self._frozen:
             return False
         current = self._offsets.get(queue)
@@ -59,7 +51,6 @@ class ConsumeProgress:
         self._frozen.add(queue)
 
     def read(self, queue: MessageQueue) -> int:
-        """The offset in memory, or OFFSET_NOT_FOUND."""
         return self._offsets.get(queue, OFFSET_NOT_FOUND)
 
     def remove(self, queue: MessageQueue) -> None:

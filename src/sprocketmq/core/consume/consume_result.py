@@ -6,13 +6,9 @@
     CONSUME_SUCCESS, ack_index = i            0..i                  i+1..                       i+1..
     RECONSUME_LATER, None, exception, other   none                  all                         all
 
-Rules
-    1. Every message of the batch is in exactly one of the parts, in order.
-    2. ack_index counts only with CONSUME_SUCCESS; -1 means that none succeeded; above the last index means all.
-    3. Anything that is not CONSUME_SUCCESS is a failure: when the answer is unclear, the messages are delivered again. A CONSUME_SUCCESS
-       whose ack_index is not a number is a failure too. If the delay level is not a number, the broker chooses the level.
-    4. What is read from the context after the call is always a number, whatever the listener stored in it, so every batch can be settled.
-"""
+An ack_index of -1 means that none succeeded, one above the last index means all. One that is not a number makes the call a failure: when
+the answer is unclear, the messages are delivered again. If the delay level is not a number, the broker chooses it. So whatever a listener
+stored in its context, every batch can be settled."""
 
 from __future__ import annotations
 
@@ -39,7 +35,7 @@ def read_status(returned: object) -> tuple[ConsumeConcurrentlyStatus, bool]:
 
 def read_answer(returned: object, context: Any) -> tuple[ConsumeConcurrentlyStatus, str | None]:
     """The status of a listener call, and what was wrong with its answer as the rest of a sentence ("returned 3, ... is allowed").
-    ``context``: a ConsumeConcurrentlyContext as the listener left it; nonsense in it is replaced (rule 4)."""
+    ``context``: a ConsumeConcurrentlyContext as the listener left it; nonsense in it is replaced."""
     if returned is _SUCCESS and context.ack_index is ALL_ACKED:
         return _SUCCESS, None
     status, complaint = read_status(returned)[0], None
@@ -60,7 +56,6 @@ def read_answer(returned: object, context: Any) -> tuple[ConsumeConcurrentlyStat
 
 
 def is_number(value: object) -> bool:
-    """Whether ``value`` is an int and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stuck messages: a consume timeout per message, precise and changeable while running.
 
-While a listener does not return, the group's progress in its queue cannot move. So its message is sent back for a later retry, and then
-progress passes it. Java (ConsumeMessageConcurrentlyService.cleanExpireMsg) scans each consumeTimeout minutes, so a message waits up to
-twice the limit. Here every message has its own deadline.
+While a listener does not return, its queue's progress cannot move. So its message is sent back for a later retry, and progress passes it.
+Java (ConsumeMessageConcurrentlyService.cleanExpireMsg) scans each consumeTimeout minutes, so a message waits up to twice the limit.
 
     started --> RUNNING --deadline--> EXPIRED: send-back under way --sent_back--> gone      a late listener result: IGNORE
-                   |                        |
                    |                        `--send_back_failed--> RUNNING, next try later  (or SETTLE with the result that came)
                    `--finished--> gone: SETTLE (the result counts)
 
@@ -16,9 +14,7 @@ Rules
     3. ``limit_ms`` may change at any time and holds at once for messages that already run.
     4. A result that comes while a send-back is under way waits for the send-back: sent -> ignored, failed -> settled.
 
-All messages share one limit, so deadlines are in the order of starts, and an ordered dict takes the place of a heap: O(1) per message, and
-no finished message stays in memory.
-"""
+All messages share one limit, so deadlines are in the order of starts, and an ordered dict does for a heap."""
 
 from __future__ import annotations
 
@@ -35,8 +31,6 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Settlement(Enum):
-    """What to do with a listener's result for a message."""
-
     SETTLE = "settle"
     """It counts: acknowledge or send back."""
     WAIT = "wait"
@@ -86,8 +80,7 @@ class ConsumeTimeout(Generic[K]):
             raise ValueError("only an expired delivery can have been sent back")
 
     def send_back_failed(self, key: K, now_ms: int) -> Settlement:
-        """No retry copy was stored. Returns SETTLE when the listener's result came meanwhile (it counts now), else WAIT (the
-        message expires again in 5 s)."""
+        """SETTLE: the listener's result came meanwhile and counts now. WAIT: the message expires again in 5 s."""
         finished = self._expired.pop(key, None)
         if finished is None:
             raise ValueError("only an expired delivery can have failed to be sent back")
@@ -103,7 +96,6 @@ class ConsumeTimeout(Generic[K]):
         self._expired.pop(key, None)
 
     def next_deadline_ms(self) -> int | None:
-        """None when nothing runs."""
         due = [next(iter(self._retrying.values()))] if self._retrying else []
         if self._running and self.limit_ms > 0:
             due.append(next(iter(self._running.values())) + self.limit_ms)

@@ -9,11 +9,9 @@ Rules
     1. A limit is a "more than": the pull that reaches it is allowed, the next one is not.
     2. A limit per topic is shared out evenly over all process queues of the consumer, at least 1 each, at each rebalance.
     3. The span is that of what is cached. So if one message is stuck and all later ones are consumed, the queue is pulled only each 50 ms
-       but does not stop, as in Java. If it stopped, one message would delay all others until the consume timeout. The slower pulls limit
-       how much a crash would repeat. It never applies to orderly consumption, where the head is the message being consumed.
+       but does not stop, as in Java: slower pulls limit how much a crash would repeat, a stop would delay all other messages.
     4. After a pause for the count, pulling resumes when a quarter of the limit was settled, so that a few pulls share one pause; with a
-       limit below 256, where all workers could become idle meanwhile, when one message was settled; and in 50 ms at the latest.
-"""
+       limit below 256, where all workers could become idle meanwhile, when one message was settled; and in 50 ms at the latest."""
 
 from __future__ import annotations
 
@@ -36,11 +34,8 @@ class FlowControlCause(Enum):
 
 
 class FlowLimits(msgspec.Struct, frozen=True):
-    """Limits per queue, and optional ones per topic (-1 = none).
-
-    Java names: pullThresholdForQueue, pullThresholdSizeForQueue, consumeConcurrentlyMaxSpan, pullThresholdForTopic,
-    pullThresholdSizeForTopic. Sizes are bytes here; Java compares whole MiB.
-    """
+    """Limits per queue, and optional ones per topic (-1 = none). Java: pullThresholdForQueue, pullThresholdSizeForQueue,
+    consumeConcurrentlyMaxSpan, pullThresholdForTopic, pullThresholdSizeForTopic. Sizes are bytes here; Java compares whole MiB."""
 
     max_count: int = 1000
     max_size_bytes: int = 100 * MIB

@@ -4,9 +4,8 @@
     begin --+-- dropped ----------------------------> Ended
             +-- not locked --> LockLater(100 ms) ---> the driver locks at the broker, then a new turn (3 s when refused)
             `-- Consume(batch) --listener--> settle(status)
-                   ^                            |
-                   |   SUCCESS / COMMIT         +--> Commit(offset), next batch
-                   |                            +--> SUSPEND, ROLLBACK: put back, Suspended(delay) --> a new turn
+                   ^                            +--> Commit(offset), next batch
+                   |                            +--> put back, Suspended(delay) --> a new turn
                    |                            `--> over the retry limit: DeadLetterNeeded --> dead_lettered(sent, failed)
                    `---- next, unless 60 s are over (TurnOver, resubmit in 10 ms) or nothing is pending (Ended)
 
@@ -21,10 +20,8 @@ Rules
     2. No batch is handed out without a valid lock (clustering), after a drop, or from an earlier tenure of the lock before the pull loop
        found out whether another member has consumed it.
     3. A suspended message blocks the queue until it succeeds, or is over max_reconsume_times and was stored as a dead letter.
-    4. A dead letter is stored once: messages that were stored are settled, only the others are put back. (Java puts the whole batch
-       back when one of its sends fails, and stores the others again.)
-    5. The offset committed is that after the last settled message; it is not increase-only.
-"""
+    4. A dead letter is stored once; only messages that were not stored are put back. (Java puts back and stores the whole batch again.)
+    5. The offset committed is that after the last settled message; it is not increase-only."""
 
 from __future__ import annotations
 
@@ -64,8 +61,7 @@ def read_orderly_status(returned: object) -> tuple[ConsumeOrderlyStatus, bool]:
 
 
 def read_orderly_answer(returned: object, context: Any) -> tuple[ConsumeOrderlyStatus, str | None]:
-    """The status of a listener call, and what was wrong with its answer as the rest of a sentence. ``context``: a ConsumeOrderlyContext
-    as the listener left it; a pause that is no number is replaced by the consumer's setting."""
+    """Status and problem as from ``consume_result.read_answer``; a pause that is no number becomes the consumer's setting."""
     status, complaint = read_orderly_status(returned)[0], None
     if status is not returned:
         complaint = f"returned {returned!r}, a ConsumeOrderlyStatus is allowed"
@@ -84,8 +80,6 @@ class ConsumeBatch(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """Record ``offset`` as progress."""
-
     offset: int
 
 
@@ -106,8 +100,8 @@ class TurnEnded(msgspec.Struct, frozen=True):
 
 
 class DeadLetterNeeded(msgspec.Struct, frozen=True):
-    """These are over the retry limit: send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (the broker, seeing the group's lock, stores
-    it in ``%DLQ%group``), then call ``dead_lettered``."""
+    """Send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (the broker, seeing the group's lock, stores it in ``%DLQ%group``), then call
+    ``dead_lettered``."""
 
     messages: list[MessageExt]
 
@@ -116,8 +110,7 @@ OrderlyEffect = ConsumeBatch | Commit | Suspended | LockLater | TurnOver | TurnE
 
 
 class OrderlyTurn:
-    """One turn; never two at a time per queue. ``clustering``: a lock is needed. ``max_reconsume_times``: the effective limit.
-    ``suspend_ms``: used when the context gives -1."""
+    """``clustering``: a lock is needed. ``max_reconsume_times``: the effective limit. ``suspend_ms``: used where the context has -1."""
 
     __slots__ = (
         "_begin_ms",
@@ -179,8 +172,7 @@ class OrderlyTurn:
         suspend_ms: int = -1,
         dead_letter: bool = False,
     ) -> list[OrderlyEffect]:
-        """The listener's answer. Without Suspended or DeadLetterNeeded the turn goes on with ``next``. ``dead_letter``: a batch that is
-        to be suspended counts as over its limit."""
+        """Without Suspended or DeadLetterNeeded ``next`` follows. ``dead_letter``: a batch to be suspended is over its limit."""
         queue = self.process_queue
         if status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT:
             limit = -1 if dead_letter else self.max_reconsume_times

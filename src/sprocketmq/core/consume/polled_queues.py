@@ -1,25 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pull consumer has handed out to ``poll``, and what of that is done. Java: AssignedMessageQueue, DefaultLitePullConsumerImpl.poll
-and commit.
+"""What a pull consumer has handed out to ``poll``, and what of that is done. Java: AssignedMessageQueue, DefaultLitePullConsumerImpl.
 
     pull loop --arrived--> waiting --take--> the caller of poll            position = one behind what was handed out
-                                                                              |
                            progress table <-- to_commit, committed -----------'   the next poll (auto commit), or commit()
 
-Messages leave their process queue when they are handed out, so a caller that never commits is not stopped by flow control. What is not done
-yet is kept as one number for each queue, the position.
+Messages leave their process queue when they are handed out, so flow control does not stop a caller that never commits.
 
 Rules
-    1. The position of a queue is the offset at which reading began or to which it was moved by a seek, and later one behind the last
-       message handed out. Behind that, messages that the filter left out are passed over when nothing waits. Messages that were put back
-       do not count as handed out.
+    1. The position of a queue is where reading began or a seek moved it, later one behind the last message handed out (and not put back).
+       Messages behind it that the filter left out are passed over when nothing waits.
     2. A commit takes positions as they are before the poll that makes it: never a message that this poll hands out.
     3. Only the current process queue of a queue has a position. Messages of a dropped one are neither handed out nor counted; the next
        reader of the queue starts from what was committed (apache/rocketmq#2732).
     4. Progress follows a passed-over position by itself only if everything before it is committed.
     5. Queues take turns, so a busy one does not delay the others.
-    6. While ``waiting_count`` is above ``max_waiting`` nothing more is pulled (Java: pullThresholdForAll).
-"""
+    6. While ``waiting_count`` is above ``max_waiting`` nothing more is pulled (Java: pullThresholdForAll)."""
 
 from __future__ import annotations
 
@@ -32,11 +27,7 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 @dataclass(slots=True)
 class _Reading:
-    """One queue that is read now.
-
-    ``waiting``: pending messages as counted last; ``committed``: whether progress holds ``position``; ``persisted``: what a broker
-    acknowledged last.
-    """
+    """``waiting``: pending messages as counted last; ``committed``: progress holds ``position``; ``persisted``: a broker has it."""
 
     process_queue: ProcessQueue
     position: int
@@ -46,8 +37,7 @@ class _Reading:
 
 
 class PolledQueues:
-    """The queues of one pull consumer between pull and commit. Not thread-safe: one owner. ``max_waiting``: messages waiting for a
-    poll, over all queues, above which pulling stops."""
+    """Not thread-safe: one owner. ``max_waiting``: messages waiting for a poll, over all queues, above which pulling stops."""
 
     def __init__(self, max_waiting: int = 10_000) -> None:
         self.max_waiting = max_waiting
@@ -120,8 +110,7 @@ class PolledQueues:
         return taken
 
     def put_back(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
-        """Put back what ``take`` returned for one queue, because the caller did not get it: it comes again, unless the process queue is not
-        the current one (rule 3)."""
+        """The caller did not get what ``take`` returned: it comes again, unless the process queue is not the current one (rule 3)."""
         reading = self._reading(process_queue)
         if reading is None or not messages:
             return
@@ -152,7 +141,6 @@ class PolledQueues:
         }
 
     def to_commit(self) -> dict[MessageQueue, int]:
-        """What progress does not hold yet."""
         return {
             queue: reading.position
             for queue, reading in self._readings.items()
@@ -183,7 +171,7 @@ class PolledQueues:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many messages wait that pulling has to stop (rule 6)."""
+        """Rule 6."""
         return self.waiting_count > self.max_waiting
 
     def _reading(self, process_queue: ProcessQueue) -> _Reading | None:

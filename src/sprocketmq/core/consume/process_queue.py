@@ -5,23 +5,18 @@
                ^                  |                                              else highest ever put + 1
                `---- put_back ----'     (orderly rollback, local retry)
 
-    life:  ACTIVE --drop--> DROPPED      (for good: a queue that comes back gets a new object)
-
 Rules
     1. cached = pending + in flight, disjoint; ``count`` and ``size_bytes`` are those of the cached messages. The size of a message is
        stored when it is put, because a listener may replace its body.
-    2. The commit offset is the lowest cached queue offset, or the highest seen + 1 when nothing is cached. It never goes back
-       (except when an offset below all others is put, which only a broker with a rewound queue can cause, or a poll that is taken back).
+    2. The commit offset is the lowest cached queue offset, or the highest seen + 1 when nothing is cached. It only goes back when an
+       offset below all others is put (a broker with a rewound queue), or a poll is taken back.
     3. An offset is cached at most once: a second copy of the same offset is ignored while the first is here.
     4. Messages are taken in the order of their offsets; put-back messages come first again.
-    5. After ``restart`` nothing from before it counts: no message, no highest offset, and an answer of a listener that comes later settles
-       nothing.
-    6. After drop nothing is taken and no commit offset is given: the next owner starts from what was committed before, so a message
-       may come twice and never be lost.
+    5. After ``restart`` nothing from before it counts, and a late answer of a listener settles nothing.
+    6. After drop, which is for good, nothing is taken and no commit offset is given: the next owner starts from what was committed
+       before, so a message may come twice and never be lost.
 
-Offsets arrive in rising order, so a dict and a deque of offsets, whose head is cleaned lazily, take the place of Java's TreeMap: O(1) per
-message, amortised. Not thread-safe: it belongs to the consumer's loop.
-"""
+Offsets arrive in rising order, so a dict and a deque, whose head is cleaned lazily, do for Java's TreeMap: O(1) per message, amortised."""
 
 from __future__ import annotations
 
@@ -38,14 +33,13 @@ PULL_MAX_IDLE_MS = 120_000
 
 
 class QueueSnapshot(msgspec.Struct, frozen=True):
-    """A process queue as it was at one moment: numbers that do not change, for any thread.
+    """A process queue as it was at one moment, for any thread.
 
-    ``count`` and ``size_bytes`` of the messages cached here, ``pending_count`` of them not taken yet; ``min_offset``, ``max_offset``: the
-    lowest and the highest (None: nothing is cached); ``span`` between them; ``commit_offset``: the lowest unfinished, None before the
-    first message; ``max_offset_seen``: the highest that ever came, -1 before; ``broker_backlog``: messages at the broker behind those;
+    ``count`` and ``size_bytes`` of the cached messages, ``pending_count`` of them not taken yet; ``min_offset``, ``max_offset``: the lowest
+    and the highest (None: nothing is cached); ``span`` between them; ``commit_offset``: the lowest unfinished, None before the first
+    message; ``max_offset_seen``: the highest that ever came, -1 before; ``broker_backlog``: messages at the broker behind those;
     ``consuming``: an orderly listener runs; ``locked``, ``last_lock_ms``: the broker granted the lock, and when that was asked for;
-    ``last_pull_ms``, ``last_consume_ms``; ``try_unlock_times``: how often a running listener kept it from being given up.
-    """
+    ``last_pull_ms``, ``last_consume_ms``; ``try_unlock_times``: how often a running listener kept it from being given up."""
 
     count: int
     pending_count: int
@@ -66,11 +60,8 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
 
 
 class ProcessQueue:
-    """The messages of one assigned queue that are cached or being consumed. ``now_ms``: time of assignment.
-
-    Attributes: ``tenure`` that of the lock under which the messages here came; ``try_unlock_times`` removals that found the queue busy;
-    ``broker_backlog`` messages behind the last one pulled.
-    """
+    """The cached messages of one assigned queue. Not thread-safe: it belongs to the consumer's loop. ``now_ms``: time of assignment.
+    ``tenure``: of the lock under which they came. ``try_unlock_times``: removals that found the queue busy."""
 
     __slots__ = (
         "_cached",
@@ -197,7 +188,6 @@ class ProcessQueue:
             self._pending = deque(sorted([*pending, *back], key=_offset))
 
     def rollback(self) -> None:
-        """The orderly ROLLBACK."""
         self.put_back(list(self._in_flight.values()))
 
     def drop(self) -> None:
@@ -293,7 +283,6 @@ class ProcessQueue:
         )
 
     def is_pull_expired(self, now_ms: int) -> bool:
-        """No pull was tried for longer than PULL_MAX_IDLE_MS."""
         return now_ms - self.last_pull_ms > PULL_MAX_IDLE_MS
 
     def __repr__(self) -> str:

@@ -2,20 +2,19 @@
 """The pull loop of one queue, as decisions. Java: DefaultMQPushConsumerImpl.pullMessage and its PullCallback.
 
     PullDue --checks--> SendPull(offset) --network--> PullReturned --> PullNow | PullLater | DropQueue
-       ^                                          `-> PullFailed   --> PullLater             |
-       |                                                                                     v
-       `------------- the driver hands PullDue in again, at once or after delay_ms        the loop ends
+       ^                                          `-> PullFailed   --> PullLater             | the loop ends
+       `------------- the driver hands PullDue in again, at once or after delay_ms
 
     checks, in this order: dropped -> (loop ends) | not running -> 1 s | orderly: locked again -> ReadOffset, then OffsetRead
                            | paused -> 1 s | the consumer is full (lite pull) -> 1 s, or until it has room again | flow control -> 50 ms
                            | orderly: not locked -> 1 s; first time locked -> ReadOffset, then OffsetRead
                            | no subscription -> 1 s
 
-    result            next offset            also
-    FOUND             next_begin_offset      messages into the process queue, Dispatch; nothing left after the tag check -> at once
-    NO_NEW_MSG        next_begin_offset      nothing cached -> progress moves to it (CorrectOffset); at once, the broker held us 15 s
-    NO_MATCHED_MSG    next_begin_offset      the same; without CorrectOffset a filtered queue would look stuck for ever
-    OFFSET_ILLEGAL    next_begin_offset      drop, freeze and persist the corrected offset, rebalance re-adds the queue
+    result            at next_begin_offset
+    FOUND             messages into the process queue, Dispatch; nothing left after the tag check -> at once
+    NO_NEW_MSG        nothing cached -> progress moves to it (CorrectOffset); at once, the broker held us 15 s
+    NO_MATCHED_MSG    the same; without CorrectOffset a filtered queue would look stuck for ever
+    OFFSET_ILLEGAL    drop, freeze and persist the corrected offset, rebalance re-adds the queue
 
 Rules
     1. At most one pull is in flight per queue.
@@ -23,13 +22,10 @@ Rules
     3. A dropped queue yields no effect but the end. The messages of a late answer are discarded; the new owner pulls them again.
     4. No own back-off on NO_MATCHED_MSG: the broker stops scanning after 800 entries and expects to be asked again at once.
     5. Orderly: no pull without a valid lock, and the offset is read again once in each tenure of the lock, because the owner before us may
-       have committed after we were assigned. (Java reads it once per assignment.) If no other member has moved the progress past ours, we
-       continue with the cached messages. Otherwise reading starts where the other member ended. Until then no message of the queue is
-       consumed, so this is done before pauses and flow control: otherwise a full queue would stay full.
-    6. An answer to a pull that was asked under another subscription than the one in force, or an older version of it, or under an earlier
-       tenure of the lock, changes nothing: it is asked again from the same offset. (Java filters it by the old subscription and continues
-       after it, so messages that match only the new one are skipped.)
-"""
+       have committed meanwhile. (Java reads it once per assignment.) If no other member has moved the progress past ours, we continue with
+       the cached messages, otherwise where that member ended. No message is consumed before, so this comes before pauses and flow control.
+    6. An answer to a pull under another subscription or version of it than the one in force, or under an earlier tenure of the lock, is
+       ignored and asked again. (Java filters it by the old subscription, so messages that match only the new one are skipped.)"""
 
 from __future__ import annotations
 
@@ -77,8 +73,6 @@ def pull_status(code: int) -> PullStatus | None:
 
 
 class PullDue(msgspec.Struct, frozen=True):
-    """The consumer's state at this moment."""
-
     running: bool = True
     paused: bool = False
     subscribed: bool = True
@@ -92,8 +86,7 @@ class OffsetRead(msgspec.Struct, frozen=True):
 
 
 class PullReturned(msgspec.Struct, frozen=True):
-    """``messages`` are those left after the client's own tag check, ``next_begin_offset`` is the broker's, or the place of a message
-    that cannot be read, before which this ends."""
+    """``messages`` passed the client's tag check; ``next_begin_offset``: the broker's, or before a message that cannot be read."""
 
     status: PullStatus
     next_begin_offset: int
@@ -123,8 +116,6 @@ class SendPull(msgspec.Struct, frozen=True):
 
 
 class PullNow(msgspec.Struct, frozen=True):
-    """Hand in PullDue again at once."""
-
     offset: int
 
 
@@ -212,7 +203,6 @@ class PullCursor:
         return self.next_offset if ours is None else ours
 
     def handle(self, event: PullEvent, now_ms: int) -> list[PullEffect]:
-        """Takes one event, returns what to do, in order."""
         if isinstance(event, PullReturned | PullFailed | PullOutdated):
             self.in_flight = False
         if self.process_queue.dropped:

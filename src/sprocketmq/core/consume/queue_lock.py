@@ -6,8 +6,8 @@
        |---renew every 20 s------------------------->|
        `---UNLOCK_BATCH_MQ after the last turn------>'
 
-The client uses a grant for half as long as the broker keeps it. So two clients never consume at the same time, even if the clocks differ
-or one renewal fails. Each group has its own locks.
+The client uses a grant for half as long as the broker keeps it, so two clients never consume at the same time, even if clocks differ or
+one renewal fails.
 
 Rules of the table
     1. One (group, queue) has at most one owner whose lock has not expired.
@@ -17,8 +17,7 @@ Rules of the pair
     4. A client whose local lock is valid is the owner at the broker (30 s < 60 s, counted from before the request was sent), also
        when its clock is set back meanwhile.
     5. Between two grants of one tenure nobody else can have owned the lock: a grant after a refusal, or after more than 60 s, begins a
-       new tenure. What is cached of the queue from an earlier tenure may be out of date (core.consume.pull_cursor checks it).
-"""
+       new tenure. What is cached from an earlier tenure may be out of date (core.consume.pull_cursor checks it)."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ class _Lock(Struct):
 
 
 class QueueLockTable:
-    """The broker's locks. ``max_live_ms``: a lock is free again when it was not renewed for longer. ``max_locks``: a request may name
-    queues that do not exist."""
+    """``max_live_ms``: after which a lock that was not renewed is free. ``max_locks``: a request may name queues that do not exist."""
 
     def __init__(self, max_live_ms: int = BROKER_LOCK_MAX_LIVE_MS, max_locks: int = 100_000) -> None:
         self.max_live_ms, self.max_locks = max_live_ms, max_locks
@@ -56,7 +54,7 @@ class QueueLockTable:
         return self._count
 
     def try_lock(self, group: str, queue: MessageQueue, client_id: str, now_ms: int) -> bool:
-        """Takes or renews one lock; False when another client holds it, or there are too many."""
+        """False when another client holds it, or there are too many."""
         locks = self._groups.get(group, {})
         lock = locks.get(queue)
         if lock is None:
@@ -76,7 +74,7 @@ class QueueLockTable:
     def try_lock_batch(
         self, group: str, queues: Iterable[MessageQueue], client_id: str, now_ms: int
     ) -> list[MessageQueue]:
-        """Takes or renews what it can; returns the queues that are owned now."""
+        """Returns the queues that are owned now."""
         return [queue for queue in queues if self.try_lock(group, queue, client_id, now_ms)]
 
     def unlock(self, group: str, queue: MessageQueue, client_id: str) -> bool:
@@ -99,12 +97,10 @@ class QueueLockTable:
         return None if lock is None or self._is_expired(lock, now_ms) else lock.client_id
 
     def holds_any(self, group: str, now_ms: int) -> bool:
-        """Whether the group consumes in order. A send to ``%RETRY%group`` goes to the dead letter topic then (Java: isLockAllExpired
-        in handleRetryAndDLQ)."""
+        """Whether the group consumes in order: its send-backs are dead letters then (Java: isLockAllExpired in handleRetryAndDLQ)."""
         return any(not self._is_expired(lock, now_ms) for lock in self._groups.get(group, {}).values())
 
     def sweep(self, now_ms: int) -> int:
-        """Removes expired locks; returns how many."""
         removed = 0
         for group in list(self._groups):
             locks = self._groups[group]
@@ -128,11 +124,8 @@ class QueueLockTable:
 
 
 class LocalQueueLock:
-    """What a client knows about its lock on one queue. Java: ProcessQueue.locked and lastLockTimestamp.
-
-    Attributes: ``locked`` the last answer was a grant; ``last_lock_ms`` when that was asked for; ``tenure`` counts the times that the lock
-    became ours (rule 5), 0 before the first.
-    """
+    """What a client knows about its lock on one queue. Java: ProcessQueue.locked, lastLockTimestamp. ``last_lock_ms``: when the last grant
+    was asked for. ``tenure`` counts how often the lock became ours (rule 5)."""
 
     __slots__ = ("last_lock_ms", "locked", "tenure")
 

@@ -9,11 +9,7 @@
     6 locked by another member     12 only retries wait
                                    13 it moves, or nothing waits; otherwise unknown
 
-Rules
-    1. A verdict is a function of the state: the same state gives the same sentences.
-    2. What could not be learned is reported as unknown. A check does not fit if something that it needs is unknown.
-    3. A verdict about a member names the member, and one about a queue names the queue. A verdict about a state says since when.
-"""
+The same state gives the same sentences. What could not be learned is reported as unknown, and a check that needs it does not fit."""
 
 from __future__ import annotations
 
@@ -67,18 +63,10 @@ class HeadMessage(Struct, frozen=True):
 
 
 class GroupDiagnosis(Struct, frozen=True):
-    """One verdict.
+    """One verdict. ``evidence`` and ``not_learned`` have one sentence each; ``advice`` is "" if there is nothing to do.
 
-    Attributes:
-        sentence: the verdict in one sentence.
-        evidence: what was seen, one sentence each.
-        advice: what to do; "" if nothing.
-        caught_up_ms: milliseconds until everything is consumed at the present rates; None if that never happens, or is unknown.
-        not_learned: what could not be learned, one sentence each.
-        queue: the queue that the verdict is about, if it is about one.
-        head: its oldest unfinished message, if it could be read.
-        retries_waiting: messages whose next try is not due yet, which are no part of the lag; None if unknown.
-    """
+    ``caught_up_ms``: milliseconds until everything is consumed at the present rates; None if never, or unknown. ``head``: the oldest
+    unfinished message of ``queue``. ``retries_waiting``: not due yet, so no part of the lag; None if unknown."""
 
     verdict: GroupVerdict
     sentence: str
@@ -92,8 +80,7 @@ class GroupDiagnosis(Struct, frozen=True):
 
 
 def diagnose(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis:
-    """The first verdict that fits. ``stuck_after_ms``: milliseconds after which a listener that finishes no message counts as
-    stuck."""
+    """``stuck_after_ms``: milliseconds after which a listener that finishes no message counts as stuck."""
     found = next((one for check in _CHECKS if (one := check(state, stuck_after_ms)) is not None), None) or _unknown(
         state
     )

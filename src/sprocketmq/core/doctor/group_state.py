@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be seen of a consumer group from outside: at brokers, at name servers, and in what its members report.
 
-None means "unknown", everywhere, and unknown is not zero: some members (of a proxy, C++) do not report their state, a broker may be too
-old, a topic may be gone.
-"""
+None means "unknown", which is not zero: some members (of a proxy, C++) do not report, a broker may be too old, a topic may be gone."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from sprocketmq.wire.records.message import MessageQueue
 
 class QueueState(Struct, frozen=True):
     """One queue as brokers see it; ``moved_by`` and ``came`` are messages consumed and stored between the two reads.
-
-    ``broker_offset``: behind the last message; ``consumer_offset``: None without progress; ``waiting_ms``: of the next message.
-    """
+    ``broker_offset``: behind the last message; ``consumer_offset``: None without progress; ``waiting_ms``: of the next message."""
 
     broker_offset: int
     consumer_offset: int | None = None
@@ -33,11 +29,8 @@ class QueueState(Struct, frozen=True):
 
 
 class HeldQueue(Struct, frozen=True):
-    """A queue that a member reads, as the member reports it, with times of the member's clock.
-
-    ``cached``: messages pulled and not finished; ``span``: offsets between the oldest of them and the newest one; ``first_offset``: of the
-    oldest, None if it holds none; ``locked``: the member holds the lock of an orderly consumer.
-    """
+    """A queue as the member that reads it reports it, with times of the member's clock. ``cached``: messages pulled and not finished;
+    ``span``: offsets from the oldest of them to the newest; ``first_offset``: of the oldest, None if it holds none."""
 
     cached: int = 0
     first_offset: int | None = None
@@ -49,17 +42,10 @@ class HeldQueue(Struct, frozen=True):
 
 
 class MemberState(Struct, frozen=True):
-    """One member that is online.
-
-    Attributes:
-        subscriptions: topic -> a text of the subscription; equal texts are equal subscriptions.
-        polls: whether its application polls for messages (a pull consumer).
-        ok_tps, failed_tps: messages a second in the last minute.
-        threads: how many listeners can run at once; ``listener_stacks``: the innermost line of each that runs.
-        oldest_call_ms: since when one of its listeners runs, by the member's clock; 0 if none does. Only members of this package report
-            it, and ``paused``, ``last_failure`` (what its listener raised last).
-        silent_because: why it did not report its state.
-    """
+    """One member that is online. ``subscriptions``: topic -> a text; equal texts are equal subscriptions. ``polls``: a pull consumer.
+    ``ok_tps``, ``failed_tps``: messages a second in the last minute. ``threads``: how many listeners can run at once; ``listener_stacks``:
+    the innermost line of each that runs. ``oldest_call_ms``: since when one of them runs, by the member's clock, 0 if none. Only members of
+    this package report it, ``paused`` and ``last_failure`` (what its listener raised last). ``silent_because``: why it did not report."""
 
     client_id: str
     subscriptions: Mapping[str, str] | None = None
@@ -90,10 +76,7 @@ class GroupState(Struct, frozen=True):
         hidden: queues with messages that their topic does not let read, because it has fewer read queues now.
         queues: of the topics that it subscribes to or has progress in, without its retry topic.
         retry_lag: retries that are due and not consumed; ``retries_waiting``: not due yet, the first one at ``next_retry_ms``.
-        last_error: the reason that was given when a message was last sent back.
-        not_learned: what could not be learned, one sentence each.
-        proxy: the proxy that was asked. It knows only the members that are connected to proxies.
-    """
+        proxy: the proxy that was asked; it knows only the members of proxies. ``last_error``: of the last send-back."""
 
     group: str
     now_ms: int

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line that each listener executes, read from a member's stacks (ConsumerRunningInfo.jstack; Java: UtilAll.jstack, ours in the same
-layout).
+"""The line that each listener executes, read from a member's stacks (ConsumerRunningInfo.jstack; Java: UtilAll.jstack).
 
     ConsumeMessageThread_1                  TID: 41 STATE: TIMED_WAITING
     ConsumeMessageThread_1                  java.lang.Thread.sleep(Native Method)                          innermost first
     ConsumeMessageThread_1                  com.acme.Delays.consumeMessage(Delays.java:31)                 <- this line
     ConsumeMessageThread_1                  org.apache.rocketmq...ConsumeMessageConcurrentlyService$ConsumeRequest.run(...)
 
-A thread is in a listener when a frame of the user's is below (called by) a frame that calls listeners. The line returned is the innermost
-frame that belongs neither to the language's own library nor to RocketMQ. A process may have members of several groups; the pools name their
-threads, and our tasks, after their group.
-"""
+A thread is in a listener when a frame of the user's is called by a frame that calls listeners. The line is the innermost frame that belongs
+neither to the language's library nor to RocketMQ. Pools name their threads, and our tasks, after their group."""
 
 from __future__ import annotations
 

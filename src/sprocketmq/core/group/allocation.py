@@ -1,23 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which member reads which queue: the six strategies of Apache RocketMQ, with the same results. Java: AllocateMessageQueueStrategy and its
-classes.
+"""Which member reads which queue: the six strategies of Apache RocketMQ (Java: AllocateMessageQueueStrategy and its classes).
 
 There is no coordinator. Every member of a group sorts the same queues and the same client ids, runs the same function, and keeps the part
-for its own id. The parts fit together only if all members compute the same:
+for its own id:
 
     queues sorted by (topic, broker_name, queue_id)  -+
     client ids sorted by UTF-16 code units            +-> strategy -> my queues
     my own client id                                 -+
 
-Rules (for every strategy, over all members of one group)
-    1. The parts are disjoint.
-    2. Together they hold every queue the strategy serves (all queues; for MACHINE_ROOM those in the named rooms).
-    3. The result is a function of the arguments alone; the order of the arguments decides, so callers go through :func:`allocate`.
-    4. A client that is not in the list gets nothing.
-
-With any difference from Java, queues in a group of Java and Python members would be assigned twice. So the strategies are not improved
-here. CONFIG is not subject to rules 1 and 2, because the user names the queues.
-"""
+The parts of all members are disjoint and together hold every queue (MACHINE_ROOM: of the named rooms; CONFIG: as the user says). The order
+of the arguments decides, so callers go through :func:`allocate`. A client that is not in the list gets nothing. With any difference from
+Java, queues in a group of Java and Python members would be assigned twice."""
 
 from __future__ import annotations
 
@@ -35,8 +28,7 @@ class AllocationStrategy(Protocol):
     """A callable ``(group, client_id, queues, client_ids) -> queues``: the classes here, or a function of the user's.
 
     Both lists are sorted as all members sort them. The result must depend on the arguments alone; otherwise a queue is read twice or by no
-    member. The attribute ``name`` is shown in logs and reported to brokers.
-    """
+    member. The attribute ``name`` is shown in logs and reported to brokers."""
 
     def __call__(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], /
@@ -44,8 +36,7 @@ class AllocationStrategy(Protocol):
 
 
 class MachineRoomResolver(Protocol):
-    """Returns the machine room of a queue's broker or of a client; it must not be empty. Java:
-    AllocateMachineRoomNearby.MachineRoomResolver."""
+    """The machine room of a queue's broker or of a client, not empty. Java: AllocateMachineRoomNearby.MachineRoomResolver."""
 
     def broker_deploy_in(self, queue: MessageQueue, /) -> str: ...
 
@@ -70,8 +61,8 @@ def queue_order(queue: MessageQueue) -> tuple[bytes, bytes, int]:
 def allocate(
     strategy: AllocationStrategy, group: str, client_id: str, queues: Iterable[MessageQueue], client_ids: Iterable[str]
 ) -> list[MessageQueue]:
-    """Our queues: sorts both lists as Java does, then asks the strategy. Empty when there is nothing to share, or the broker does not
-    list us yet. Raises ConfigurationError (the strategy returned something else than queues), and what the strategy raises."""
+    """Our queues; empty when there is nothing to share, or the broker does not list us yet. Raises ConfigurationError (the strategy
+    returned something else than queues), and what the strategy raises."""
     all_queues = sorted(set(queues), key=queue_order)
     all_ids = sorted(set(client_ids), key=java_order)
     if not all_queues or client_id not in all_ids:
@@ -162,8 +153,7 @@ def _room(broker_name: str) -> str | None:
 
 
 class AllocateMachineRoomNearby(Struct, frozen=True):
-    """MACHINE_ROOM_NEARBY-x: strategy x within each room; rooms without a consumer are shared by all clients with x. Java:
-    AllocateMachineRoomNearby with its MachineRoomResolver."""
+    """MACHINE_ROOM_NEARBY-x: strategy x within each room; rooms without a consumer are shared by all. Java: AllocateMachineRoomNearby."""
 
     strategy: AllocationStrategy
     broker_room: Callable[[MessageQueue], str]
@@ -203,9 +193,8 @@ def _known_room(room: str, what: str) -> str:
 
 
 class AllocateByConsistentHash(Struct, frozen=True):
-    """CONSISTENT_HASH: a ring of virtual nodes, so that a joining client takes queues from few others. ``virtual_node_count``: points on
-    the ring per client, the same in the whole group. Java: AllocateMessageQueueConsistentHash, ConsistentHashRouter. Ring positions are
-    the first 4 bytes of an MD5, big-endian."""
+    """CONSISTENT_HASH: a ring on which a joining client takes queues from few others. ``virtual_node_count``: points per client, the same
+    in the whole group; the first 4 bytes of an MD5, big-endian. Java: AllocateMessageQueueConsistentHash, ConsistentHashRouter."""
 
     virtual_node_count: int = 10
     name: ClassVar[str] = "CONSISTENT_HASH"

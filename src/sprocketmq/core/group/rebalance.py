@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From "my queues by allocation" to "queues I read": the table of process queues. Java: RebalanceImpl.updateProcessQueueTableInRebalance.
 
-    allocated, per topic --+
-                           +--> assigned --> Drop(queue, why) first, then Add(queue)
-    table, pull clocks   --+
-
 Dropping and adding take the network's time (persist and unlock; lock and read the start offset), and the next rebalance may come
 meanwhile. So each queue of the table has a life:
 
           Add                 added(offset >= 0)                 Drop
     (none) --> ADDING ---------------------------> ACTIVE ---------------> DROPPING --removed--> (none), and Add again if wanted
-                 |  add_failed (no lock, no offset)   ^                        |
-                 `--> (none), until the next round    |                        `-- removal_refused (a listener still runs in order):
-                                                      `-- never                    stays dropped, Drop again next round
+                 |  add_failed (no lock, no offset)                            `-- removal_refused (a listener still runs in order):
+                 `--> (none), until the next round                                 stays dropped, Drop again next round
 
 Rules
     1. A queue is in the table at most once, so it has at most one pull loop.
@@ -20,8 +15,7 @@ Rules
     3. A dropped queue never becomes active again: it leaves, and comes back as a new process queue.
     4. Without events under way, the table holds exactly the allocated queues.
     5. A topic no longer subscribed is dropped whole.
-    6. Drops come before Adds, so that dropped queues are free for other members as soon as possible.
-"""
+    6. Drops come before Adds, so that dropped queues are free for other members as soon as possible."""
 
 from __future__ import annotations
 
@@ -80,8 +74,7 @@ class _Entry(msgspec.Struct):
 
 
 class RebalanceTable:
-    """The process queues of one consumer and their lives. Not thread-safe: one owner. ``new_process_queue``: makes the process
-    queue of a queue, at a time; another one where decisions are recorded."""
+    """Not thread-safe: one owner. ``new_process_queue`` makes a process queue, at a time; another where decisions are recorded."""
 
     def __init__(
         self,
@@ -95,7 +88,6 @@ class RebalanceTable:
     # --- events: each returns the effects to run -------------------------------------------------------------------------------------
 
     def assigned(self, topic: str, allocated: Iterable[MessageQueue], now_ms: int) -> list[Drop | Add]:
-        """A rebalance of ``topic`` gave us ``allocated``."""
         wanted = self._wanted[topic] = set(allocated)
         drops: list[Drop | Add] = []
         for queue in self._sorted(topic):
@@ -136,7 +128,6 @@ class RebalanceTable:
         return self._drops([queue], reason) if queue in self._entries else []
 
     def drop_all(self, reason: DropReason = DropReason.SHUTDOWN) -> list[Drop | Add]:
-        """Shutdown: everything goes, nothing is wanted any more."""
         self._wanted.clear()
         return self._drops(self._entries, reason)
 

@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a group wants out of a topic: tag expressions, and the carrier of SQL92 expressions. Java: FilterAPI, SubscriptionData.
 
-Filtering by tag happens twice, because the consume queue holds a hash and not the tag:
+The broker compares the tag's code (int32 Java hash) with code_set, so a stranger with the same hash may pass; the client compares the tag
+itself with tags_set. Whatever ``matches_tags`` accepts, ``tags_code_matcher`` accepts. A null, empty or "*" expression matches everything;
+a message without a tag has code 0 and matches nothing else.
 
-    broker    code of the tag (int32 Java hash) in code_set      cheap, may let a stranger with the same hash pass
-    client    tag itself in tags_set                             exact, on what came through
-
-Rules
-    1. A null, empty or "*" expression matches everything, messages without a tag included.
-    2. Whatever ``matches_tags`` accepts, ``tags_code_matcher`` accepts (the broker never withholds a wanted message).
-    3. A message without a tag has code 0 and matches only rule 1.
-    4. ``sub_version`` is the time; the broker goes by the newest subscription of any member, and refuses pulls that are newer than the one
-       it knows (code 25). So a member sends its subscription again, with a newer version, whenever another member may have sent a
-       different one.
-"""
+``sub_version`` is the time. The broker goes by the newest subscription of any member, and refuses pulls that are newer than it (code 25).
+So a member sends its subscription again, with a newer version, when another member may have sent a different one."""
 
 from __future__ import annotations
 
@@ -43,9 +36,8 @@ class FilterExpression(Struct, frozen=True):
 def sql92(expression: str) -> FilterExpression:
     """A SQL92 filter over message properties, evaluated by the broker (which must have ``enablePropertyFilter=true``).
 
-    ``expression``: for example ``"distance > 1000 AND carrier = 'UA'"``. It is sent as it is; the broker checks its grammar. Raises
-    ConfigurationError (the expression is blank).
-    """
+    ``expression``: for example ``"distance > 1000 AND carrier = 'UA'"``; the broker checks its grammar. Raises ConfigurationError (it is
+    blank)."""
     if not isinstance(expression, str):
         raise ConfigurationError(f"expression is {expression!r}, text (str) is allowed")
     _check_readable(expression)

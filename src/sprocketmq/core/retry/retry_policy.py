@@ -4,16 +4,11 @@
     groupRetryPolicy of the group's configuration                                  wait after the n-th failure (n from 0)
     {"type": "EXPONENTIAL", "exponentialRetryPolicy": {initial, max, multiplier}}  min(max, initial * multiplier ** n)
     {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [...]}}               next[n + 2], the last one from there on
-    anything else, or nothing                                                      the schedule's own: level 3 + n
+    anything else, nothing, or invalid                                             the schedule's own: level 3 + n
 
 Remoting clients of Java know only the last line; the first two reach only clients of its proxy. Send-back carries a delay level and no
-time, so a wait is rounded up to the next level.
-
-Rules
-    1. If a policy is missing, unknown or invalid, the schedule decides, so that a wrong setting does not stop retries.
-    2. A wait is never shorter than the policy says, unless the policy says more than the longest level.
-    3. The index starts at the third entry, as the levels do (3 + n): Java's default policy and the default levels give the same waits.
-"""
+time, so a wait is rounded up to the next level. The index starts at the third entry, as the levels do: Java's default policy and the
+default levels give the same waits."""
 
 from __future__ import annotations
 
@@ -49,7 +44,7 @@ RetryPolicy = ExponentialRetryPolicy | CustomizedRetryPolicy
 
 
 def read_retry_policy(stored: object) -> RetryPolicy | None:
-    """The policy in a group's configuration (``groupRetryPolicy``, decoded JSON); None where the schedule decides (rule 1)."""
+    """The policy in a group's configuration (``groupRetryPolicy``, decoded JSON); None where the schedule decides."""
     if not isinstance(stored, Mapping):
         return None
     if stored.get("type") == "EXPONENTIAL":

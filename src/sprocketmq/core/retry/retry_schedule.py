@@ -1,25 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """When and where a failed message comes back. Java: ScheduleMessageService, SendMessageProcessor.consumerSendMsgBack, MixAll.
 
-    listener fails, n-th time
-        |
-        v
-    send back (group, commit log offset, delay level asked for)
-        |
+    send back (group, commit log offset, delay level asked for), n-th time
         +-- n >= max, or level < 0 --> %DLQ%group          (dead letter: no delay, no group subscribes by itself)
-        |
         `-- else --> SCHEDULE_TOPIC_XXXX, queue level-1 --(delay of that level)--> %RETRY%group --> the same group again
                      level asked for, or 3 + n when 0
 
-    default levels   1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h        (level 1 is the first)
-    so retries after       10s 30s 1m 2m ...                                            (3 + 0 is the third)
+    default levels   1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h        (level 1 is the first; retries begin with 10s)
 
 Rules
     1. A level above the highest is the highest; level 0 never delays.
     2. reconsume_times grows by one with each copy, so a message is delivered at most max + 1 times and dead-lettered once.
     3. The message id (UNIQ_KEY) is a property and moves along; only the stored copy's own id is new.
-    4. A delayed message is never due later than now + delay of its level (a clock that jumped back must not park it for hours).
-"""
+    4. A delayed message is never due later than now + delay of its level (a clock that jumped back must not park it for hours)."""
 
 from __future__ import annotations
 
@@ -87,8 +80,7 @@ class DelayLevels(Struct, frozen=True):
         return store_timestamp_ms + self.delay_ms(level)
 
     def latest_due_ms(self, level: int, now_ms: int) -> int:
-        """The latest time at which a message of this level may be due; one that is due later is due now (rule 4). Java:
-        ScheduleMessageService.correctDeliverTimestamp."""
+        """Rule 4. Java: ScheduleMessageService.correctDeliverTimestamp."""
         return now_ms + self.delay_ms(level)
 
 
@@ -142,8 +134,8 @@ class ToDeadLetterQueue(Struct, frozen=True):
 
 
 def decide_send_back(reconsume_times: int, max_times: int, asked_level: int = 0) -> ToRetryTopic | ToDeadLetterQueue:
-    """The broker's decision on CONSUMER_SEND_MSG_BACK. ``reconsume_times``: before this failure. ``max_times``: the group's
-    retryMaxTimes, or maxReconsumeTimes of the request. ``asked_level``: -1 dead-letters at once, 0 lets the schedule choose."""
+    """Of CONSUMER_SEND_MSG_BACK. ``reconsume_times``: before this failure. ``max_times``: the group's retryMaxTimes, or maxReconsumeTimes
+    of the request. ``asked_level``: -1 dead-letters at once, 0 lets the schedule choose."""
     if reconsume_times >= max_times or asked_level < 0:
         return ToDeadLetterQueue(reconsume_times + 1)
     return ToRetryTopic(retry_level(reconsume_times, asked_level), reconsume_times + 1)

@@ -3,15 +3,9 @@
 
     "a > 5 AND b IS NOT NULL" --parser--> expression tree --compiler--> predicate over raw property bytes
 
-The grammar reader is imported with the first expression: a broker without SQL92 consumers never pays for it.
-
-Rules
-    1. What Apache RocketMQ 5.x accepts is accepted, what it refuses is refused, and both find the same messages; the frozen answers of
-       its own evaluator are in the tests.
-    2. Logic has three values: a property that is missing makes a comparison neither true nor false, and only true finds a message.
-    3. A value that cannot be converted to what it is compared with makes the whole expression not match, wherever it stands (Java throws).
-    4. Any text gives a predicate or an error of one sentence: length and nesting have limits, and no recursion is as deep as the text.
-"""
+Expressions are accepted, and find messages, as in Apache 5.x (tests have the frozen answers of its own evaluator), but where Java throws at
+a value that cannot be converted, the expression does not match. A comparison with a missing property is neither true nor false. Length and
+nesting have limits, and no recursion is as deep as the text. The grammar is read with the first expression."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 """From a tree to a predicate: closures over the raw text form of the properties, which look up only what the expression names.
 
 A closure answers with a value of Java's, None standing for null. What Java throws is a ValueError here, caught once on top: the message
-does not match (Java: ExpressionMessageFilter.isMatchedByCommitLog). Kinds are known beforehand, so the conversions are chosen now and not
-per message.
+does not match (Java: ExpressionMessageFilter.isMatchedByCommitLog). Conversions are chosen per expression, not per message.
 
     text against Integer, Long, Double      converted to that class as Java's valueOf does; failure throws
     text against text                       equal as text; ordered as two Doubles, failure throws

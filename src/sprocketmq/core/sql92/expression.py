@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The expression tree of a SQL92 filter, and what may stand beside what. Java: filter.expression, above all its checks.
+"""The expression tree of a SQL92 filter, and what may stand beside what (Java: filter.expression). Values are those of Java: text (all
+properties), Integer, Long, Double, Boolean and null, so the kind of a node is known before any message is seen.
 
-Values are those of Java: text (all properties), Integer, Long, Double, Boolean and null. The kind of a node is known before any message is
-seen, because a property is always text and a constant is what it is.
-
-Rules
-    1. A tree that was made is allowed: each factory below refuses what Apache refuses while it parses.
-    2. ``depth`` is at most MAX_DEPTH: a tree may be walked by recursion. Chains of AND and of OR count once, however long.
-"""
+Each factory refuses what Apache refuses while it parses. ``depth`` is at most MAX_DEPTH, so a tree may be walked by recursion; chains of
+AND and of OR count once, however long."""
 
 from __future__ import annotations
 

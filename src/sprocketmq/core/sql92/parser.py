@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the text of a SQL92 filter to its tree. Java: SelectorParser.jj (its lexer, its grammar, its peculiarities).
-
-Peculiarities that are kept, because users have expressions that rely on them:
+"""From the text of a SQL92 filter to its tree. Java: SelectorParser.jj, with its peculiarities, as users have expressions that need them:
 
     NOT a = 1          is (NOT a) = 1: NOT and the signs bind tightest
     a = 1 anything     is a = 1: reading stops at the first word that cannot go on, if what stands before it is complete
@@ -9,9 +7,7 @@ Peculiarities that are kept, because users have expressions that rely on them:
     007                is three numbers, 5. and .5 and 1e5 are floats, 5L is 5
     -- and /* */       are comments, the first kind only when its line ends
 
-Texts are cut into words by one pattern whose order gives the longest word; lark's LALR tables judge the words one by one, so nothing here
-recurses.
-"""
+One pattern, whose order gives the longest word, cuts the text; lark's LALR tables check the words one by one, so nothing recurses."""
 
 from __future__ import annotations
 
@@ -151,8 +147,6 @@ def _words(text: str, keywords: frozenset[str]) -> Iterator[lark.Token]:
 @cache
 def _parser() -> lark.Lark:
     class NoLexer(lark.lexer.Lexer):
-        """Words are fed by :func:`parse`."""
-
         def __init__(self, lexer_conf: object) -> None:
             pass
 
