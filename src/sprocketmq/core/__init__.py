@@ -5,8 +5,4 @@ consume       messages of one queue between pull and progress     transactions  
 group         allocation of queues, rebalance, subscriptions      cluster       tables of name servers, replication, handover
 produce       routes, choice of a queue, batches of sends         access        access control of 4.9 and 5.x
 retry         delay levels, retry and dead letter topics          sql92         SQL92 filters
-doctor        why a consumer group makes no progress              replay        recording and replaying a consumer's decisions
-
-lifecycle, callbacks, statistics: of clients      long_poll, timer_schedule, topic_attributes: of brokers
-buffer_budget, descriptor_budget: limits          coalesced_runs, resource_names, quantities, hex_dump: of both
-"""
+doctor        why a consumer group makes no progress              replay        recording and replaying a consumer's decisions"""

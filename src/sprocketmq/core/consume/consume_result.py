@@ -34,8 +34,7 @@ def read_status(returned: object) -> tuple[ConsumeConcurrentlyStatus, bool]:
 
 
 def read_answer(returned: object, context: Any) -> tuple[ConsumeConcurrentlyStatus, str | None]:
-    """The status of a listener call, and what was wrong with its answer as the rest of a sentence ("returned 3, ... is allowed").
-    ``context``: a ConsumeConcurrentlyContext as the listener left it; nonsense in it is replaced."""
+    """The status, and the rest of a sentence on a wrong answer ("returned 3, ... is allowed"). Nonsense in ``context`` is replaced."""
     if returned is _SUCCESS and context.ack_index is ALL_ACKED:
         return _SUCCESS, None
     status, complaint = read_status(returned)[0], None

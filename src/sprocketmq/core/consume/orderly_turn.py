@@ -100,8 +100,7 @@ class TurnEnded(msgspec.Struct, frozen=True):
 
 
 class DeadLetterNeeded(msgspec.Struct, frozen=True):
-    """Send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (the broker, seeing the group's lock, stores it in ``%DLQ%group``), then call
-    ``dead_lettered``."""
+    """Send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (the broker stores it in ``%DLQ%group``), then call ``dead_lettered``."""
 
     messages: list[MessageExt]
 
@@ -190,8 +189,7 @@ class OrderlyTurn:
         return self._committed(self.process_queue.commit(offset))
 
     def dead_lettered(self, sent: Sequence[MessageExt], failed: Sequence[MessageExt]) -> list[OrderlyEffect]:
-        """Outcome of DeadLetterNeeded: ``sent`` are stored and settled, ``failed`` are not and block the queue (rule 4). Messages
-        that are in flight without auto_commit stay uncommitted: progress stays below them."""
+        """``failed`` block the queue (rule 4). Messages in flight without auto_commit stay uncommitted: progress stays below them."""
         queue = self.process_queue
         effects = self._committed(queue.done(sent)) if sent else []
         for message in failed:

@@ -151,8 +151,7 @@ class ProcessQueue:
         return batch
 
     def done(self, messages: Iterable[MessageExt]) -> int | None:
-        """Messages are settled (consumed, or sent back): forgets them. Returns the commit offset, or None when the queue was
-        dropped (rule 6) or none of the messages was in flight (they were settled before, by the consume timeout)."""
+        """Messages are settled. Returns the commit offset, or None when the queue was dropped (rule 6) or none of them was in flight."""
         cached, in_flight, size, known = self._cached, self._in_flight, 0, False
         for message in messages:
             offset = message.queue_offset
@@ -252,7 +251,7 @@ class ProcessQueue:
 
     @property
     def awaits_offset(self) -> bool:
-        """The lock came back and the pull loop has not yet looked where another member ended (orderly consumption)."""
+        """The lock came back and the pull loop does not know yet where another member ended (orderly consumption)."""
         return self.tenure != self.lock.tenure
 
     @property

@@ -5,13 +5,9 @@
                                           |              --> subscribe queues   readable (a master is not needed to read)
                                           `------------> broker name -> {broker id -> address},  id 0 is the master
 
-Rules
-    1. Queues come in the order broker name, queue id: producers that hash a sharding key depend on it.
-    2. An address is known as long as some route names it; a broker no route names is offline and gets no heartbeat.
-    3. ``update`` is False when nothing a user of the table can see has changed.
-    4. A route with more queues than a broker may have is refused (``checked_route``) before it is used: a name server accepts any number
-       of queues from whoever registers, and here each queue becomes an object.
-"""
+Queues come in the order broker name, queue id: producers that hash a sharding key depend on it. An address is known as long as some route
+names it; a broker that no route names gets no heartbeat. A route with more queues than a broker may have is refused (``checked_route``): a
+name server accepts any number from whoever registers, and here each queue becomes an object."""
 
 from __future__ import annotations
 
@@ -67,8 +63,8 @@ def checked_route(topic: str, route: TopicRouteData) -> TopicRouteData:
 
 
 def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
-    """The queues to send to, in Java's order. Java: topicRouteData2TopicPublishInfo. ``order_topic_conf`` ("broker-a:4;broker-b:4")
-    replaces them for a topic with fixed order."""
+    """In Java's order (topicRouteData2TopicPublishInfo). ``order_topic_conf`` ("broker-a:4;broker-b:4"): queues of a topic with fixed
+    order."""
     if route.order_topic_conf:
         queues: list[MessageQueue] = []
         for part in route.order_topic_conf.split(";"):
@@ -141,9 +137,8 @@ class BrokerAddress(msgspec.Struct, frozen=True):
 
 
 def find_broker(route: TopicRouteData, broker_name: str) -> BrokerAddress | None:
-    """A broker's master, or its replica with the lowest number. A replica that acts as master is a replica: a 5.x name server
-    (``supportActingMaster``) shows it as number 0 while there is no master, and takes the permission to write from its queues
-    (RouteInfoManager.pickupTopicRouteData)."""
+    """A broker's master, or its replica with the lowest number. So is one that acts as master: a 5.x name server (``supportActingMaster``)
+    shows it as number 0, and takes the permission to write from its queues (RouteInfoManager.pickupTopicRouteData)."""
     for broker in route.broker_datas:
         if broker.broker_name == broker_name and broker.broker_addrs:
             number = min(broker.broker_addrs)
@@ -156,8 +151,6 @@ def find_broker(route: TopicRouteData, broker_name: str) -> BrokerAddress | None
 
 
 class RouteTable:
-    """Routes of all topics a client instance knows, and the broker addresses in them."""
-
     __slots__ = ("_brokers", "_publish", "_routes", "_subscribe")
 
     def __init__(self) -> None:
