@@ -138,20 +138,20 @@ def test_the_command_line_says_so_without_a_traceback(python: Path) -> None:
 
 
 def test_a_command_that_needs_another_extra_says_so(python: Path) -> None:
-    """The command line is there, Spark is not: with click and rich of this Python, on the path for this one program."""
+    """The command line is there, the broker's libraries are not: with click and rich of this Python, on the path for this one program."""
     program = """
         import sys
         sys.path.append(sys.argv[1])
         import click, rich
-        sys.modules.update(pyarrow=None, pyspark=None, numpy=None)
-        sys.argv = ["sprocketmq", "settle", "--topic", "T", "--group", "G", "--namesrv-addr", "127.0.0.1:1"]
+        sys.modules.update(numpy=None)
+        sys.argv = ["sprocketmq", "serve"]
         from sprocketmq.cli.__main__ import main
         main()
     """
     done = run(python, program, str(Path(str(metadata.distribution("click").locate_file("")))))
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("sprocketmq: this command needs the package pyarrow, which is not installed;")
-    assert done.stderr.endswith("pip install 'sprocketmq[spark]'\n")
+    assert done.stderr.startswith("sprocketmq: the broker needs the package numpy, which is not installed;")
+    assert done.stderr.endswith("pip install 'sprocketmq[broker]'\n")
     assert done.stderr.count("\n") == 1
 
 
