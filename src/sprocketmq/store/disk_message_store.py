@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping
 
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
 from sprocketmq.store.files import mapped_progress
-from sprocketmq.store.files.checkpoint import IndexProgress
+from sprocketmq.store.files.checkpoint import IndexProgress, QueueTotals
 from sprocketmq.store.files.disk_space import write_all
 from sprocketmq.store.files.lock_file import LockFile
 from sprocketmq.store.files.mapped_file import disk_errors, make_directories, not_writable, opened, sync_directory
@@ -189,9 +189,8 @@ class DiskMessageStore(MessageStore):
 
     def close(self) -> None:
         flusher, self._flusher = self._flusher, None
-        if (
-            flusher is None or sys.is_finalizing()
-        ):  # its threads do not run any more; the next start recovers as after a kill
+        # As the interpreter ends, its threads do not run any more; the next start recovers as after a kill.
+        if flusher is None or sys.is_finalizing():
             return
         healthy = self.refusal is self._frozen or self.retention.disk_full
         self.refuse_appends(StoreNotWritable(CLOSED))
@@ -205,7 +204,8 @@ class DiskMessageStore(MessageStore):
                 self.checkpoint.index_msg_timestamp = self.index.end_timestamp_ms
                 self.checkpoint.log_begin = self.commit_log.min_offset
                 self.checkpoint.sum_of_queue_begins = self.consume_queues.sum_of_begins()
-                self.checkpoint.queue_totals = self.commit_log.max_offset, *self.consume_queues.totals()
+                totals = self.consume_queues.totals()
+                self.checkpoint.queue_totals = QueueTotals(self.commit_log.max_offset, *totals)
                 self.checkpoint.save()
                 os.replace(self._abort_path, self._spare_abort_path)
         finally:

@@ -107,7 +107,7 @@ class MessageStore:
         self.consume_queues.load()
 
     def reconfigure(self, config: StoreConfig) -> None:
-        """Change limits and times of retention; what files are made by counts from the next ``load`` on."""
+        """Change limits and retention. File sizes and what else ``load`` reads stay as they are."""
         self.config = config
 
     def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS, known_topics: Collection[str] | None = None) -> None:
@@ -148,11 +148,11 @@ class MessageStore:
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
     def refuse_appends(self, reason: StoreNotWritable | None) -> None:
-        # Raised for each append until then, without the traceback of the one before: it would grow, and keep the messages of all of them.
+        """Let appends raise ``reason`` from now on; None accepts them again, unless the store is frozen."""
         self.refusal = reason or self._frozen
 
     def freeze(self, reason: StoreNotWritable | None) -> None:
-        """Let every append raise ``reason`` from now on, whatever the state of the disk; None allows appends again."""
+        """For a handover: appends raise ``reason``, also when the disk would accept them again. None ends it."""
         if self.refusal is self._frozen:
             self.refusal = reason
         self._frozen = reason
@@ -160,6 +160,7 @@ class MessageStore:
     def append(self, message: StoredMessage, now_ms: int) -> AppendResult:
         """Write one record and its queue entry."""
         if self.refusal is not None:
+            # Without the traceback of the append before: it would grow, and keep the messages of all of them.
             raise self.refusal.with_traceback(None)
         queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
         body, properties, sys_flag = message.body, message.properties, message.sys_flag
@@ -202,9 +203,9 @@ class MessageStore:
         )
         log.at = at + size
         log.last_store_timestamp_ms = now_ms
-        at = queue.at
-        _pack_unit(queue.view, at, physical_offset, size, message.tags_code)
-        queue.at = at + UNIT_SIZE_BYTES
+        unit_at = queue.at
+        _pack_unit(queue.view, unit_at, physical_offset, size, message.tags_code)
+        queue.at = unit_at + UNIT_SIZE_BYTES
         queue.max_offset = queue_offset + 1
         log.indexed_offset = physical_offset
         return AppendResult(physical_offset, queue_offset, now_ms, size)
@@ -225,15 +226,15 @@ class MessageStore:
         limit of the body; default: max_message_size."""
         topic = queue.topic_bytes
         size = self._checked_size(message, len(topic), most_bytes)
-        indexed = has_unit(message.sys_flag)
-        if indexed and queue.at > queue.room:
+        has_entry = has_unit(message.sys_flag)
+        if has_entry and queue.at > queue.room:
             queue.make_room()
         log = self.commit_log
         physical_offset = log.reserve(size)
-        queue_offset = queue.max_offset if indexed else 0
+        queue_offset = queue.max_offset if has_entry else 0
         log.write(_record(message, topic, queue_offset, physical_offset, now_ms))
         log.last_store_timestamp_ms = now_ms
-        if indexed:
+        if has_entry:
             tags_code = message.tags_code
             if self.consume_queues.are_extended:
                 tags_code = self.extension.put(message.topic, message.queue_id, tags_code, now_ms)
@@ -253,7 +254,7 @@ class MessageStore:
                 "send those on their own"
             )
         elements, log = batch.elements, self.commit_log
-        # Else none of them is too long.
+        # If the whole is within the limits, each message is.
         if len(elements.data) > self.config.max_message_size or len(elements.texts) > MAX_PROPERTIES_BYTES:
             self._check_sizes(batch.topic, elements.longest_body_bytes, elements.longest_properties_bytes)
         queue = self._queues.get((batch.topic, batch.queue_id)) or self._open_queue(batch)
@@ -356,7 +357,7 @@ class MessageStore:
         return result
 
     def _compare_bodies(self, queue: ConsumeQueue, offset: int, result: ReadResult, *, is_filtered: bool) -> None:
-        """Once for each part of the queue that is read in one go."""
+        """Log damaged bodies of messages that were on the disk at the start; what was compared before is not compared again."""
         begin, end = queue.compared
         if begin <= offset and result.next_offset <= end:
             return
@@ -426,7 +427,7 @@ class MessageStore:
         return tags_code_of_record(record, topic, self._levels)
 
     def log_data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
-        """For a slave: not beyond a file; None if there is nothing."""
+        """The log's bytes for a slave, at most to the end of a file; None if there are none."""
         return self.commit_log.data(physical_offset, max_bytes)
 
     def copied_from(self, physical_offset: int) -> list[int]:

@@ -93,6 +93,14 @@ class IndexProgress(NamedTuple):
     store_timestamp_ms: int = 0  # of the newest record before the offset
 
 
+class QueueTotals(NamedTuple):
+    """What the queues had in front of a place of the log, by which a start notices lost queues."""
+
+    log_end: int
+    queues: int  # with entries
+    sum_of_ends: int  # of those queues
+
+
 class Checkpoint:
     """The fields of the file; ``path=None`` keeps them in memory."""
 
@@ -108,7 +116,7 @@ class Checkpoint:
         self.indexed_timestamp: int | None = None  # limits the second timestamp (rule 2); None = there is no index
         self.is_ours = False  # no Java broker has written the file since we did
         self.index_numbers: tuple[int, int] | None = None  # slots and entries of an index file
-        self.queue_totals: tuple[int, int, int] | None = None  # (end of the log, queues, sum of their ends)
+        self.queue_totals: QueueTotals | None = None
         self.log_begin: int | None = None  # the log begins here or before, unless a Java broker has deleted files since
         self.sum_of_queue_begins: int | None = None  # at the last clean stop
         self._writing = threading.Lock()  # writes keep the order of packing
@@ -145,7 +153,7 @@ class Checkpoint:
             self.index_numbers = (slot_count, entry_limit) if slot_count > 0 < entry_limit else None
             self.index_mark = IndexProgress(name.rstrip(b"\0").decode("ascii", "replace"), offset, count, time_ms)
         queue_totals = _QUEUE_TOTALS.read(raw)
-        self.queue_totals = None if queue_totals is None else (queue_totals[0], queue_totals[1], queue_totals[2])
+        self.queue_totals = None if queue_totals is None else QueueTotals(*queue_totals)
         self.log_begin, self.sum_of_queue_begins = _BEGINS.read(raw) or (None, None)
         self.is_ours = _STAMP.read(raw) == (self.physic_msg_timestamp, self.logics_msg_timestamp)
 

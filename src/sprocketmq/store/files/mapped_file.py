@@ -90,9 +90,8 @@ def sync_path(path: str) -> None:
         return
     try:
         if _ON_LINUX:
-            os.fdatasync(
-                fd
-            )  # writes dirty pages of shared mappings too, without the interpreter lock; mmap.flush() would hold it
+            # Writes dirty pages of shared mappings too, without the interpreter lock; mmap.flush() would hold it.
+            os.fdatasync(fd)
         else:
             os.fsync(fd)
     finally:

@@ -12,12 +12,17 @@ the last flush may be missing; the checks of ``view_at`` find such records.
 
 from __future__ import annotations
 
+from typing import Final
+
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreCorrupt
 from sprocketmq.store.files.mapped_file import StoreFile
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.files.preallocation import Preallocator
 from sprocketmq.wire.records.record import RecordView, blank_size, check_record, encode_blank
 from sprocketmq.wire.records.record_layout import BLANK_BYTES, HOSTS_V6, LAYOUTS, MAGIC_V1, RECORD, V6_SHIFT
+
+NO_LIMIT: Final = 1 << 63
+"""A physical offset behind every record."""
 
 _HEAD = RECORD.subset("size", "queue_id", "queue_offset")  # fields by which a record and its queue entry are compared
 _sys_flag_of = RECORD.subset("sys_flag").unpack_from
@@ -146,7 +151,7 @@ class CommitLog:
 
     def view_at(self, physical_offset: int, *, check_crc: bool = True, limit: int | None = None) -> RecordView | None:
         """The valid record that begins there; None if none does. ``limit``: it must end before this offset; default: the end of the
-        log, which recovery does not know yet."""
+        log. Recovery, which does not know the end yet, gives NO_LIMIT."""
         file = self.files.file_at(physical_offset)
         if limit is None:
             limit = self.max_offset
@@ -215,12 +220,12 @@ class CommitLog:
 
     def damaged_body_at(self, physical_offset: int) -> RecordView | None:
         """The record there, if only its body is damaged: all its lengths are right, and the log goes on or ends behind it."""
-        record = self.view_at(physical_offset, check_crc=False, limit=1 << 63)
+        record = self.view_at(physical_offset, check_crc=False, limit=NO_LIMIT)
         if record is None:
             return None
         end = physical_offset + record.size
         file = self.files.file_at(end)
-        goes_on = self.view_at(end, check_crc=False, limit=1 << 63) or self.offset_after_filler(end)
+        goes_on = self.view_at(end, check_crc=False, limit=NO_LIMIT) or self.offset_after_filler(end)
         ends = file is None or not any(file.read(end - file.start, 8))
         return record if goes_on or ends else None
 
@@ -231,7 +236,7 @@ class CommitLog:
             place = piece.find(_MAGIC_START, 5)  # behind the head of the damaged one
             while place >= 0:
                 candidate = file.start + at + place - 4
-                if self.view_at(candidate, check_crc=check_crc, limit=1 << 63) is not None:
+                if self.view_at(candidate, check_crc=check_crc, limit=NO_LIMIT) is not None:
                     return candidate
                 place = piece.find(_MAGIC_START, place + 1)
             if len(piece) < _PIECE_BYTES:

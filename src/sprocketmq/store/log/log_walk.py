@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.log.commit_log import NO_LIMIT, CommitLog
 from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.record_layout import BODY_CRC_MASK
@@ -14,7 +14,6 @@ from sprocketmq.wire.records.record_layout import BODY_CRC_MASK
 if TYPE_CHECKING:
     from sprocketmq.store.log.record_batch import RecordBatch
 
-EVERYWHERE: Final = 1 << 63
 # Importing NumPy takes longer than reading so many records one by one.
 _FEW_RECORDS = 1_000
 _RECORDS_AT_ONCE = 4_096
@@ -40,7 +39,7 @@ class LogWalk:
         self,
         log: CommitLog,
         at: int,
-        end: int = EVERYWHERE,
+        end: int = NO_LIMIT,
         *,
         check_crc: bool = False,
         sound_until: int = 0,

@@ -121,7 +121,7 @@ class ConsumeQueueTable:
         self.empty_folders = []
 
     def totals(self) -> tuple[int, int]:
-        """(queues with entries, sum of their ends), by which the checkpoint notices lost queues. Any thread may call it."""
+        """(queues with entries, sum of their ends), for ``QueueTotals``. Any thread may call it."""
         ends = [queue.max_offset for queue in list(self.queues.values()) if queue.max_offset]
         return len(ends), sum(ends)
 

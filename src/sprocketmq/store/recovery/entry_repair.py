@@ -16,8 +16,8 @@ import itertools
 import logging
 
 from sprocketmq.core.retry.retry_schedule import DelayLevels
-from sprocketmq.store.log.commit_log import CommitLog
-from sprocketmq.store.log.log_walk import EVERYWHERE, LogWalk
+from sprocketmq.store.log.commit_log import NO_LIMIT, CommitLog
+from sprocketmq.store.log.log_walk import LogWalk
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, has_unit
@@ -32,7 +32,7 @@ _log = logging.getLogger("sprocketmq.store")
 
 def confirms(log: CommitLog, queue: ConsumeQueue, offset: int, physical_offset: int, size_bytes: int) -> bool:
     """Whether the record there is the one to which the entry of ``offset`` belongs."""
-    record = log.view_at(physical_offset, check_crc=False, limit=EVERYWHERE) if physical_offset >= 0 else None
+    record = log.view_at(physical_offset, check_crc=False, limit=NO_LIMIT) if physical_offset >= 0 else None
     return record is not None and record.size == size_bytes and _is_at(record, queue, offset)
 
 
@@ -83,7 +83,7 @@ def find_record(log: CommitLog, queue: ConsumeQueue, offset: int, *, one_bit_onl
     places += [place ^ (-1 << 63) for place in places if place < 0]  # the sign is a bit, too
     for place in places:
         if log.min_offset <= place:
-            record = log.view_at(place, check_crc=False, limit=EVERYWHERE)
+            record = log.view_at(place, check_crc=False, limit=NO_LIMIT)
             if record is not None and _is_at(record, queue, offset):
                 return record
     return None if one_bit_only else _between_neighbours(log, queue, offset)

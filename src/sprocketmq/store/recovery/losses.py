@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.core.quantities import counted
 from sprocketmq.store.files import mapped_progress
-from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.files.checkpoint import Checkpoint, QueueTotals
 from sprocketmq.store.files.mapped_file import StoreFile
-from sprocketmq.store.log.log_walk import EVERYWHERE, LogWalk
+from sprocketmq.store.log.commit_log import NO_LIMIT
+from sprocketmq.store.log.log_walk import LogWalk
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT_SIZE_BYTES, has_unit
@@ -90,7 +91,7 @@ class Losses:
 
     stop: Stop
     log_end: int = 0
-    sound_until: int = EVERYWHERE
+    sound_until: int = NO_LIMIT
     lost: list[Lost] = field(default_factory=list)
     queues: dict[Key, str] = field(default_factory=dict)
     empty_folders: list[Key] = field(default_factory=list)
@@ -108,17 +109,17 @@ def lost_messages(queues: ConsumeQueueTable, begin: int, end: int) -> dict[Key, 
     return found
 
 
-def lost_entries(totals: tuple[int, int, int], found: tuple[int, int]) -> str | None:
-    """What the queues have fewer than the checkpoint says; None if it is all there. ``totals``: (end of the log, queues with
-    entries, sum of their ends); ``found``: the last two, of the entries before that end."""
-    end, *wanted = totals
-    if found[0] >= wanted[0] and found[1] >= wanted[1]:
+def lost_entries(totals: QueueTotals, found: tuple[int, int]) -> str | None:
+    """What the queues have fewer than the checkpoint says; None if it is all there. ``found``: queues with entries before
+    ``totals.log_end``, and the sum of their ends."""
+    if found[0] >= totals.queues and found[1] >= totals.sum_of_ends:
         return None
 
     def text(count: int, entries: int) -> str:
         return f"{counted(entries, 'entry', 'entries')} in {counted(count, 'queue')}"
 
-    return f"the queues had {text(*wanted)} before physical offset {end} of the log, and have {text(*found)}"
+    had = text(totals.queues, totals.sum_of_ends)
+    return f"the queues had {had} before physical offset {totals.log_end} of the log, and have {text(*found)}"
 
 
 def messages_text(messages: dict[Key, tuple[int, int]]) -> str:
@@ -181,11 +182,7 @@ class _Search:
         log, durable = self._log, self._checkpoint.durable_offset
         if not log.files.files:
             return 0
-        if (
-            durable is not None
-            and durable >= log.min_offset
-            and log.view_at(durable, check_crc=False, limit=EVERYWHERE)
-        ):
+        if durable is not None and durable >= log.min_offset and log.view_at(durable, check_crc=False, limit=NO_LIMIT):
             return self._scanned(durable)
         ends = (record_end(queue, confirmed_end(log, queue, None)) for queue in self._queues.queues.values())
         return self._scanned(max((log.min_offset, *ends)))
@@ -201,7 +198,7 @@ class _Search:
         checkpoint, log = self._checkpoint, self._log
         floors: list[tuple[int, str]] = []
         if checkpoint.queue_totals is not None:
-            floors.append((checkpoint.queue_totals[0], "it reached {} when the checkpoint was written"))
+            floors.append((checkpoint.queue_totals.log_end, "it reached {} when the checkpoint was written"))
         if checkpoint.durable_offset is not None and (checkpoint.durable_offset > 0 or not log.files.files):
             floors.append((checkpoint.durable_offset + 1, "the checkpoint knows a record before {}"))
         if checkpoint.index_mark is not None:
@@ -305,7 +302,7 @@ class _Search:
     def _wrong_file(self, file: StoreFile) -> str | None:
         """Why a file is not the one that belongs at its place; None if it may be."""
         size_bytes, _, place = _HEAD.unpack(file.read(0, _HEAD.size))
-        record = self._log.view_at(file.start, check_crc=False, limit=EVERYWHERE)
+        record = self._log.view_at(file.start, check_crc=False, limit=NO_LIMIT)
         if record is None:
             if self._log.next_record_in(file, 0, check_crc=False) is not None:
                 return None  # only its first records are damaged
@@ -343,8 +340,11 @@ class _Search:
         """One whose messages have all expired is not rebuilt: it would begin at 0 again."""
         losses, checkpoint, queues = self._losses, self._checkpoint, self._queues
         totals, exact = checkpoint.queue_totals, False
-        if self._stop is Stop.CLEAN and self._is_ours and totals is not None and totals[0] == log_end:
-            exact = totals[1:] == queues.totals() and checkpoint.sum_of_queue_begins == queues.sum_of_begins()
+        if self._stop is Stop.CLEAN and self._is_ours and totals is not None and totals.log_end == log_end:
+            exact = (
+                totals.queues,
+                totals.sum_of_ends,
+            ) == queues.totals() and checkpoint.sum_of_queue_begins == queues.sum_of_begins()
         for key, queue in queues.queues.items():
             why = self._queue_fault(queue, exact)
             if why is not None:

@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError
-from sprocketmq.store.log.log_walk import EVERYWHERE, LogWalk
+from sprocketmq.store.files.checkpoint import QueueTotals
+from sprocketmq.store.log.commit_log import NO_LIMIT
+from sprocketmq.store.log.log_walk import LogWalk
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_ext import is_extension_address
@@ -58,7 +60,8 @@ class Recovery:
     end at the deletion get no entry. ``known_topics``: those that exist, after a Java broker, which notes no deletion; records from
     before it get no entry in a lost queue of another topic.
 
-    After ``run``: ``begin`` (where the scan began), ``record_count`` scanned, and the ``walk`` with the damages of the log.
+    After ``run``: ``begin`` (where the scan began), ``record_count`` (how many records it read), and the ``walk``, which has the damages of
+    the log.
     """
 
     def __init__(
@@ -102,7 +105,9 @@ class Recovery:
         complete = self._scan()
         if complete and clean_stop and (totals := self._checkpoint.queue_totals) is not None:
             # Another end: Apache has written since.
-            complete = totals[0] != self._log.max_offset or not self._has_lost_entries(totals, self._queues.totals())
+            complete = totals.log_end != self._log.max_offset or not self._has_lost_entries(
+                totals, self._queues.totals()
+            )
         if not complete and self.begin > log.min_offset:
             _log.warning(
                 "queue entries before physical offset %d are missing; rebuilding them from the whole log", self.begin
@@ -141,15 +146,6 @@ class Recovery:
         for queue in self._queues.queues.values():
             queue.files.repair()
 
-    def _log_damages(self) -> None:
-        for begin, end in self.walk.damages.items():
-            _log.error(
-                "the commit log is damaged from physical offset %d to %d: the records there are lost, those behind it are kept; it had %s",
-                begin,
-                end,
-                messages_text(lost_messages(self._queues, begin, end)),
-            )
-
     def _delete_resurrected_queues(self) -> None:
         """Queues of deleted topics are there again if a power cut undid the removal of their files. One that has an entry of the
         topic that was created again is kept; the scan corrects it."""
@@ -165,67 +161,18 @@ class Recovery:
                 gone.append((topic, queue_id))
         self._queues.delete_queues(gone)
 
-    def _drop_unconfirmed_tails(self) -> None:
-        """Entries after the newest one that its record confirms are what a crash leaves. But if that one is older than the scan,
-        the entry after it may be damaged, and more may follow: then the log is read from there."""
-        begin = self.begin
-        totals = self._checkpoint.queue_totals
-        known_end = totals[0] if totals is not None else 0
-        ends: list[int] = []  # before it
-        for queue in self._queues.queues.values():
-            before = queue.max_offset
-            end = self._newest_end(queue, self._log.max_offset)
-            ends.append(queue.max_offset if end <= known_end else queue.first_from(known_end))
-            if queue.max_offset < before and end < self.begin:
-                _log.warning(
-                    "entries of topic %s, queue %d from offset %d on are not confirmed by the log; it is read again from %d on",
-                    queue.topic,
-                    queue.queue_id,
-                    queue.max_offset,
-                    max(end, self._log.min_offset),
-                )
-                begin = min(begin, max(end, self._log.min_offset))
-        # Queues that were counted may have been deleted since, also with no record in between.
-        can_compare = all(deleted_at < known_end for deleted_at in self._deleted_topics.values())
-        if totals is not None and can_compare and self._has_lost_entries(totals, (sum(map(bool, ends)), sum(ends))):
-            begin = self._log.min_offset
-        if begin < self.begin:
-            scanned_to, self.begin = self._log.max_offset, begin
-            if not self._scan():
-                self.begin = self._log.min_offset
-                self._scan()
-            assert self._log.max_offset == scanned_to
-
-    def _has_lost_entries(self, totals: tuple[int, int, int], found: tuple[int, int]) -> bool:
-        lost = lost_entries(totals, found)
-        if lost is None:
-            return False
-        if self._known_topics is None:
-            _log.error("%s; rebuilding them from the whole log", lost)
-        else:
-            _log.warning("%s; rebuilding those of topics that still exist from the whole log", lost)
-        return True
-
-    def _deletion_of(self, topic: str, queue_id: int) -> int:
-        deleted_at, known = self._deleted_topics.get(topic, 0), self._known_topics
-        if known is None or topic in known or (topic, queue_id) in self._queues.queues:
-            return deleted_at
-        totals = self._checkpoint.queue_totals
-        return deleted_at if totals is None else max(deleted_at, totals[0])
-
     # -- where to begin --------------------------------------------------------------------------------------------------------
 
     def _begin_after_clean_stop(self) -> int:
         newest = max((self._newest_end(queue) for queue in self._queues.queues.values()), default=self._log.min_offset)
-        queue_totals, last = self._checkpoint.queue_totals, self._log.files.files[-1]
+        totals, last = self._checkpoint.queue_totals, self._log.files.files[-1]
         if (
-            queue_totals is not None
-            and newest <= queue_totals[0] <= last.start + last.size_bytes
-            and self._queues.totals() == queue_totals[1:]
+            totals is not None
+            and newest <= totals.log_end <= last.start + last.size_bytes
+            and self._queues.totals() == (totals.queues, totals.sum_of_ends)
         ):
-            newest = queue_totals[
-                0
-            ]  # the last records have no entries: half messages, or those of a topic that was deleted
+            # The last records have no entries: half messages, or those of a topic that was deleted.
+            newest = totals.log_end
         return max(newest, self._log.min_offset)
 
     def _newest_end(self, queue: ConsumeQueue, log_end: int | None = None) -> int:
@@ -248,10 +195,10 @@ class Recovery:
         log, durable = self._log, self._checkpoint.durable_offset
         if not self._queues.queues:
             return log.min_offset
-        if durable is not None and durable >= log.min_offset and log.view_at(durable, limit=EVERYWHERE) is not None:
+        if durable is not None and durable >= log.min_offset and log.view_at(durable, limit=NO_LIMIT) is not None:
             return durable
         for file in reversed(log.files.files):
-            first = log.view_at(file.start, limit=EVERYWHERE)
+            first = log.view_at(file.start, limit=NO_LIMIT)
             if first is not None and 0 < first.store_timestamp_ms <= self._checkpoint.min_timestamp_ms:
                 return max(file.start, self._begin_by_time(file.start))
         return log.min_offset
@@ -269,7 +216,7 @@ class Recovery:
             while low < high:
                 middle = (low + high) // 2
                 place, size_bytes, _ = queue.unit(middle)
-                record = self._log.view_at(place, check_crc=False, limit=EVERYWHERE)
+                record = self._log.view_at(place, check_crc=False, limit=NO_LIMIT)
                 if size_bytes == FILLER_SIZE or record is None or record.queue_offset != middle:
                     return file_start  # anything unusual is read record by record
                 if record.store_timestamp_ms < since_ms:
@@ -298,22 +245,22 @@ class Recovery:
             if isinstance(piece, RecordView):
                 self.record_count += 1
                 log.last_store_timestamp_ms = piece.store_timestamp_ms
-                is_indexed = not has_unit(piece.sys_flag) or self._index(piece, from_first)
+                is_complete = not has_unit(piece.sys_flag) or self._add_entry(piece, from_first)
             else:
                 self.record_count += len(piece)
                 log.last_store_timestamp_ms = int(piece.store_timestamp[-1])
-                is_indexed = self._index_batch(piece, from_first)
-            if not is_indexed:
+                is_complete = self._add_entries(piece, from_first)
+            if not is_complete:
                 return False
         log.end_at(walk.at)
         return True
 
-    def _index_batch(self, batch: RecordBatch, from_first: bool) -> bool:
+    def _add_entries(self, batch: RecordBatch, from_first: bool) -> bool:
         import numpy as np
 
-        indexed = np.flatnonzero((batch.sys_flag & TRANSACTION_PREPARED_TYPE) == 0)
+        with_entry = np.flatnonzero((batch.sys_flag & TRANSACTION_PREPARED_TYPE) == 0)
         tags = _tags_codes(batch)
-        for key, indexes in _by_queue(batch, indexed):
+        for key, indexes in _by_queue(batch, with_entry):
             if key is not None and (deleted_at := self._deletion_of(*key)):
                 indexes = indexes[batch.physical_offset[indexes] >= deleted_at]
                 if not len(indexes):
@@ -321,14 +268,15 @@ class Recovery:
             queue = None if key is None else self._queues.queues.get(key)
             left = indexes
             if queue is not None and queue.files.files:
-                left = self._index_run(batch, queue, indexes, tags)
+                left = self._add_run(batch, queue, indexes, tags)
             for index in left.tolist():
-                if not self._index(RecordView(batch.data, int(batch.starts[index])), from_first):
+                if not self._add_entry(RecordView(batch.data, int(batch.starts[index])), from_first):
                     return False
         return True
 
-    def _index_run(self, batch: RecordBatch, queue: ConsumeQueue, indexes: Ints, tags: Ints) -> Ints:
-        """Records of one queue whose entries are there, or follow on those that are there. Returns the records to take one by one."""
+    def _add_run(self, batch: RecordBatch, queue: ConsumeQueue, indexes: Ints, tags: Ints) -> Ints:
+        """Add the missing entries of records of one queue, if they follow on those that are there. Returns the records to add one by
+        one: none, or all."""
         import numpy as np
 
         offsets = batch.queue_offset[indexes]
@@ -348,7 +296,7 @@ class Recovery:
         queue.put_all(missing)
         return indexes[:0]
 
-    def _index(self, record: RecordView, from_first: bool) -> bool:
+    def _add_entry(self, record: RecordView, from_first: bool) -> bool:
         try:
             topic = record.topic
             if record.physical_offset < self._deletion_of(topic, record.queue_id):
@@ -392,9 +340,8 @@ class Recovery:
         if offset > queue.max_offset + _LARGEST_GAP:
             return False
         known = queue.unit_bytes(queue.first_from(record.physical_offset), 1)
-        return (
-            not known or UNIT.unpack(known)[0] != record.physical_offset
-        )  # the queue has this record at another offset
+        # If they are equal, the queue has this record at another offset.
+        return not known or UNIT.unpack(known)[0] != record.physical_offset
 
     def _put(self, queue: ConsumeQueue, record: RecordView, topic: str, from_first: bool) -> bool:
         place = record.physical_offset, record.size, tags_code_of_record(record, topic, self._levels)
@@ -413,7 +360,56 @@ class Recovery:
         )
         return True
 
+    def _deletion_of(self, topic: str, queue_id: int) -> int:
+        """Records of this queue before this physical offset get no entry."""
+        deleted_at, known = self._deleted_topics.get(topic, 0), self._known_topics
+        if known is None or topic in known or (topic, queue_id) in self._queues.queues:
+            return deleted_at
+        totals = self._checkpoint.queue_totals
+        return deleted_at if totals is None else max(deleted_at, totals.log_end)
+
     # -- cut -------------------------------------------------------------------------------------------------------------------
+
+    def _drop_unconfirmed_tails(self) -> None:
+        """Entries after the newest one that its record confirms are what a crash leaves. But if that one is older than the scan,
+        the entry after it may be damaged, and more may follow: then the log is read from there."""
+        begin = self.begin
+        totals = self._checkpoint.queue_totals
+        known_end = totals.log_end if totals is not None else 0
+        ends: list[int] = []  # before it
+        for queue in self._queues.queues.values():
+            before = queue.max_offset
+            end = self._newest_end(queue, self._log.max_offset)
+            ends.append(queue.max_offset if end <= known_end else queue.first_from(known_end))
+            if queue.max_offset < before and end < self.begin:
+                _log.warning(
+                    "entries of topic %s, queue %d from offset %d on are not confirmed by the log; it is read again from %d on",
+                    queue.topic,
+                    queue.queue_id,
+                    queue.max_offset,
+                    max(end, self._log.min_offset),
+                )
+                begin = min(begin, max(end, self._log.min_offset))
+        # Queues that were counted may have been deleted since, also with no record in between.
+        can_compare = all(deleted_at < known_end for deleted_at in self._deleted_topics.values())
+        if totals is not None and can_compare and self._has_lost_entries(totals, (sum(map(bool, ends)), sum(ends))):
+            begin = self._log.min_offset
+        if begin < self.begin:
+            scanned_to, self.begin = self._log.max_offset, begin
+            if not self._scan():
+                self.begin = self._log.min_offset
+                self._scan()
+            assert self._log.max_offset == scanned_to
+
+    def _has_lost_entries(self, totals: QueueTotals, found: tuple[int, int]) -> bool:
+        lost = lost_entries(totals, found)
+        if lost is None:
+            return False
+        if self._known_topics is None:
+            _log.error("%s; rebuilding them from the whole log", lost)
+        else:
+            _log.warning("%s; rebuilding those of topics that still exist from the whole log", lost)
+        return True
 
     def _cut(self, clean_stop: bool) -> None:
         log = self._log
@@ -446,6 +442,15 @@ class Recovery:
             if UNIT.unpack(file.read(0, UNIT_SIZE_BYTES))[0] < self.begin:
                 break
         queue.files.new_files = True
+
+    def _log_damages(self) -> None:
+        for begin, end in self.walk.damages.items():
+            _log.error(
+                "the commit log is damaged from physical offset %d to %d: the records there are lost, those behind it are kept; it had %s",
+                begin,
+                end,
+                messages_text(lost_messages(self._queues, begin, end)),
+            )
 
 
 def _tags_codes(batch: RecordBatch) -> Ints:

@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store.files.checkpoint import QueueTotals
 from sprocketmq.store.files.mapped_file import not_writable, sync_directory
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 
@@ -58,7 +59,7 @@ class _Round:
 
     durable_offset: int
     store_timestamp_ms: int
-    queue_totals: tuple[int, int, int] | None
+    queue_totals: QueueTotals | None
     queues: list[ConsumeQueue]
 
 
@@ -226,7 +227,7 @@ class Flusher:
             queue_totals, totals = self._checkpoint.queue_totals, self._queues.totals()
             # In this order every entry that is counted points before the end.
             if not self._log.in_batch:
-                queue_totals = self._log.max_offset, *totals
+                queue_totals = QueueTotals(self._log.max_offset, *totals)
             dirty = self._queues.dirty()  # also without an append: entries that the start found or rebuilt
             unchanged = (
                 indexed_offset in (-1, self._checkpoint.durable_offset)

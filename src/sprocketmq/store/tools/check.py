@@ -64,8 +64,8 @@ def check_directory(
             lambda raw: msgspec.json.decode(raw, type=dict[str, int]),
         )
         # Topics that were counted may have been deleted since, see Recovery.
-        if totals is not None and was_ours and all(end < totals[0] for end in (deleted or {}).values()):
-            lost_of_queues = lost_entries(totals, store.consume_queues.totals_before(totals[0]))
+        if totals is not None and was_ours and all(end < totals.log_end for end in (deleted or {}).values()):
+            lost_of_queues = lost_entries(totals, store.consume_queues.totals_before(totals.log_end))
             if lost_of_queues is not None:
                 yield Problem("consumequeue", f"{lost_of_queues}; the next start builds them anew from the log")
         yield from check_store(store, summary, losses)

@@ -12,7 +12,7 @@ import shutil
 import pytest
 
 from sprocketmq.store import damaged_bodies
-from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.files.checkpoint import Checkpoint, QueueTotals
 from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.wire.records.checksum import crc32
 
@@ -196,7 +196,7 @@ def test_a_search_is_not_misled_by_one_entry(sound, tmp_path):
 def test_a_checkpoint_with_a_flipped_bit_is_ignored(tmp_path, caplog):
     path = tmp_path / "checkpoint"
     checkpoint = Checkpoint(str(path))
-    checkpoint.durable_offset, checkpoint.queue_totals = 1_000, (1_000, 2, 3)
+    checkpoint.durable_offset, checkpoint.queue_totals = 1_000, QueueTotals(1_000, 2, 3)
     checkpoint.save()
     sound = path.read_bytes()
     for at in range(2_048, 2_240, 3):
