@@ -313,9 +313,8 @@ class Broker(Service):
         self.initial_max_offset = self.store.max_physical_offset
         self.tls = tls_of(self.config)
         self.port = await self.ports.open(self.host, self.config.listen_port, with_fast_port=self.replication.is_wanted)
-        self.identity = BrokerIdentity(
-            self.config, address_of(self.announced_host), self.port
-        )  # again: the port is known now
+        # Again: the port is known now.
+        self.identity = BrokerIdentity(self.config, address_of(self.announced_host), self.port)
         self.pool = ConnectionPool(ssl_context=client_tls_of(self.config), credentials=inner_credentials(self.config))
         watch(self.clock, self.pool)
         self._has_loaded = True

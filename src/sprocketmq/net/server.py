@@ -86,9 +86,8 @@ class Server:
         self._tls_listener: TlsListener | None = None
         self._idle_sweep: asyncio.TimerHandle | None = None
         self.host, self.port = "", 0
-        self.is_busy = (
-            False  # for a manual clock: what a server asks clients, it asks for a client that waits for its answer
-        )
+        # For a manual clock: what a server asks clients, it asks for a client that waits for its answer.
+        self.is_busy = False
         self.calls = frozenset[object]()
         fork.register(self)
 

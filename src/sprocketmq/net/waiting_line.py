@@ -24,9 +24,8 @@ class WaitingLine:
         try:
             if not self.is_open:
                 return await self._wait_in_line(timeout_ms)
-            await asyncio.sleep(
-                0
-            )  # one turn, not the two of a future: otherwise a new caller in each turn would keep the line occupied forever
+            # One turn, not the two of a future: otherwise a new caller in each turn would keep the line occupied forever.
+            await asyncio.sleep(0)
             return True
         finally:
             self.length -= 1

@@ -23,9 +23,7 @@ class ReadStatus(enum.Enum):
     """
 
     FOUND = "FOUND"
-    NO_MATCHED_MESSAGE = (
-        "NO_MATCHED_MESSAGE"  # the filter removed all, or the scan limit was reached: continue at next_offset
-    )
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"  # the filter removed all, or the limit was reached: go on at next_offset
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"  # beyond the end: next_offset = max_offset
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"  # exactly at the end: nothing new yet, the pull may be parked
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"  # before the first kept message: next_offset = min_offset

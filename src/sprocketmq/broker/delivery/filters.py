@@ -48,9 +48,8 @@ _TIME_SLICE_S: Final = 0.01
 _MAX_COMPILED: Final = 1024
 _MAX_COMPILED_LENGTH: Final = 128 * 1024
 _MAX_FILTERS_LENGTH: Final = 512 * 1024  # of all groups together
-_DEAD_BEFORE_LOAD_MS: Final = (
-    30_000  # Java: what was alive when the file was written is taken as dead half a minute before it is read
-)
+# Java: what was alive when the file was written is taken as dead half a minute before it is read.
+_DEAD_BEFORE_LOAD_MS: Final = 30_000
 
 
 class PullFilter(NamedTuple):

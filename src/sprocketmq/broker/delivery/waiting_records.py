@@ -42,9 +42,8 @@ class WaitingRecords:
         record = self.get(physical_offset)
         if record is None or record[0][_SIZE] != size_bytes:
             return None
-        end = (
-            physical_offset - self._start + size_bytes - len(record[2]) - PROPERTIES_LENGTH.size
-        )  # its properties and their length come last
+        # Its properties and their length come last.
+        end = physical_offset - self._start + size_bytes - len(record[2]) - PROPERTIES_LENGTH.size
         begin = end - len(topic) - TOPIC_LENGTH_V1.size
         return record if self._window[begin:end] == TOPIC_LENGTH_V1.pack(len(topic)) + topic else None
 

@@ -85,9 +85,8 @@ class TableFile:
         self._making: asyncio.Task[None] | None = None  # the text of the next write
         self._writing: Future[None] | None = None
         self._callbacks: list[WhenSaved] = []  # called when the present write ends
-        self._writer = ThreadPoolExecutor(
-            1, thread_name_prefix="sprocketmq-table"
-        )  # its thread begins with the first use
+        # Its thread begins with the first use.
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-table")
 
     def changed(self) -> None:
         """Write soon; returns at once."""

@@ -248,9 +248,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     async def _send_begun(self, send: Send, *, takes_permit: bool = False) -> SendResult:
         """``_send`` as a task that ``flush`` waits for."""
         task = asyncio.current_task()
-        begun: set[Any] = (
-            set() if self._parts is None else self._parts.begun
-        )  # else it fails, because the producer is not started
+        # Without parts the send fails, because the producer is not started.
+        begun: set[Any] = set() if self._parts is None else self._parts.begun
         begun.add(task)
         try:
             if takes_permit:

@@ -63,9 +63,8 @@ _SHORT_TEXT: Final = 8_000  # so many characters, with a UNIQ_KEY, are no more b
 _NO_FLAG: Final = 0
 _KEYS_AGE_MS: Final = 10
 _SWEEP_S: Final = 0.1
-_MOST_MESSAGES: Final = (
-    10_000  # the default of our broker's maxMessagesPerBatch; Apache's 5.x counts the offsets of a batch in 16 bits
-)
+# The default of our broker's maxMessagesPerBatch; Apache's 5.x counts the offsets of a batch in 16 bits.
+_MOST_MESSAGES: Final = 10_000
 
 
 # ``asyncio.Future`` and ``concurrent.futures.Future`` both have it; a call of ``done`` for each message costs three times as much.

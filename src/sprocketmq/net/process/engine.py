@@ -207,9 +207,8 @@ class Engine:
         try:
             asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result(5)
         except (concurrent.futures.TimeoutError, RuntimeError):
-            self._is_stuck = (
-                True  # cancelling the wait for an executor's thread would block the loop (before Python 3.13)
-            )
+            # Cancelling the wait for an executor's thread would block the loop (before Python 3.13).
+            self._is_stuck = True
             print("sprocketmq: tasks were still running when the engine closed", file=sys.stderr)  # noqa: T201
         self._is_closing = True  # before the stop, which is lost if a callback of the same turn raises
         self.loop.call_soon_threadsafe(self.loop.stop)

@@ -327,9 +327,8 @@ class IndexFile:
             stored_ms = start_ms + seconds * 1000
             if entry_hash == key_hash and begin_ms <= stored_ms <= end_ms:
                 found.append(offset)
-            if (
-                stored_ms < begin_ms or before >= number or seconds < 0
-            ):  # numbers decrease, so a damaged chain cannot be a circle
+            # Numbers decrease, so a damaged chain cannot be a circle.
+            if stored_ms < begin_ms or before >= number or seconds < 0:
                 break
             number, steps = max(0, before), steps + 1
             if steps >= _LONG_CHAIN:

@@ -21,10 +21,8 @@ from sprocketmq.wire.layout import Layout
 
 WHEEL_SLOTS: Final = 2 * 7 * 24 * 3600
 _SLOT: Final = Layout(
-    (
-        "time",
-        "q",
-    ),  # / precision: the time of this slot; slots are used again after two weeks, so an old time means an empty slot
+    # / precision: the time of this slot; slots are used again after two weeks, so an old time means an empty slot
+    ("time", "q"),
     ("first", "q"),  # position of the slot's first unit in the timer log
     ("last", "q"),  # units are linked backwards from here
     ("number", "i"),  # waiting messages without recalled ones, for flow control

@@ -136,9 +136,8 @@ def _check_checkpoint(store: MessageStore, root: str, summary: StoreSummary, cra
         return
     for name in ("physic_msg_timestamp", "logics_msg_timestamp", "index_msg_timestamp"):
         time_ms = getattr(checkpoint, name)
-        ahead_ms = (
-            INDEX_AHEAD_MS if name == "index_msg_timestamp" else 0
-        )  # a Java broker keeps the values that ours wrote while running
+        # A Java broker keeps the values that ours wrote while running.
+        ahead_ms = INDEX_AHEAD_MS if name == "index_msg_timestamp" else 0
         if time_ms > summary.newest_timestamp_ms + ahead_ms:
             what = f"{name} is {time_ms}, the newest record in the log was stored at {summary.newest_timestamp_ms}"
             yield Problem(path, what, note=crashed)
