@@ -40,7 +40,7 @@ class BoundedProtocol(asyncio.Protocol):
     __slots__ = (
         "_backlog_bytes", "_backlogs", "_counted_bytes", "_decoder", "_held_bytes", "_is_aborted", "_is_served", "_is_stopped",
         "_long_answers", "_loop", "_most_out_bytes", "_newest", "_noted_held_bytes", "_noted_in", "_queued", "_tls_bytes", "_transport",
-        "_turns", "_unread", "_when_writable", "backs_up", "is_congested", "now_s", "remote_address",
+        "_turns", "_unhandled", "_when_writable", "backs_up", "is_congested", "now_s", "remote_address",
     )  # fmt: skip
 
     def __init__(self, queued: QueuedBytes, decoder: FrameDecoder, *, is_served: bool) -> None:
@@ -54,7 +54,7 @@ class BoundedProtocol(asyncio.Protocol):
         self.backs_up = self.is_congested = False
         self._is_stopped = self._is_aborted = False  # reading is paused; is over
         self._long_answers = 0  # answers that are being made in steps, see pause
-        self._unread: tuple[bytes, list[Span]] | None = None  # frames that were read and wait
+        self._unhandled: tuple[bytes, list[Span]] | None = None  # frames that were read and not handled
         self._held_bytes = self._most_out_bytes = 0
         self._noted_in = False
         self._noted_held_bytes = 0
@@ -79,7 +79,7 @@ class BoundedProtocol(asyncio.Protocol):
             self._tls_bytes = TLS_BUFFER_BYTES
 
     def _gone(self) -> None:
-        self._transport = self._unread = None
+        self._transport = self._unhandled = None
         self._decoder = FrameDecoder()
         self.backs_up = self.is_congested = False
         self._when_writable.clear()
@@ -123,12 +123,12 @@ class BoundedProtocol(asyncio.Protocol):
         elif not self.is_closed and (kind in self._newest or len(self._newest) < _MOST_KINDS):
             self._newest[kind] = frame
 
-    def _keep_unread(self, whole: bytes, spans: list[Span]) -> None:
-        if self._unread is not None:
-            first, kept = self._unread
+    def _keep_unhandled(self, whole: bytes, spans: list[Span]) -> None:
+        if self._unhandled is not None:
+            first, kept = self._unhandled
             moved = len(first)
             whole, spans = first + whole, kept + [(at + moved, stop + moved, word) for at, stop, word in spans]
-        self._unread = None if self._is_aborted else (whole, spans)
+        self._unhandled = None if self._is_aborted else (whole, spans)
         self._note()
 
     def pause_writing(self) -> None:
@@ -155,7 +155,7 @@ class BoundedProtocol(asyncio.Protocol):
         if not self.backs_up or self._is_aborted:
             return
         if self.is_congested and unsent_bytes > self._most_out_bytes:
-            queued.close_unread(self, unsent_bytes, self.now_s())
+            queued.close_slow_reader(self, unsent_bytes, self.now_s())
             return
         if unsent_bytes > queued.high_water_bytes and not self.is_congested:
             self.is_congested = True
@@ -176,9 +176,9 @@ class BoundedProtocol(asyncio.Protocol):
         if self._long_answers or self.is_congested or self.holds_much:
             return
         self._is_stopped = False
-        if self._unread is not None:
-            unread, self._unread = self._unread, None
-            self._serve(*unread)
+        if self._unhandled is not None:
+            unhandled, self._unhandled = self._unhandled, None
+            self._serve(*unhandled)
             self._note()
         if not self._is_stopped and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
@@ -193,7 +193,7 @@ class BoundedProtocol(asyncio.Protocol):
     def queued_bytes(self) -> tuple[int, int]:
         """The bytes that are kept from this peer and for it, without small amounts."""
         in_bytes = (
-            self._decoder.pending_bytes + self._held_bytes + (0 if self._unread is None else len(self._unread[0]))
+            self._decoder.pending_bytes + self._held_bytes + (0 if self._unhandled is None else len(self._unhandled[0]))
         )
         return (
             in_bytes + self._tls_bytes if in_bytes >= COUNTED_IN_BYTES else 0,
@@ -236,6 +236,6 @@ class BoundedProtocol(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once; unsent bytes are lost, and nothing is kept."""
         self._is_aborted = self._is_stopped = True
-        self._unread = None
+        self._unhandled = None
         if self._transport is not None:
             self._transport.abort()

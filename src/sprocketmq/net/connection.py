@@ -163,13 +163,13 @@ class Connection(RequestingProtocol):
             self._note()
 
     def _serve(self, whole: bytes, spans: list[Span]) -> None:
-        if self._is_stopped or self._unread is not None:  # bytes that arrived while reading was being paused
-            self._keep_unread(whole, spans)
+        if self._is_stopped or self._unhandled is not None:  # bytes that arrived while reading was being paused
+            self._keep_unhandled(whole, spans)
             return
         out: list[Any] = []
         self._out, self._out_bytes = out, 0
         try:
-            self._take(whole, spans)
+            self._handle_frames(whole, spans)
         except ProtocolError as error:
             self._refuse_bytes(error)
         finally:
@@ -177,25 +177,25 @@ class Connection(RequestingProtocol):
             if out:
                 self._write(out)
 
-    def _take(self, whole: bytes, spans: list[Span]) -> None:
+    def _handle_frames(self, whole: bytes, spans: list[Span]) -> None:
         view, readers, out = memoryview(whole), self._readers, self._out
         answer_readers, handler = self._answer_readers, self._handler
         assert out is not None
         max_header_bytes, last = self._max_header_bytes, spans[-1][1]
         is_served, slow_s = self._is_served, _NEVER_S if self._slow is None else self._slow.threshold_s
-        now_s = ends_s = look_s = 0.0
+        now_s = ends_s = check_from_s = 0.0
         if is_served:
             now_s = perf_counter()
             ends_s = now_s + self._queued.share_s
-            # A slow request ends after the share, unless the threshold is below the share.
-            look_s = ends_s if slow_s >= self._queued.share_s else now_s
+            # No request before this time is slow, and none ends the share.
+            check_from_s = ends_s if slow_s >= self._queued.share_s else now_s
         for at, stop, word in spans:
             if self._out_bytes > _MAX_GATHERED_BYTES:
                 self._out_bytes = 0
                 self._write(out)
                 out.clear()
             if self._is_stopped:
-                self._keep_unread(whole, spans[spans.index((at, stop, word)) :])
+                self._keep_unhandled(whole, spans[spans.index((at, stop, word)) :])
                 return
             command = None
             header_at = at + 4
@@ -230,8 +230,8 @@ class Connection(RequestingProtocol):
                     self._out_bytes += len(frame)
                     out.append(frame)
                 if is_served:
-                    began_s, now_s = now_s, perf_counter()  # one look at the clock for each request
-                    if now_s >= look_s:
+                    began_s, now_s = now_s, perf_counter()  # the clock is read once for each request
+                    if now_s >= check_from_s:
                         if now_s - began_s >= slow_s:
                             self._note_slow(command, began_s, now_s)
                         if now_s >= ends_s and stop != last:
@@ -242,7 +242,7 @@ class Connection(RequestingProtocol):
         """Keep the rest of the frames, and handle them after other connections had their turn."""
         assert self._loop is not None
         self._stop()
-        self._keep_unread(whole, spans)
+        self._keep_unhandled(whole, spans)
         self._queued.wait_for_share(self._resume, self._loop)
 
     def _refuse_bytes(self, error: ProtocolError) -> None:
@@ -258,7 +258,7 @@ class Connection(RequestingProtocol):
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._asked.clear()
+        self._requests.clear()
         sentence = f"the connection to {self.remote_address} broke: {exc or 'closed'}"
         if (silence := self.state.get(SILENCE)) is not None:
             sentence = f"the connection to {self.remote_address} was closed: {silence}"
@@ -268,6 +268,19 @@ class Connection(RequestingProtocol):
         self._waiting.fail_all(ConnectionLost(sentence, self.remote_address))
         if self._on_close is not None:
             self._on_close(self)
+
+    def handle_now(self, command: Command) -> None:
+        """Handle a request that had to wait, as if it had just arrived."""
+        began_s = perf_counter()
+        try:
+            answer = self._handler(self, command)
+        except Exception as error:  # noqa: BLE001 - as in _handle_frames
+            answer = self._failed(command, error)
+        if answer is not None and not command.flag & FLAG_ONEWAY:
+            self.send(answer)
+        now_s = perf_counter()
+        if self._slow is not None and now_s - began_s >= self._slow.threshold_s:
+            self._note_slow(command, began_s, now_s)
 
     # -- answering -------------------------------------------------------------------------------------------------------------
 
@@ -320,7 +333,7 @@ class Connection(RequestingProtocol):
 
     def close(self) -> None:
         """Close when all written bytes have been sent, or after 5 s. Requests in flight fail with ConnectionLost."""
-        self._write_asked()
+        self._write_requests()
         if self._transport is not None:
             if self._loop is not None and self.unsent_bytes and not self._transport.is_closing():
                 self._loop.call_later(_CLOSE_LIMIT_S, self._cut)
@@ -333,19 +346,6 @@ class Connection(RequestingProtocol):
         self.abort()
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
-
-    def handle_now(self, command: Command) -> None:
-        """Handle a request that had to wait, as if it had just arrived."""
-        began_s = perf_counter()
-        try:
-            answer = self._handler(self, command)
-        except Exception as error:  # noqa: BLE001 - as in _take
-            answer = self._failed(command, error)
-        if answer is not None and not command.flag & FLAG_ONEWAY:
-            self.send(answer)
-        now_s = perf_counter()
-        if self._slow is not None and now_s - began_s >= self._slow.threshold_s:
-            self._note_slow(command, began_s, now_s)
 
     def _note_slow(self, command: Command, began_s: float, now_s: float) -> None:
         assert self._slow is not None

@@ -39,14 +39,14 @@ class RequestingProtocol(BoundedProtocol):
     is under way."""
 
     __slots__ = (
-        "_asked", "_asked_bytes", "_opaque", "_out", "_out_bytes", "_waiting", "read_bytes", "signer", "written_bytes",
+        "_opaque", "_out", "_out_bytes", "_requests", "_requests_bytes", "_waiting", "read_bytes", "signer", "written_bytes",
     )  # fmt: skip
 
     def __init__(self, queued: QueuedBytes, decoder: FrameDecoder, *, is_served: bool) -> None:
         super().__init__(queued, decoder, is_served=is_served)
         self._waiting: WaitingRequests  # set in connection_made, before the first request
-        self._asked: list[bytes] = []  # requests that wait for the others of this turn of the loop
-        self._asked_bytes = 0
+        self._requests: list[bytes] = []  # requests that wait for the others of this turn of the loop
+        self._requests_bytes = 0
         self._opaque = 0
         self._out: list[Any] | None = None  # answers gathered, mostly while a read is handled
         self._out_bytes = 0
@@ -78,7 +78,7 @@ class RequestingProtocol(BoundedProtocol):
             self.signer(command)
         frame = encode_command(command)
         future = self._waiting.add(opaque, command.code, timeout_ms)
-        self._ask(frame, 1)
+        self._write_request(frame, 1)
         return future
 
     def next_opaque(self) -> int:
@@ -92,7 +92,7 @@ class RequestingProtocol(BoundedProtocol):
         """Like ``start_invoke``, for an encoded frame, which has what ``signer`` adds. Only while ``takes_frames``. A caller that stops
         waiting calls ``forget``."""
         future = self._waiting.add(opaque, code, timeout_ms, True)
-        self._ask(frame, 1)
+        self._write_request(frame, 1)
         return future
 
     @property
@@ -109,16 +109,16 @@ class RequestingProtocol(BoundedProtocol):
     def forget(self, opaque: int) -> None:
         self._waiting.forget(opaque)
 
-    def read_stored(self, read: memoryview, at: int, stop: int) -> bool:
+    def read_stored(self, data: memoryview, at: int, stop: int) -> bool:
         """Read the answer to a send; an AnswerReader. False: the frame is not such an answer."""
-        answer = read_stored_answer(read, at, stop)
+        answer = read_stored_answer(data, at, stop)
         return answer is not None and self._waiting.answer_stored(answer)
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
         """Send a request and wait for its answer. Raises RequestTimeout (also if the peer did not read so long that nothing was sent),
         ConnectionLost."""
         if self.is_congested or not self._turns.is_idle:
-            timeout_ms = await self._turn(command.code, timeout_ms)
+            timeout_ms = await self._wait_for_turn(command.code, timeout_ms)
             try:
                 future = self.start_invoke(command, timeout_ms)
             finally:
@@ -137,7 +137,7 @@ class RequestingProtocol(BoundedProtocol):
         """Write a request that gets no answer. Raises RequestTimeout: the peer did not read for ``timeout_ms``, nothing was sent.
         ConnectionLost."""
         if self.is_congested or not self._turns.is_idle:
-            await self._turn(command.code, timeout_ms)
+            await self._wait_for_turn(command.code, timeout_ms)
             try:
                 self._write_oneway(command)
             finally:
@@ -153,9 +153,9 @@ class RequestingProtocol(BoundedProtocol):
         command.flag |= 2
         if self.signer is not None:
             self.signer(command)
-        self._ask(encode_command(command), 0)
+        self._write_request(encode_command(command), 0)
 
-    async def _turn(self, code: int, timeout_ms: int) -> int:
+    async def _wait_for_turn(self, code: int, timeout_ms: int) -> int:
         """Wait until more may be written; returns the remaining time in ms."""
         began_s = self.now_s()
         if not await self._turns.take(timeout_ms):
@@ -163,28 +163,28 @@ class RequestingProtocol(BoundedProtocol):
             raise RequestTimeout(sentence, self.remote_address, timeout_ms)
         return max(1, timeout_ms - int((self.now_s() - began_s) * 1000))
 
-    def _ask(self, frame: bytes, own: int) -> None:
+    def _write_request(self, frame: bytes, own: int) -> None:
         """Write a request: now when nothing else is in flight, otherwise with the others of this turn of the loop. ``own``: how
         many of the requests that wait are this one itself: 1, or 0 when it gets no answer."""
         if self._out is not None:
             self._out.append(frame)
             return
-        asked = self._asked
-        if not asked:
+        requests = self._requests
+        if not requests:
             if self._loop is None or len(self._waiting) == own:
                 self._write([frame])
                 return
-            self._asked_bytes = 0
-            self._loop.call_soon(self._write_asked)
-        asked.append(frame)
-        self._asked_bytes += len(frame)
-        if self._asked_bytes >= _GATHERED_REQUEST_BYTES:
-            self._write_asked()
+            self._requests_bytes = 0
+            self._loop.call_soon(self._write_requests)
+        requests.append(frame)
+        self._requests_bytes += len(frame)
+        if self._requests_bytes >= _GATHERED_REQUEST_BYTES:
+            self._write_requests()
 
-    def _write_asked(self) -> None:
-        if self._asked:
-            asked, self._asked = self._asked, []
-            self._write(asked)
+    def _write_requests(self) -> None:
+        if self._requests:
+            requests, self._requests = self._requests, []
+            self._write(requests)
 
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
@@ -210,9 +210,9 @@ class RequestingProtocol(BoundedProtocol):
     def _write(self, chunks: list[Any]) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if self._asked:  # earlier requests must not be overtaken
-            chunks = [*self._asked, *chunks]
-            self._asked = []
+        if self._requests:  # earlier requests must not be overtaken
+            chunks = [*self._requests, *chunks]
+            self._requests = []
         if self.backs_up:
             self._backlog_bytes += sum(map(len, chunks))
         if len(chunks) == 1:

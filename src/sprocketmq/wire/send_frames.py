@@ -103,12 +103,12 @@ class StoredAnswer(msgspec.Struct):
 _decode: Final = msgspec.json.Decoder(StoredAnswer, strict=False).decode
 
 
-def read_stored_answer(read: memoryview, at: int, stop: int) -> StoredAnswer | None:
-    """The frame at ``read[at:stop]`` (without its length word), if it is such an answer, with a JSON header and without a body."""
-    if stop - at < 4 or _header_length(read, at)[0] != stop - at - 4:
+def read_stored_answer(data: memoryview, at: int, stop: int) -> StoredAnswer | None:
+    """The frame at ``data[at:stop]`` (without its length word), if it is such an answer, with a JSON header and without a body."""
+    if stop - at < 4 or _header_length(data, at)[0] != stop - at - 4:
         return None
     try:
-        answer = _decode(read[at + 4 : stop])
+        answer = _decode(data[at + 4 : stop])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return answer if answer.code == 0 and answer.flag & 1 else None

@@ -363,7 +363,7 @@ def test_a_peer_that_does_not_read_stops_being_read_from(engine: Engine) -> None
             await asyncio.sleep(0.005)
         is_reading = transport.is_reading()  # how much it would have read by now is a matter of the machine
         buffered = transport.get_write_buffer_size()
-        held = 0 if connection._unread is None else len(connection._unread[0])
+        held = 0 if connection._unhandled is None else len(connection._unhandled[0])
         writer.transport.abort()  # type: ignore[attr-defined]
         return is_reading, buffered + held
 

@@ -8,9 +8,9 @@
 ``queue_choice`` chooses the queue, ``message_writer`` makes the request. A queue that the caller chose (queue, selector, sharding key) is
 never replaced by another one, because that would break the order of messages.
 
-An ordinary send waits once. Its first try begins at once (``_begin``: the route is known, the connection is open, no hook is called) and
-ends with a stored answer. If that try ends otherwise, ``_deliver`` counts it as the first of its tries and makes the others. A try whose
-signature was refused is repeated within that try, if the keys may have changed.
+An ordinary send waits once. Its first try begins at once (``_begin_try``: the route is known, the connection is open, no hook is
+called) and ends with a stored answer. If that try ends otherwise, ``_deliver`` counts it as the first of its tries and makes the others.
+A try whose signature was refused is repeated within that try, if the keys may have changed.
 
 With a namespace, the caller's message, queues and results have the caller's names. Routes and brokers see the names with the namespace.
 """
@@ -129,7 +129,7 @@ class Sender:
             limit_ms = self._first_ms if timeout_ms is None else self._try_ms(_checked_ms(timeout_ms))
             if target is None and (queues := self._known_queues(topic)):
                 target = (self._turns.get(topic) or self.queue_choice.turn(topic)).next(queues)
-            if target is not None and (trying := self._begin(send, target, limit_ms)) is not None:
+            if target is not None and (trying := self._begin_try(send, target, limit_ms)) is not None:
                 try:
                     answer = await trying.answer
                     if type(answer) is StoredAnswer:
@@ -155,7 +155,7 @@ class Sender:
             target = (self._turns.get(send.topic) or self.queue_choice.turn(send.topic)).next(queues)
         if target is not None:
             send.queue = send.target = target
-            send.trying = self._begin(send, target, self._first_ms)
+            send.trying = self._begin_try(send, target, self._first_ms)
         return send.trying is not None
 
     async def send_batch(self, send: Send) -> SendResult:
@@ -303,15 +303,15 @@ class Sender:
             timeout_ms = self._try_ms(left_ms)
             if self.hooks is not None:
                 return await self._try_with_hooks(self.hooks, send, target, timeout_ms)
-            trying = self._begin(send, target, timeout_ms)
+            trying = self._begin_try(send, target, timeout_ms)
         if trying is not None:
-            answered, trying = self._answered(send, target, trying), None
-            return await answered
+            outcome, trying = self._outcome(send, target, trying), None  # so that this frame does not hold the error
+            return await outcome
         address, left_ms = await self._address_within(target, timeout_ms)
         answer = await self.cluster.invoke(address, self.writer.command(send, target), left_ms)
         return self._result(send, target, *send_answer(answer, address))
 
-    def _begin(self, send: Send, target: MessageQueue, timeout_ms: int) -> Try | None:
+    def _begin_try(self, send: Send, target: MessageQueue, timeout_ms: int) -> Try | None:
         """Write the request of a try now. None: it cannot be written at once, or only as a Command; nothing was sent."""
         name = target.broker_name
         if self._awaited and (name, target.topic) in self._awaited:  # sends that wait for this address go first
@@ -328,7 +328,7 @@ class Sender:
         answer = connection.start_send(opaque, frame, send.code, timeout_ms)
         return Try(address, connection, opaque, started_s, timeout_ms, answer)
 
-    async def _answered(self, send: Send, target: MessageQueue, trying: Try) -> SendResult:
+    async def _outcome(self, send: Send, target: MessageQueue, trying: Try) -> SendResult:
         try:
             answer = await trying.answer
         except BaseException as error:

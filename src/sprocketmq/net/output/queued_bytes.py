@@ -109,7 +109,7 @@ class QueuedBytes:
     def discard(self, holder: Holder) -> None:
         self._budget.discard(holder)
 
-    def close_unread(self, holder: Holder, out_bytes: int, now_s: float) -> None:
+    def close_slow_reader(self, holder: Holder, out_bytes: int, now_s: float) -> None:
         """Close a connection whose peer does not read and whose unsent bytes are over the limit."""
         sentence = "%s does not read: %d bytes wait for it, %d are allowed (writeBufferHighWaterMark and one frame); it is closed"
         self._closed.log(now_s, sentence, holder.remote_address, out_bytes, self.most_out_bytes)
