@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The broker: one store, one loop, the tables and timers around them (Java: BrokerStartup, BrokerController).
 
-    connection --command--> access control, if it is on --> a handler: handle(broker, connection, command, now)
-                                            handler --> topics groups offsets consumers locks    tables, no I/O
-                                                    `-> store.append / store.read                 at once, no await
-                    put --> schedule (delay levels), parked (long polling)                       woken by what was stored
-                    timers: registration 30 s, offsets 5 s, delay progress 10 s, silent clients 10 s, old files 10 s
+    connection --command--> names are checked --> access control, if it is on --> a handler: handle(broker, connection, command, now_ms)
+        handler --> topics groups offsets consumers locks                  tables, no I/O
+                `-> put (store.append), store.read                         at once, no await
+        put     --> schedule (delay levels), timers, parked (long polling) are told what was stored
+    timers: registration 30 s, offsets 5 s, delay progress 10 s, silent clients 10 s, old files 10 s
 
 Everything runs on one loop, so handlers see and leave consistent tables without locks. Order of stopping: leave the name servers, stop
 the parts that produce messages (schedule), answer waiting requests (pulls, SYNC_FLUSH), close connections, write the config files, close
@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -35,7 +35,7 @@ from sprocketmq.broker.handlers.messages.pull import handle_pull
 from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.housekeeping import Housekeeping
 from sprocketmq.broker.index_building import IndexBuilding
-from sprocketmq.broker.lazy_imports import LateLibraries
+from sprocketmq.broker.lazy_imports import LazyImports
 from sprocketmq.broker.listening import client_tls_of, queued_bytes_of, tls_of, watched_certificates
 from sprocketmq.broker.member_notices import MemberNotices
 from sprocketmq.broker.observe.counters import Counters
@@ -53,7 +53,7 @@ from sprocketmq.broker.security.access import AccessValidator, acl_file, codes_i
 from sprocketmq.broker.security.name_checks import ACCEPTED_NAMES, NAMES_IN, refusal_of_names
 from sprocketmq.broker.security.plain_access import PlainAccessValidator
 from sprocketmq.broker.security.users import UserAccessValidator, inner_credentials
-from sprocketmq.broker.service import Part, Periodic, Service
+from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.broker.settings.config_store import ConfigStore
 from sprocketmq.broker.settings.live_config import LiveConfig
@@ -92,7 +92,6 @@ from sprocketmq.wire.requests.declaration import Peer
 
 log = logging.getLogger("sprocketmq.broker")
 
-SYNC_MASTER: Final = "SYNC_MASTER"
 _REFUSED_WHILE_STOPPING: Final = (
     RequestCode.SEND_MESSAGE,
     RequestCode.SEND_MESSAGE_V2,
@@ -100,6 +99,15 @@ _REFUSED_WHILE_STOPPING: Final = (
     RequestCode.PULL_MESSAGE,
     RequestCode.LITE_PULL_MESSAGE,
 )
+
+
+class Part(Protocol):
+    """What runs in the background of a broker, on its loop. ``start`` is called when the store is loaded and the port is known, ``stop``
+    before the store is closed, also after a start that failed half-way."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
 
 
 class Broker(Service):
@@ -167,6 +175,8 @@ class Broker(Service):
         self.root = Path(config.store_path_root_dir) if config.store_path_root_dir else None
         store_config = config.store_config()
         self.store = MessageStore(store_config) if self.root is None else DiskMessageStore(self.root, store_config)
+        self.memory_span_bytes = memory_span_bytes(config.access_message_in_memory_max_ratio)
+        self.initial_max_offset = 0  # the end of the log at the start
         self.tls: ServerTls | None = None
         self.pool: ConnectionPool | None = None
         self._make_tables()
@@ -176,7 +186,7 @@ class Broker(Service):
         self._make_parts(None if config_file is None else Path(config_file))
         self._has_loaded = False
         self._periodic: list[Periodic] = []
-        # The handlers; with access control, every request passes the gate first.
+        # With access control, ``_handlers`` has its check of each request, which calls the handler of ``_unchecked_handlers``.
         self._unchecked_handlers = self._handlers = dict(HANDLERS)
         requests.check_handlers(Peer.BROKER, self._handlers)
         if self._access is not None:
@@ -197,10 +207,8 @@ class Broker(Service):
         self.counters = Counters(config.max_tallies)
         self.statistics = Statistics(self)
         self.slow_requests = SlowRequests(config.slow_request_ms)
-        self.expressions: dict[str, PullFilter] = {}
+        self.expressions: dict[str, PullFilter] = {}  # filters by tags, by their text: a cache
         self.identity = BrokerIdentity(config, address_of(self.announced_host), self.port)
-        self.memory_span_bytes = memory_span_bytes(config.access_message_in_memory_max_ratio)
-        self.initial_max_offset = 0
 
     def _make_delivery(self) -> None:
         self.undeliverable = Undeliverable(self)
@@ -209,7 +217,7 @@ class Broker(Service):
         self.expiry_clock = ExpiryClock(self.clock)
         self.transactions = Transactions(self)
         self.parked = ParkedPulls(self)
-        self.lazy_imports = LateLibraries()
+        self.lazy_imports = LazyImports()
 
     def _make_access(self) -> None:
         config = self.config
@@ -393,7 +401,7 @@ class Broker(Service):
         if connection.is_closed:
             return
         if connection.is_congested:  # its peer does not read: the messages stay in the store until it does
-            connection.when_writable(lambda: self.parked.again(pull))
+            connection.when_writable(lambda: self.parked.wake_again(pull))
             return
         group = pull.header.consumer_group
         try:
@@ -411,7 +419,7 @@ class Broker(Service):
         return self._access is None or self._access.may_send(connection, topic)
 
     def connection_closed(self, connection: Connection) -> None:
-        """Remove a disconnected client from all groups and waiting requests. Does nothing the second time."""
+        """Forget a disconnected client: its waiting pulls and its groups. Does nothing the second time."""
         self.parked.connection_closed(connection)
         self.producers.connection_closed(connection)
         self.consumers.connection_closed(connection)
@@ -496,7 +504,7 @@ class Broker(Service):
             self.topics.announce(now_ms)
 
     def _sends_wait(self) -> bool:
-        return self.durable_answers is not None or self.config.broker_role == SYNC_MASTER
+        return self.durable_answers is not None or self.config.broker_role == "SYNC_MASTER"
 
 
 def _refuse_while_stopping(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:

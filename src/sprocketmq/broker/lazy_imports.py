@@ -48,7 +48,7 @@ def is_loaded(library: Library) -> bool:
     return library in _loaded
 
 
-class LateLibraries:
+class LazyImports:
     def __init__(self) -> None:
         self._waiting: dict[Library, list[tuple[Connection, Command]]] = {}
 

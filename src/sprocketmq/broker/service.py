@@ -8,7 +8,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from sprocketmq.broker.observe.slow_requests import SlowRequests
 from sprocketmq.errors import ClosedError, RocketMQError
@@ -23,19 +23,10 @@ log = logging.getLogger("sprocketmq.broker")
 
 S = TypeVar("S", bound="Service")
 
-_SLOW_REQUEST_MS: Final = 100  # slowRequestMs of a broker's configuration
+_SLOW_REQUEST_MS: Final = 100  # of a name server; a broker has the setting slowRequestMs
 
 # Called in place of the handler of every request: it answers itself, calls the handler, or does nothing (fault injection in tests).
 Interceptor = Callable[[Connection, Command, RequestHandler], "Command | None"]
-
-
-class Part(Protocol):
-    """A background part of a broker, on its loop. ``start`` is called when the store is loaded and the port is known, ``stop`` before the
-    store is closed, also after a start that failed half-way."""
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
 
 
 class Periodic:
@@ -62,6 +53,8 @@ class Periodic:
 
 
 class _Continuation:
+    """Awaits the rest of a coroutine whose first step was taken by ``send``; ``await`` itself refuses one that has begun."""
+
     def __init__(self, coroutine: Coroutine[Any, Any, Command]) -> None:
         self._coroutine = coroutine
 

@@ -105,7 +105,7 @@ def test_a_pull_that_waits_keeps_none_of_its_fields(side: Side, typed: bool) -> 
     junk = {f"z{number:x}": "" for number in range(5_000)}
     side.feed(pull_frame(typed=typed, **junk))
     assert len(side.broker.parked) == 1
-    (pull,) = side.broker.parked._room.drain()
+    (pull,) = side.broker.parked._pulls.drain()
     assert not pull.request.command.ext_fields
     assert not pull.request.command.body
 
@@ -119,7 +119,7 @@ def test_all_texts_of_a_pull_that_waits_count(side: Side, typed: bool, name: str
         changed = {"subscription": "||".join(f"{number:x}" for number in range(3_000))}
     side.feed(pull_frame(typed=typed, **changed))
     assert len(side.broker.parked) == 1
-    kept = side.broker.parked._room.total_bytes
+    kept = side.broker.parked._pulls.total_bytes
     assert kept >= (200_000 if name == "subscription of tags" else 16_000)
 
 
@@ -127,7 +127,7 @@ def test_all_texts_of_a_pull_that_waits_count(side: Side, typed: bool, name: str
 def test_a_pull_waits_no_longer_than_a_pull_may(side: Side, typed: bool) -> None:
     side.feed(pull_frame(typed=typed, suspendTimeoutMillis=str(2**63 - 1)))
     assert len(side.broker.parked) == 1
-    due_ms = side.broker.parked._room.next_deadline_ms()
+    due_ms = side.broker.parked._pulls.next_deadline_ms()
     assert due_ms is not None
     assert due_ms - side.broker.clock.steady_ms() <= 600_000
 

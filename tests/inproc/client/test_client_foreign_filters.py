@@ -102,7 +102,7 @@ def test_pulls_carry_their_filter_while_another_one_is_in_force_and_the_log_says
     consumer.on_message(lambda message: None)
 
     def carries_filter() -> list[bool]:
-        waiting = rocketmq._on_loop(lambda: list(rocketmq.broker.parked._room.queues.get(("flights", 0), ())))
+        waiting = rocketmq._on_loop(lambda: list(rocketmq.broker.parked._pulls.queues.get(("flights", 0), ())))
         return [bool(pull.request.header.sys_flag & PULL_SUBSCRIPTION) for pull in waiting]
 
     peer = Peer(rocketmq, "CLUSTERING")

@@ -50,10 +50,10 @@ class ParkedPulls:
         self._broker, self._clock = broker, broker.clock
         self._limit = broker.config.max_parked_pulls
         self._limit_per_connection = broker.config.max_parked_pulls_per_connection
-        self._room: LongPoll[PullRequest] = LongPoll()
+        self._pulls: LongPoll[PullRequest] = LongPoll()
         self._arrived: dict[tuple[str, int], set[int]] = {}
-        # Work in progress: the waiting pulls to check, by queue, and those whose time is over; and the order of the next turns.
-        self._passes: dict[object, Iterator[ParkedPull[PullRequest] | None]] = {}
+        # Work in progress, by queue or _EXPIRED: the pulls that are still to be checked; and in which order the next steps are taken.
+        self._checks: dict[object, Iterator[ParkedPull[PullRequest] | None]] = {}
         self._turns: deque[object] = deque()
         self._again: deque[PullRequest] = deque()
         self._is_scheduled = False
@@ -61,7 +61,7 @@ class ParkedPulls:
         self._timer_due_ms = 0
 
     def __len__(self) -> int:
-        return len(self._room)
+        return len(self._pulls)
 
     def park(
         self,
@@ -72,12 +72,12 @@ class ParkedPulls:
         deadline_ms: int,
     ) -> bool:
         """Hold the pull until a message for it arrives, or until ``deadline_ms``; False if there is no room for it."""
-        room, size_bytes = self._room, _bytes_of(header, command.language)
-        if len(room) >= self._limit or room.count_of(connection) >= self._limit_per_connection:
+        pulls, size_bytes = self._pulls, _bytes_of(header, command.language)
+        if len(pulls) >= self._limit or pulls.count_of(connection) >= self._limit_per_connection:
             return False
         if (
-            room.total_bytes + size_bytes > _MOST_BYTES
-            or room.bytes_of(connection) + size_bytes > _MOST_BYTES_PER_CONNECTION
+            pulls.total_bytes + size_bytes > _MOST_BYTES
+            or pulls.bytes_of(connection) + size_bytes > _MOST_BYTES_PER_CONNECTION
         ):
             return False
         # Do not keep the body (a view of a whole read) or unused fields alive for 15 s.
@@ -86,7 +86,7 @@ class ParkedPulls:
         if command.remark:
             command.remark = None
         request = PullRequest(connection, command, header)
-        room.park(
+        pulls.park(
             header.topic,
             header.queue_id,
             header.queue_offset,
@@ -101,22 +101,23 @@ class ParkedPulls:
         return True
 
     def waiting(self, topic: str, queue_id: int) -> bool:
-        return (topic, queue_id) in self._room.queues
+        return (topic, queue_id) in self._pulls.queues
 
     def arrived(self, topic: str, queue_id: int, tags_code: int) -> None:
-        if (topic, queue_id) not in self._room.queues:
+        """A message was stored there; the pulls that wait for it are woken in the next turn of the loop."""
+        if (topic, queue_id) not in self._pulls.queues:
             return
         self._arrived.setdefault((topic, queue_id), set()).add(tags_code)
         self._schedule()
 
-    def again(self, request: PullRequest) -> None:
+    def wake_again(self, request: PullRequest) -> None:
         """Answer a pull that was woken before while its peer did not read."""
         self._again.append(request)
         self._schedule()
 
     def connection_closed(self, connection: Connection) -> None:
-        if len(self._room):
-            self._room.discard_owner(connection)
+        if len(self._pulls):
+            self._pulls.discard_owner(connection)
 
     def stop(self) -> None:
         """Answer all pulls with the present state, so that no client runs into a timeout because the broker stops."""
@@ -125,7 +126,7 @@ class ParkedPulls:
             self._timer = None
         self._turns.clear()
         self._arrived.clear()
-        for pull in self._room.drain():
+        for pull in self._pulls.drain():
             self._broker.answer_pull_again(pull.request)
 
     def _schedule(self) -> None:
@@ -137,8 +138,8 @@ class ParkedPulls:
         """Wake waiting pulls for one time slice, queue by queue in turns; continue in the next turn of the loop (rule 5)."""
         ends_s = perf_counter() + _TIME_SLICE_S
         self._is_scheduled = False
-        for queue in [queue for queue in self._arrived if queue not in self._passes]:
-            self._begin(queue, self._of_queue(queue))
+        for queue in [queue for queue in self._arrived if queue not in self._checks]:
+            self._begin(queue, self._waiters_of(queue))
         turns = self._turns
         try:
             while (self._again or turns) and perf_counter() < ends_s:
@@ -151,16 +152,16 @@ class ParkedPulls:
                 self._schedule()
 
     def _begin(self, what: object, steps: Iterator[ParkedPull[PullRequest] | None]) -> None:
-        self._passes[what] = steps
+        self._checks[what] = steps
         self._turns.append(what)
 
     def _step(self, what: object) -> None:
         self._turns.append(what)
         try:
-            pull = next(self._passes[what])
+            pull = next(self._checks[what])
         except StopIteration:
             self._turns.pop()
-            del self._passes[what]
+            del self._checks[what]
             if what in self._arrived:  # meanwhile
                 self._schedule()
             elif what == _EXPIRED:
@@ -169,17 +170,17 @@ class ParkedPulls:
         if pull is not None:
             self._broker.answer_pull_again(pull.request)
 
-    def _of_queue(self, queue: tuple[str, int]) -> Iterator[ParkedPull[PullRequest] | None]:
-        return self._room.wake(*queue, self._broker.store.max_offset(*queue), self._arrived.pop(queue))
+    def _waiters_of(self, queue: tuple[str, int]) -> Iterator[ParkedPull[PullRequest] | None]:
+        return self._pulls.wake(*queue, self._broker.store.max_offset(*queue), self._arrived.pop(queue))
 
     def _expire(self) -> None:
         self._timer = None
-        if _EXPIRED not in self._passes:
-            self._begin(_EXPIRED, self._room.expire(self._clock.steady_ms()))
+        if _EXPIRED not in self._checks:
+            self._begin(_EXPIRED, self._pulls.expire(self._clock.steady_ms()))
         self._schedule()
 
     def _arm(self) -> None:
-        due_ms = self._room.next_deadline_ms()
+        due_ms = self._pulls.next_deadline_ms()
         if due_ms is not None:
             self._set_timer(due_ms)
 

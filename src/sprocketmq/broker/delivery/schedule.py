@@ -87,7 +87,12 @@ class ScheduleMessageService:
                 self.is_dirty = True
 
     def content(self) -> DelayOffsetSerializeWrapper:
+        """For the file, which is written then."""
         self.is_dirty = False
+        return self.snapshot()
+
+    def snapshot(self) -> DelayOffsetSerializeWrapper:
+        """For a slave."""
         self.data_version.next_version(self._clock.now_ms())
         self._copies_before = self._store.max_physical_offset
         return DelayOffsetSerializeWrapper(

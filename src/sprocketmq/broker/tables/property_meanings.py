@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a send's properties mean for the broker, in as few searches of their text as possible.
 
-Most mean nothing but their tags, so the meaning of a text without other names is cached by its tags. A text whose UNIQ_KEY is missing, or
-there twice, or without a separator behind it, and one with marks of another broker has no meaning here; the handler reads it first. Tags
-come from the network: the cache is limited, and long ones are not cached.
+Most mean nothing but their tags, so the meaning of a text without other names is cached by its tags. ``find`` refuses a text whose UNIQ_KEY
+is missing, or there twice, or without a separator behind it, and one with marks of another broker; the handler then takes it apart itself.
+Tags come from the network: the cache is limited, and long ones are not cached.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PropertyMeanings:
         self._known: tuple[dict[str, PropertyMeaning], dict[str, PropertyMeaning]] = ({}, {})
 
     def find(self, text: str) -> tuple[str, PropertyMeaning] | None:
-        """The unique key of properties and their meaning; None if they have no meaning."""
+        """The unique key of properties and their meaning; None: the handler has to take them apart."""
         before, _, rest = text.partition(_UNIQUE_KEY)
         key, end, behind = rest.partition(_SEPARATOR)
         # ASCII letters and digits. For bytes this takes a third of the time that it takes for a text.

@@ -134,10 +134,7 @@ def all_consumer_offsets(broker: Broker, connection: Connection, command: Comman
 
 @serves(requests.offsets.GET_ALL_DELAY_OFFSET)
 def delay_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    dirty = broker.schedule.is_dirty
-    body = broker.schedule.content().encode()
-    broker.schedule.is_dirty = dirty  # the answer to a slave does not mean that our own file is written
-    return response(command, body=body)
+    return response(command, body=broker.schedule.snapshot().encode())
 
 
 @serves(requests.offsets.QUERY_CORRECTION_OFFSET)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that are not only stored: delayed, timed, transactional, dead letters (Java: HookUtils). ``send`` calls this only if a
-property's name below is in the text (or the topic is a retry topic). A new one is added to ``property_meanings``, too."""
+"""Messages that are not only stored: delayed, timed, transactional, dead letters (Java: HookUtils). ``send`` calls this only for a retry
+topic, and for properties that ``property_meanings`` calls special: a new special property has to be added there, too."""
 
 from __future__ import annotations
 
@@ -23,6 +23,27 @@ from sprocketmq.wire.records.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPA
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
+
+
+def retry_topic_rules(
+    broker: Broker, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
+) -> Command | None:
+    """For a send to ``%RETRY%group``, after a failed send-back or by an orderly consumer that gives up: behind the last try ``message``
+    becomes a dead letter. An orderly group, which holds queue locks, has had its tries. Returns the refusal, or None. Java:
+    handleRetryAndDLQ."""
+    group_name = group_of_retry_topic(header.topic)
+    group = broker.groups.find(group_name, now_ms)
+    if group is None:
+        return unknown_group(command, group_name)
+    limit = group.retry_max_times
+    if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
+        limit = header.max_reconsume_times
+    if message.reconsume_times <= limit and not broker.locks.holds_any(group_name, broker.clock.steady_ms()):
+        return None
+    dead_letter = broker.topics.create_if_absent(dlq_topic(group_name), 1, now_ms)
+    message.topic, message.queue_id = dead_letter.topic_name, 0
+    message.properties = props.set_property(message.properties, props.DELAY, "-1")
+    return None
 
 
 def special_message(
@@ -52,6 +73,23 @@ def special_message(
         return response(command, ResponseCode.MESSAGE_ILLEGAL, problem)
     refusal = wait_if_asked(broker, message, now_ms)
     return None if refusal is None else response(command, refusal.code, refusal.remark)
+
+
+def _half_message(broker: Broker, command: Command, message: StoredMessage) -> Command | None:
+    if broker.config.reject_transaction_message:
+        remark = f"broker {broker.config.broker_name} takes no transactional messages (rejectTransactionMessage)"
+        return response(command, ResponseCode.NO_PERMISSION, remark)
+    if _has_timer(message.properties):
+        remark = "a transactional message cannot have a delivery time; leave one of the two out"
+        return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
+    broker.transactions.prepare(message)
+    if len(message.properties) > MAX_HALF_PROPERTIES_BYTES:
+        remark = (
+            f"the properties take {len(message.properties)} bytes, at most {MAX_HALF_PROPERTIES_BYTES} are allowed for a half message:"
+            " the broker adds its own when it asks for the transaction"
+        )
+        return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
+    return None
 
 
 def timer_topic_problem(broker: Broker, topic: str, raw: bytes) -> str | None:
@@ -91,23 +129,6 @@ def attach_recall_handle(broker: Broker, message: StoredMessage, answer: Command
         answer.ext_fields["recallHandle"] = handle.encode()
 
 
-def _half_message(broker: Broker, command: Command, message: StoredMessage) -> Command | None:
-    if broker.config.reject_transaction_message:
-        remark = f"broker {broker.config.broker_name} takes no transactional messages (rejectTransactionMessage)"
-        return response(command, ResponseCode.NO_PERMISSION, remark)
-    if _has_timer(message.properties):
-        remark = "a transactional message cannot have a delivery time; leave one of the two out"
-        return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
-    broker.transactions.prepare(message)
-    if len(message.properties) > MAX_HALF_PROPERTIES_BYTES:
-        remark = (
-            f"the properties take {len(message.properties)} bytes, at most {MAX_HALF_PROPERTIES_BYTES} are allowed for a half message:"
-            " the broker adds its own when it asks for the transaction"
-        )
-        return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
-    return None
-
-
 def is_delayed(raw: bytes) -> bool:
     """Whether these properties request a later delivery, which is not allowed in a batch."""
     return delay_level(raw) > 0 or _has_timer(raw)
@@ -115,23 +136,3 @@ def is_delayed(raw: bytes) -> bool:
 
 def _has_timer(raw: bytes) -> bool:
     return any(mark in raw for mark in TIMER_MARKS)
-
-
-def retry_topic_rules(
-    broker: Broker, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
-) -> Command | None:
-    """A send to ``%RETRY%group`` after a failed send-back, or by an orderly consumer that gives up: an orderly group holds queue locks, and
-    its retry limit means dead letter at once. Java: handleRetryAndDLQ."""
-    group_name = group_of_retry_topic(header.topic)
-    group = broker.groups.find(group_name, now_ms)
-    if group is None:
-        return unknown_group(command, group_name)
-    limit = group.retry_max_times
-    if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
-        limit = header.max_reconsume_times
-    if message.reconsume_times <= limit and not broker.locks.holds_any(group_name, broker.clock.steady_ms()):
-        return None
-    dead_letter = broker.topics.create_if_absent(dlq_topic(group_name), 1, now_ms)
-    message.topic, message.queue_id = dead_letter.topic_name, 0
-    message.properties = props.set_property(message.properties, props.DELAY, "-1")
-    return None
