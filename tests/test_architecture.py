@@ -66,8 +66,8 @@ def test_handlers_touch_only_what_they_may() -> None:
 
 
 def test_what_a_handler_may_not_touch_is_found() -> None:
-    text = "broker.config = None\nbroker._ports.close()\nbroker.store.append(message, 0)\nbroker.put(message, 0)\n"
-    assert forbidden(text) == ["broker._ports", "broker.config = ...", "store.append"]
+    text = "broker.config = None\nbroker._ports.close()\nbroker.store.append(message, 0)\nbroker.put(message, 0)\nbroker.schedule.x = 1\n"
+    assert forbidden(text) == ["broker._ports", "broker.config = ...", "broker.schedule.x = ...", "broker.store.append"]
 
 
 def forbidden(text: str) -> list[str]:
@@ -77,12 +77,11 @@ def forbidden(text: str) -> list[str]:
         if not isinstance(node, ast.Attribute):
             continue
         of = ast.unparse(node.value)
-        if of == "broker" and isinstance(node.ctx, ast.Store):
-            found.append(f"broker.{node.attr} = ...")
-        elif of == "broker" and node.attr.startswith("_"):
-            found.append(f"broker.{node.attr}")
-        elif of.endswith("store") and node.attr.startswith("append"):
-            found.append(f"store.{node.attr}")
+        of_broker = of == "broker" or of.startswith("broker.")
+        if of_broker and isinstance(node.ctx, ast.Store):
+            found.append(f"{of}.{node.attr} = ...")
+        elif (of_broker and node.attr.startswith("_")) or (of.endswith("store") and node.attr.startswith("append")):
+            found.append(f"{of}.{node.attr}")
     return sorted(found)
 
 

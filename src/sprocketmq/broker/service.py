@@ -8,7 +8,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self
 
 from sprocketmq.broker.observe.slow_requests import SlowRequests
 from sprocketmq.errors import ClosedError, RocketMQError
@@ -20,8 +20,6 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
 log = logging.getLogger("sprocketmq.broker")
-
-S = TypeVar("S", bound="Service")
 
 _SLOW_REQUEST_MS: Final = 100  # of a name server; a broker has the setting slowRequestMs
 
@@ -233,7 +231,7 @@ class Service(ABC):
             _ = answer.ext_fields
         return answer
 
-    def __enter__(self: S) -> S:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -242,7 +240,7 @@ class Service(ABC):
     ) -> None:
         self.stop()
 
-    async def __aenter__(self: S) -> S:
+    async def __aenter__(self) -> Self:
         await self.astart()
         return self
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commit log: all records in the order of arrival. Java: CommitLog.
 
-A sequence of files of equal length. If a record and the 8 bytes of a filler do not fit into a file, the writer marks the rest of it
-as blank (int32 remaining size, int32 blank magic) and puts the record into the next one. The log ends at the first place where no
+A sequence of files of equal length. If a record and the 8 bytes of a blank do not fit into a file, a blank (int32 remaining size,
+int32 blank magic) ends it, and the record goes into the next one. The log ends at the first place where no
 valid record begins. Every byte after the end is zero.
 
 Torn writes: a kill can interrupt a copy, so the first eight bytes of a record (size and magic) are stored last: without them the
@@ -37,7 +37,7 @@ class CommitLog:
 
     Attributes:
         at: the position of the end in the last file, which begins at ``start``; ``view``: that file, writable.
-        room: the position up to which a record may reach in that file; a filler fits behind it.
+        room: the position up to which a record may reach in that file; a blank fits behind it.
         last_store_timestamp_ms: of the newest record.
         indexed_offset: the offset of the newest record that has its queue entry, for the checkpoint; -1 if there is none.
         in_batch: whether a batch may have queue entries whose records are not written yet, for the checkpoint.
@@ -102,7 +102,7 @@ class CommitLog:
         # The next file may exist already, if there was a crash between its creation and its first record.
         file = self.files.file_at(following) or self.files.create_file(following)
         self.preallocator.ensure(file, 0, needed)
-        if full is not None and self.at < full.size_bytes:  # only now, because a filler means that the next file exists
+        if full is not None and self.at < full.size_bytes:  # only now, because a blank means that the next file exists
             full.ensure_space(self.at, self.at + BLANK_BYTES)
             full.view[self.at : self.at + BLANK_BYTES] = encode_blank(full.size_bytes - self.at)
         # The flush thread reads start + at without a lock. In this order it can see an end that is too small, never one that is too large.
@@ -196,7 +196,7 @@ class CommitLog:
         else:
             self.start, self.at = 0, 0
 
-    def offset_after_filler(self, physical_offset: int) -> int | None:
+    def offset_after_blank(self, physical_offset: int) -> int | None:
         file = self.files.file_at(physical_offset)
         if file is None:
             return None
@@ -225,7 +225,7 @@ class CommitLog:
             return None
         end = physical_offset + record.size
         file = self.files.file_at(end)
-        goes_on = self.view_at(end, check_crc=False, limit=NO_LIMIT) or self.offset_after_filler(end)
+        goes_on = self.view_at(end, check_crc=False, limit=NO_LIMIT) or self.offset_after_blank(end)
         ends = file is None or not any(file.read(end - file.start, 8))
         return record if goes_on or ends else None
 

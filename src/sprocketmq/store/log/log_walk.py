@@ -101,7 +101,7 @@ class LogWalk:
     def _goes_on(self) -> bool:
         """Moves ``at``, where no record begins, to where the log goes on."""
         log, at = self._log, self.at
-        following = log.offset_after_filler(at)
+        following = log.offset_after_blank(at)
         if following is None and at < self._sound_until:
             following = log.offset_after_damage(at, self._check_crc, over_zeros=at < self._known_end)
             if following is not None:

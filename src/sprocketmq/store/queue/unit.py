@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unit of a consume queue: where a message's record is (Java: ConsumeQueue.CQ_STORE_UNIT_SIZE). Offset n of a queue is the unit
-at byte n * ``UNIT_SIZE_BYTES``. A filler, which stands for no message, has ``FILLER_SIZE``."""
+"""The unit of a consume queue, also called queue entry: where a message's record is (Java: ConsumeQueue.CQ_STORE_UNIT_SIZE). Offset n of
+a queue is the unit at byte n * ``UNIT_SIZE_BYTES``. A filler, which stands for no message, has ``FILLER_SIZE``."""
 
 from __future__ import annotations
 

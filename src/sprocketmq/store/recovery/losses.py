@@ -3,7 +3,7 @@
 
     the log must reach    where it ended at our last clean stop, the durable record of the checkpoint, what the index has: each was written
                           after the log was on the disk, and the log only grows
-      after a kill        what the last entries of the queues say: the page cache kept every write; a filler says that a next file existed.
+      after a kill        what the last entries of the queues say: the page cache kept every write; a blank says that a next file existed.
                           Only a batch has its entries before its records.
       a Java broker's     what the queues say, if the checkpoint also knows a newer record than the log. One of the two may be stale:
                           Java truncates queues without clearing them, and counts a record for which the disk was full.
@@ -191,7 +191,7 @@ class _Search:
         walk = LogWalk(self._log, at)
         for _ in walk:
             pass
-        following = self._log.offset_after_filler(walk.at)  # also if the next file is missing
+        following = self._log.offset_after_blank(walk.at)  # also if the next file is missing
         return walk.at if following is None else following
 
     def _expected_end(self, found: int) -> tuple[int, str]:

@@ -7,7 +7,7 @@
                         whose first record is older than the checkpoint, after the records stored more than a minute before it;
                         otherwise, or if a queue has a hole, at the first file
     forward             each valid record needs its queue entry: missing entries are added, wrong (torn) entries are rewritten
-    the end             the first place where no valid record begins; a filler leads to the next file
+    the end             the first place where no valid record begins; a blank leads to the next file
     truncate            every byte after the end becomes zero in the log, and queue entries that point there are removed
 
 It may be killed at any point and starts again: it writes only what the records say, and it truncates the queues before anything is

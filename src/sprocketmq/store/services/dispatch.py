@@ -120,7 +120,7 @@ class Dispatcher:
             self._checkpoint.raise_index_timestamp(int(store_timestamps.max()))
 
     def _offset_after_gap(self, at: int, file_end: int, end: int) -> int:
-        if self._log.offset_after_filler(at) is None and file_end - at >= BLANK_BYTES:
+        if self._log.offset_after_blank(at) is None and file_end - at >= BLANK_BYTES:
             found = self._log.offset_after_damage(at, check_crc=False)
             if found is not None and found < end:
                 return found

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``sprocketmq store check DIR``; tests check each store by it, too. Nothing is changed.
 
-What is missing is found as at a start (``recovery.losses``). Of the log: records follow each other without a gap, across fillers;
+What is missing is found as at a start (``recovery.losses``). Of the log: records follow each other without a gap, across blanks;
 each has a sound structure, a correct body checksum and its own physical offset; behind the end there is nothing. Of each queue:
 entries are dense, in the order of the log, and each record has the same topic, queue and offset; every record that should have an
 entry has one.

@@ -192,12 +192,12 @@ def write_ipv4_record(
 
 
 def encode_blank(remaining_bytes: int) -> bytes:
-    """Return the head of the filler that ends a commit log file. The rest of the ``remaining_bytes`` may have any content."""
+    """Return the head of the blank that ends a commit log file. The rest of the ``remaining_bytes`` may have any content."""
     return SIZE_AND_MAGIC.pack(remaining_bytes, MAGIC_BLANK)
 
 
 def blank_size(buffer: Buffer, at: int = 0) -> int:
-    """Return the size of the filler at ``at``, 0 if there is none."""
+    """Return the size of the blank at ``at``, 0 if there is none."""
     if at < 0 or len(buffer) - at < BLANK_BYTES:
         return 0
     size, magic = SIZE_AND_MAGIC.unpack_from(buffer, at)

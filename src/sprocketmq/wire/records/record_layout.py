@@ -4,7 +4,7 @@
     fixed fields | body | topic length, topic | properties length, properties
 
 A host has 4 or 16 address bytes, according to its bit of sysFlag, which moves all fields behind it; so there are four layouts. The
-topic's length has one byte, or two with magic V2, for topics longer than 127 bytes, which 4.9 does not know. A filler ends a commit log
+topic's length has one byte, or two with magic V2, for topics longer than 127 bytes, which 4.9 does not know. A blank ends a commit log
 file: the number of remaining bytes in place of the size, and ``MAGIC_BLANK``.
 """
 
