@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sprocketmq.broker.service import Periodic
+from sprocketmq.core.produce.route_table import MASTER_ID, PERM_READ_WRITE
 from sprocketmq.errors import (
     ConfigurationError,
     NetworkError,
@@ -44,8 +45,6 @@ log = logging.getLogger("sprocketmq.broker")
 _TIMEOUT_MS: Final = 6_000  # BrokerConfig.registerBrokerTimeoutMills of 4.9
 _UNREGISTER_TIMEOUT_MS: Final = 3_000
 _FIRST_RETRY_MS: Final = 1_000  # then twice as long each time, until it is the period
-_MASTER_ID: Final = 0
-_READ_AND_WRITE: Final = 6
 
 
 class Registration:
@@ -109,7 +108,7 @@ class Registration:
             broker_name=self._broker_name,
             broker_addr=self._broker.address,
             cluster_name=self._cluster_name,
-            broker_id=_MASTER_ID,
+            broker_id=MASTER_ID,
         )
         # Only over open connections: an unreachable name server must not delay the stop.
         await asyncio.gather(
@@ -146,7 +145,7 @@ class Registration:
             broker_addr=self._broker.address,
             cluster_name=self._cluster_name,
             ha_server_addr=self._broker.ha_address,
-            broker_id=_MASTER_ID,
+            broker_id=MASTER_ID,
             is_part=True if parts.are_many else None,
         )
         pool, number = self._broker.pool, 0
@@ -211,7 +210,7 @@ def registration_parts(config: BrokerConfig, topics: TopicTable) -> Iterator[Top
     """The topics for name servers: if the whole broker may not be written to, no topic may (Java: registerBrokerAll)."""
     permission = config.broker_permission
     size = config.split_registration_size if config.enable_split_registration else max(1, len(topics.table))
-    if permission == _READ_AND_WRITE:
+    if permission == PERM_READ_WRITE:
         return parts_of(topics.table, topics.data_version, size)
 
     def announced(topic: TopicConfig) -> TopicConfig:

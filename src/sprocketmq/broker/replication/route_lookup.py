@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.broker.tables.topics import PERM_READ
+from sprocketmq.core.produce.route_table import PERM_READ
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import RocketMQError
 from sprocketmq.wire import requests

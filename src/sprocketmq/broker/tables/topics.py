@@ -12,6 +12,7 @@ import msgspec
 
 from sprocketmq.broker.chunked_work import LongTable
 from sprocketmq.broker.security.name_checks import usable
+from sprocketmq.core.produce.route_table import DEFAULT_TOPIC, PERM_INHERIT, PERM_READ_WRITE
 from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, UNDELIVERABLE_TOPIC
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sprocketmq.broker")
 
-# PermName
-PERM_READ: Final = 4
-PERM_WRITE: Final = 2
-PERM_INHERIT: Final = 1
-
-AUTO_CREATE_TOPIC: Final = "TBW102"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
 
@@ -39,7 +34,7 @@ SEND_FORBIDDEN: Final = _NOT_ALLOWED_SEND | {UNDELIVERABLE_TOPIC}
 # Waiting messages are not delivered to these: they would wait there again, or be in a topic to which no client may send.
 DELIVERY_FORBIDDEN: Final = SEND_FORBIDDEN | {TIMER_TOPIC}
 SYSTEM_TOPICS: Final = _NOT_ALLOWED_SEND | {
-    AUTO_CREATE_TOPIC,
+    DEFAULT_TOPIC,
     "BenchmarkTest",
     "RMQ_SYS_TRACE_TOPIC",
     "CHECKPOINT_TOPIC",
@@ -94,7 +89,7 @@ class TopicTable:
             return None
         model = self.table.get(default_topic)
         allowed = model is not None and model.perm & PERM_INHERIT
-        if default_topic == AUTO_CREATE_TOPIC and not self._broker.config.auto_create_topic_enable:
+        if default_topic == DEFAULT_TOPIC and not self._broker.config.auto_create_topic_enable:
             allowed = False
         if model is not None and allowed:
             queues = min(queue_nums, model.write_queue_nums)
@@ -137,7 +132,7 @@ class TopicTable:
         """The broker's own topics: retry and dead letter, readable and writable. Java: createTopicInSendMessageBackMethod."""
         found = self.table.get(topic)
         if found is None:
-            return self._add(topic, queue_nums, PERM_READ | PERM_WRITE, now_ms, order=order, sys_flag=sys_flag)
+            return self._add(topic, queue_nums, PERM_READ_WRITE, now_ms, order=order, sys_flag=sys_flag)
         return found
 
     def room_problem(self, names: Collection[str]) -> str | None:
@@ -191,7 +186,7 @@ class TopicTable:
     def _create_system_topics(self) -> None:
         """The topics of Java's TopicConfigManager.init whose mechanism exists here; more than one, because a 5.x name server refuses a
         first registration with one."""
-        config, both = self._broker.config, PERM_READ | PERM_WRITE
+        config, both = self._broker.config, PERM_READ_WRITE
         own = [
             _topic(SELF_TEST_TOPIC, 1, both),
             _topic("BenchmarkTest", 1024, both),
@@ -204,7 +199,7 @@ class TopicTable:
             _topic(OP_TOPIC, 1, both),
         ]
         if config.auto_create_topic_enable:
-            own.append(_topic(AUTO_CREATE_TOPIC, config.default_topic_queue_nums, PERM_INHERIT | both))
+            own.append(_topic(DEFAULT_TOPIC, config.default_topic_queue_nums, PERM_INHERIT | both))
         if config.timer_wheel_enable:
             own.append(_topic(TIMER_TOPIC, 1, both))
         if config.trace_topic_enable:

@@ -31,14 +31,13 @@ import msgspec
 from msgspec import Struct
 
 from sprocketmq.core.cluster.registration import LiveBroker, MinIdChange, RegistrationResult, TopicRegistration
-from sprocketmq.core.produce.route_table import MASTER_ID
+from sprocketmq.core.produce.route_table import MASTER_ID, PERM_READ_WRITE, PERM_WRITE
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
 
-# TopicSysFlag and PermName
+# TopicSysFlag
 UNIT_FLAG = 1
 UNIT_SUB_FLAG = 2
-_READ, _WRITE = 4, 2
 
 BROKER_EXPIRE_MS = 120_000
 MAX_BROKERS = 1_000
@@ -214,7 +213,7 @@ class NamesrvTable:
             if registration.changed or not known:  # rule 5
                 self._put(name, broker_name, broker, _queue_data(broker_name, config))
                 if registration.read_only:
-                    queue_datas[broker_name].perm &= ~_WRITE
+                    queue_datas[broker_name].perm &= ~PERM_WRITE
         if self.delete_missing_topics:
             registration.named.update(dict.fromkeys(topics))
         return True
@@ -297,14 +296,14 @@ class NamesrvTable:
         """Forbid publishing to this broker until it registers changed topics; returns how many topics it has."""
         datas = self._queues_of(broker_name)
         for data in datas:
-            data.perm &= ~_WRITE
+            data.perm &= ~PERM_WRITE
         return len(datas)
 
     def add_write_perm(self, broker_name: str) -> int:
         """Publishing and reading are allowed again, for all topics of this broker; how many it has."""
         datas = self._queues_of(broker_name)
         for data in datas:
-            data.perm = _READ | _WRITE
+            data.perm = PERM_READ_WRITE
         return len(datas)
 
     def _queues_of(self, broker_name: str) -> list[QueueData]:
@@ -458,5 +457,5 @@ def _broker_data(broker_name: str, broker: _Broker) -> BrokerData:
 def _show_acting_master(broker: BrokerData, queues: QueueData) -> None:
     """Show the slave with the lowest id as master, if the group has none and its queues cannot be written to."""
     addresses = broker.broker_addrs
-    if broker.enable_acting_master and MASTER_ID not in addresses and not queues.perm & _WRITE:
+    if broker.enable_acting_master and MASTER_ID not in addresses and not queues.perm & PERM_WRITE:
         addresses[MASTER_ID] = addresses.pop(min(addresses))

@@ -23,8 +23,11 @@ from sprocketmq.wire.records.message import MessageQueue
 
 MASTER_ID = 0
 _MOST_DIGITS = 9  # int() is slow with thousands of digits
+# PermName
 PERM_READ = 4
 PERM_WRITE = 2
+PERM_READ_WRITE = PERM_READ | PERM_WRITE
+PERM_INHERIT = 1
 DEFAULT_TOPIC = "TBW102"
 """The topic whose route stands in for topics that do not exist yet (AUTO_CREATE_TOPIC_KEY_TOPIC)."""
 MAX_QUEUES_OF_A_ROUTE = 4 * MAX_QUEUES

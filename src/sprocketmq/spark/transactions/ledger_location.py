@@ -20,6 +20,7 @@ from typing import Final
 from sprocketmq.client.remoting.cluster import Cluster
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.queue_offsets import topic_stats
+from sprocketmq.core.produce.route_table import PERM_READ, PERM_READ_WRITE
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, TopicNotExist
 from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
@@ -28,8 +29,6 @@ from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
 
 log = logging.getLogger("sprocketmq.spark")
 
-PERM_READ: Final = 4
-PERM_READ_WRITE: Final = 6
 PERM_NONE: Final = 0
 _ROUTE_WAIT_S: Final = 10.0
 _POLL_S: Final = 0.05

@@ -14,16 +14,11 @@ from dataclasses import dataclass, replace
 
 from sprocketmq.client.remoting.queue_offsets import queue_ends
 from sprocketmq.client.results import SendStatus
+from sprocketmq.core.produce.route_table import PERM_READ, PERM_READ_WRITE
 from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedger
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.transactions.decision_topic import read_records
-from sprocketmq.spark.transactions.ledger_location import (
-    PERM_NONE,
-    PERM_READ,
-    PERM_READ_WRITE,
-    ledger_brokers,
-    set_permission,
-)
+from sprocketmq.spark.transactions.ledger_location import PERM_NONE, ledger_brokers, set_permission
 from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.wire.records.message import Message, MessageQueue
 

@@ -38,12 +38,8 @@ class MappedFileQueue:
         folders_above: int = 0,
         read_only: bool = False,
     ) -> None:
-        self.directory, self.file_size_bytes, self.size_key, self.read_only = (
-            directory,
-            file_size_bytes,
-            size_key,
-            read_only,
-        )
+        self.directory, self.read_only = directory, read_only
+        self.file_size_bytes, self.size_key = file_size_bytes, size_key
         self.folders_above = folders_above
         self.files: list[StoreFile] = []
         self.faults: dict[int, str] = {}  # found by ``load``: start of a file, and what is wrong with it

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.handlers.table import serves
-from sprocketmq.broker.tables.topics import PERM_WRITE
+from sprocketmq.core.produce.route_table import PERM_WRITE
 from sprocketmq.core.timer_schedule import java_long
 from sprocketmq.errors import ProtocolError, RocketMQError
 from sprocketmq.net.connection import Connection

@@ -13,8 +13,8 @@ from sprocketmq.broker.delivery.filters import NO_FILTER, PullFilter, record_fil
 from sprocketmq.broker.handlers.limits import REMEMBERED_LENGTH, expression_problem
 from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.tables.consumers import CONSUME_ACTIVELY, ConsumerGroup
-from sprocketmq.broker.tables.topics import PERM_READ
 from sprocketmq.core.group.subscription import SUB_ALL, TAG_TYPES, is_tag_type, parse_tag_expression, tags_code_matcher
+from sprocketmq.core.produce.route_table import PERM_READ
 from sprocketmq.core.resource_names import is_system_group
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import ConfigurationError

@@ -19,7 +19,8 @@ from sprocketmq.broker.handlers.messages.special_messages import (
 )
 from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.tables.property_meanings import PropertyMeaning, meaning_of, waits_for_disk
-from sprocketmq.broker.tables.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN
+from sprocketmq.broker.tables.topics import SEND_FORBIDDEN
+from sprocketmq.core.produce.route_table import PERM_READ_WRITE, PERM_WRITE
 from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 _SEND_V1: Final = int(RequestCode.SEND_MESSAGE)
 _SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
-_READ_AND_WRITE: Final = PERM_READ | PERM_WRITE
 
 
 @serves(requests.messages.SEND_MESSAGE, requests.messages.SEND_MESSAGE_V2, requests.messages.SEND_BATCH_MESSAGE)
@@ -57,7 +57,7 @@ def handle_send(broker: Broker, connection: Connection, command: Command, now_ms
         return _illegal(broker, command, remark)
     topic = header.topic
     config = broker.topics.table.get(topic)
-    if config is None or topic in SEND_FORBIDDEN or settings.broker_permission != _READ_AND_WRITE:
+    if config is None or topic in SEND_FORBIDDEN or settings.broker_permission != PERM_READ_WRITE:
         refusal = check_topic(broker, command, header, now_ms)
         if refusal is not None:
             return _with_region(broker, refusal)

@@ -14,7 +14,7 @@ from sprocketmq.broker.handlers.messages.special_messages import wait_if_asked
 from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.redirection import copy_of_record
-from sprocketmq.broker.tables.topics import PERM_WRITE
+from sprocketmq.core.produce.route_table import PERM_WRITE
 from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.core.retry.retry_schedule import ToDeadLetterQueue, decide_send_back, dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError
