@@ -127,7 +127,7 @@ def _check_dates(context: ssl.SSLContext, cert_path: str) -> None:
             sentence = "certificate %s: %s; clients that check it refuse this server, renew it or set the clock"
             log.warning(sentence, cert_path, error.verify_message)
     except OSError:
-        pass  # it is only a look: who connects is told what is wrong
+        pass  # this is only a check; a client that connects gets the error
 
 
 def _check_clients(context: ssl.SSLContext, settings: TlsSettings) -> None:

@@ -114,7 +114,7 @@ class MessageStore:
         """Open the store, and repair it after a crash. Call once, before anything else.
 
         ``deleted_topics``: the end of the log at the deletion of each topic; its records before that get no queue entries.
-        ``known_topics``: those that exist, by which topics that a Java broker has deleted are told from lost queues. Raises
+        ``known_topics``: those that exist, to distinguish topics that a Java broker has deleted from lost queues. Raises
         StoreLocked (another broker has the directory open), StoreNotWritable, StoreCorrupt (a file has a length or a name that the
         format does not allow).
         """

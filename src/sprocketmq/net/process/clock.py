@@ -74,7 +74,7 @@ class End(Protocol):
     def written_bytes(self) -> int: ...
 
 
-class Part(Protocol):
+class Watched(Protocol):
     """What does work that no timer of a clock begins. Asked on any thread."""
 
     @property
@@ -91,7 +91,7 @@ class Part(Protocol):
     def connections(self) -> Iterable[End]: ...
 
 
-def watch(clock: Clock, part: Part) -> None:
+def watch(clock: Clock, part: Watched) -> None:
     """Let a manual clock know of ``part``, for as long as it exists."""
     if isinstance(clock, ManualClock):
         clock._watch(part)
@@ -126,7 +126,7 @@ class ManualClock:
         self._jumped_ms = 0.0
         self._timers: list[_ManualTimer] = []
         self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()  # those that have used this clock
-        self._parts: weakref.WeakSet[Part] = weakref.WeakSet()
+        self._watched: weakref.WeakSet[Watched] = weakref.WeakSet()
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
@@ -182,19 +182,21 @@ class ManualClock:
 
         ``hanging``: the calls of listeners (:meth:`running_calls`) that are not waited for.
         """
-        seen = self._counts(hanging)
-        # Looked at twice, because not all is looked at in the same moment: what one end wrote after its look, the other may have read
-        # before its own. Nothing was under way between two looks that see the same.
+        counts = self._counts(hanging)
+        # Counted twice, because not all ends are counted at the same moment: what one end writes after it was counted, the other may have
+        # read before it is counted. If both counts are equal, nothing was under way.
         return (
-            seen is not None
-            and all(seen.get((remote, local)) == (read, written) for (local, remote), (written, read) in seen.items())
-            and self._counts(hanging) == seen
+            counts is not None
+            and all(
+                counts.get((remote, local)) == (read, written) for (local, remote), (written, read) in counts.items()
+            )
+            and self._counts(hanging) == counts
         )
 
     def running_calls(self) -> Set[object]:
         """The calls of listeners, and of other functions of the user, that run. Returns a value for each call."""
         with self._lock:
-            parts = list(self._parts)
+            parts = list(self._watched)
         return frozenset().union(*(part.calls for part in parts))
 
     def next_timer_ms(self) -> float | None:
@@ -203,16 +205,16 @@ class ManualClock:
             self._drop_dead_timers()
             return max(0.0, self._timers[0].due_ms - self._now_ms) if self._timers else None
 
-    def _watch(self, part: Part) -> None:
+    def _watch(self, part: Watched) -> None:
         with self._lock:
-            self._parts.add(part)
+            self._watched.add(part)
 
     def _counts(self, hanging: Set[object]) -> dict[tuple[str, str], tuple[int, int]] | None:
         """What each end has written and read, by its addresses; None: something is busy."""
         if not self._turn_loops(_ROUNDS, _TURN_S):
             return None
         with self._lock:
-            parts = list(self._parts)
+            parts = list(self._watched)
         if any(part.is_busy and not (part.calls and part.calls <= hanging) for part in parts):
             return None
         ends = (end for part in parts for end in part.connections)

@@ -81,7 +81,7 @@ class MappedFileQueue:
         self.repair()
 
     def _check_size(self, lengths: dict[int, int]) -> None:
-        """A wrong setting is told from damage: then no file, or not even the names, have the expected size."""
+        """With a wrong setting, unlike with damage, no file has the expected size, or not even the names fit it."""
         size = self.file_size_bytes
         for start, length in lengths.items():
             path = os.path.join(self.directory or "", f"{start:020d}")
