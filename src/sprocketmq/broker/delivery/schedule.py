@@ -127,9 +127,9 @@ class ScheduleMessageService:
         self._timers.clear()
         self._turns.clear()
 
-    # -- parking ---------------------------------------------------------------------------------------------------------------
+    # -- redirecting -----------------------------------------------------------------------------------------------------------
 
-    def park(self, message: StoredMessage, level: int, now_ms: int) -> None:
+    def redirect(self, message: StoredMessage, level: int, now_ms: int) -> None:
         """Redirect ``message`` into the queue of its level; the caller then stores it as usual. Java: transformDelayLevelMessage."""
         raw = message.properties
         if level > self.levels.max_level:

@@ -184,9 +184,9 @@ class TimerMessages:
     def _was_used(self) -> bool:
         return self.files.queue_offset > 0 or self._store.max_offset(TIMER_TOPIC, 0) > 0
 
-    # -- parking ---------------------------------------------------------------------------------------------------------------
+    # -- redirecting -----------------------------------------------------------------------------------------------------------
 
-    def park(self, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
+    def redirect(self, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
         """Redirect a message with a delivery time; the caller then stores it as usual. Java: transformTimerMessage."""
         if not self.enabled:
             return TimerRefusal(

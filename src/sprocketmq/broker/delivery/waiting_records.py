@@ -19,15 +19,14 @@ from sprocketmq.wire.records.record_layout import BODY_CRC_MASK, PROPERTIES_LENG
 # So much of the log, and what came after the last save of progress, is read by a start that looks for delivered copies.
 MOST_UNCOUNTED_BYTES: Final = 64 * 1024 * 1024
 
-WaitingRecord = tuple[
-    tuple[Any, ...], memoryview, bytes
-]  # head, body, raw properties: see ``wire.records.record.record_parts``
+# Head, body, raw properties: see ``wire.records.record.record_parts``.
+WaitingRecord = tuple[tuple[Any, ...], memoryview, bytes]
 _WINDOW_BYTES = 1 << 40  # as much as lies in one file
 _NO_VIEW = memoryview(b"")
 _SIZE, _BODY_CRC, _PHYSICAL_OFFSET = (RECORD.index[name] for name in ("size", "body_crc", "physical_offset"))
 _copied: Final = RECORD.values("flag", "sys_flag", "born_timestamp_ms", "born_host", "store_host", "reconsume_times")
 _LONGEST_TAIL_BYTES: Final = 300
-_PARKED: Final = f"\x02{props.REAL_TOPIC}\x01".encode()  # as parking leaves it: the last pair but REAL_QID
+_REDIRECTED: Final = f"\x02{props.REAL_TOPIC}\x01".encode()  # as ``redirect`` leaves it: the last pair but REAL_QID
 
 
 class WaitingRecords:
@@ -84,7 +83,7 @@ def delivered_from(store: MessageStore, topic: str, copies_before: int | None) -
 
 def destination(raw: bytes) -> tuple[str, int]:
     """The topic and queue for which a message waits; an empty topic if it has none. A queue that is not a number is 0."""
-    at = raw.rfind(_PARKED)
+    at = raw.rfind(_REDIRECTED)
     if at >= 0 and len(raw) - at <= _LONGEST_TAIL_BYTES:
         topic, queue_id = _cached_destination(raw[at:])  # there are few tails
         if topic and queue_id >= 0:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sprocketmq.core.access.need_readers import PARKING_TOPICS
+from sprocketmq.core.access.need_readers import REDIRECTED_TOPICS
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.rate_limited_log import RateLimitedLog
@@ -80,7 +80,7 @@ def topic_at(store: MessageStore) -> Callable[[int], str | None]:
         units = store.units(record.topic, record.queue_id, record.queue_offset, 1)
         if not units or units[0].physical_offset != physical_offset:
             return ""
-        if record.topic in PARKING_TOPICS:
+        if record.topic in REDIRECTED_TOPICS:
             return props.get_property(record.raw_properties, props.REAL_TOPIC) or record.topic
         return record.topic
 

@@ -37,9 +37,9 @@ from sprocketmq.wire.requests.access import (
     Right,
 )
 
-# Topics with messages of every topic: delayed and timed ones, half messages with their marks, half messages without an answer, and
-# undeliverable messages.
-PARKING_TOPICS: Final = frozenset(
+# Topics with messages of every topic, which REAL_TOPIC names: delayed and timed ones, half messages with their marks, half messages without
+# an answer, and undeliverable messages.
+REDIRECTED_TOPICS: Final = frozenset(
     (
         SCHEDULE_TOPIC,
         TIMER_TOPIC,
@@ -180,7 +180,7 @@ def _topic(command: Command, place: Place, name: str, right: Right) -> Need:
         return _group(command, place, name[len(RETRY_PREFIX) :], CONSUME if right.permission == PUB else right)
     if not name or name.isspace():
         raise _unnamed(command, "topic")
-    if name in PARKING_TOPICS:
+    if name in REDIRECTED_TOPICS:
         of_cluster = CHANGE_CLUSTER if right.permission in (PUB, ADMIN) else LOOK_AT_CLUSTER
         return Need("Cluster", place.cluster_name, of_cluster)
     return Need("Topic", name, right)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from golden.pipeline.scenes import request, send_fields
-from sprocketmq.core.access.need_readers import PARKING_TOPICS, Place
+from sprocketmq.core.access.need_readers import REDIRECTED_TOPICS, Place
 from sprocketmq.core.access.request_needs import needs_key, needs_of
 from sprocketmq.core.access.rights import Need
 from sprocketmq.errors import ProtocolError
@@ -133,7 +133,7 @@ def test_requests_whose_needs_are_unknown_are_refused(code: int, ext: dict[str, 
         keys(code, body, **ext)
 
 
-@pytest.mark.parametrize("topic", sorted(PARKING_TOPICS))
+@pytest.mark.parametrize("topic", sorted(REDIRECTED_TOPICS))
 def test_topics_in_which_messages_of_all_topics_wait_are_the_cluster_s(topic: str) -> None:
     assert keys(11, topic=topic, consumerGroup="g")[0] == "Get Cluster:my-cluster"
     assert keys(12, topic=topic) == keys(30, topic=topic) == ["Get Cluster:my-cluster"]

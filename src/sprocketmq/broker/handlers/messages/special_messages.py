@@ -53,7 +53,7 @@ def special_message(
     properties as sent; those of a message to a retry topic may have changed since."""
     topic = message.topic  # "%": of a retry topic, or a dead letter by now
     if meaning.delay_level > 0 and not (message.sys_flag & TRANSACTION_MASK or topic[0] == "%" or topic == TIMER_TOPIC):
-        broker.schedule.park(message, meaning.delay_level, now_ms)
+        broker.schedule.redirect(message, meaning.delay_level, now_ms)
         return None
     message.properties = raw = props.remove_property(message.properties, props.POP_CK)
     prepared = message.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED_TYPE
@@ -110,9 +110,9 @@ def wait_if_asked(broker: Broker, message: StoredMessage, now_ms: int) -> TimerR
         level = delay_level(message.properties)
         if level > 0:
             message.properties = without_timer(message.properties)
-            broker.schedule.park(message, level, now_ms)
+            broker.schedule.redirect(message, level, now_ms)
         elif is_timer(message.properties):
-            return broker.timers.park(message, now_ms)
+            return broker.timers.redirect(message, now_ms)
     return None
 
 
