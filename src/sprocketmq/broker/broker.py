@@ -36,8 +36,8 @@ from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.housekeeping import Housekeeping
 from sprocketmq.broker.index_building import IndexBuilding
 from sprocketmq.broker.lazy_imports import LazyImports
-from sprocketmq.broker.listening import client_tls_of, queued_bytes_of, tls_of, watched_certificates
 from sprocketmq.broker.member_notices import MemberNotices
+from sprocketmq.broker.network_settings import client_tls_of, queued_bytes_of, tls_of, watched_certificates
 from sprocketmq.broker.observe.counters import Counters
 from sprocketmq.broker.observe.memory_span import memory_span_bytes
 from sprocketmq.broker.observe.metrics import BrokerMetrics

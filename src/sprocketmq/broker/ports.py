@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.broker.listening import limits_of
+from sprocketmq.broker.network_settings import limits_of
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import packed_address
 from sprocketmq.net.connection import Connection

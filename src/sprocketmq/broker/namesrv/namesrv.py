@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from sprocketmq.broker.listening import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
 from sprocketmq.broker.namesrv.namesrv_requests import HANDLERS, changing_codes
+from sprocketmq.broker.network_settings import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
 from sprocketmq.broker.security.name_checks import refusal_of_names
 from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.broker.settings.config import NameServerConfig
