@@ -86,12 +86,12 @@ class DiskMessageStore(MessageStore):
             stop = losses.stop
             if losses.lost and not self.config.accept_store_loss:
                 raise StoreCorrupt(refusal_of(self.path, losses))
-            # After a kill in the middle of this start, the next one must again assume that records may be torn.
             self._load_index(stop)
+            # After a crash without the mark: if this start is killed, the next one must again assume that records may be torn.
             self._write_abort(with_mark=stop is not Stop.CRASHED)
             self.commit_log.files.repair()
             if losses.lost:
-                self._accept(losses)
+                self._accept_losses(losses)
             self.recovery = Recovery(self, losses, deleted_topics, known_topics)
             self.recovery.run()
             for at in self.recovery.walk.damaged_bodies:
@@ -105,16 +105,16 @@ class DiskMessageStore(MessageStore):
                 f"the store {self.path} cannot be read: {error}; check the disk, or restore the directory"
             ) from error
         is_flushed = stop is Stop.CLEAN and not self.recovery.record_count
-        good = self.commit_log.max_offset if is_flushed else self.recovery.begin
+        flushed_offset = self.commit_log.max_offset if is_flushed else self.recovery.begin
         if checkpoint.log_begin is None or not self._lock.was_ours:
             checkpoint.log_begin = self.commit_log.min_offset
-        self._flusher = Flusher(self, good)
+        self._flusher = Flusher(self, flushed_offset)
         self._flusher.flush()
         if stop is Stop.CRASHED:
             self._write_abort(with_mark=True)
         self._flusher.start()
 
-    def _accept(self, losses: Losses) -> None:
+    def _accept_losses(self, losses: Losses) -> None:
         """What the checkpoint knew is forgotten first, so that a start after a kill goes on from here."""
         for lost in losses.lost:
             _log.error("%s; the start continues without it (acceptStoreLoss)", lost)
