@@ -341,16 +341,13 @@ class SendArguments(TypedDict, total=False):
     """How one message is sent.
 
     Keyword Args:
-        queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
+        queue: exactly this queue (see ``publish_queues``), and no other one is tried; default: the queues in turn.
         selector: a function of (queues, message) that returns one of the queues; default: none.
-        sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients
-            choose the same queue; default: none.
-        delay_level: the delay level, 1 to ``max_delay_level`` (1s 5s 10s 30s 1m ... 2h, unless the brokers have others); 0 means no
-            delay (default 0).
-        delay_ms: the delay in milliseconds, accurate to the second (only brokers from 5.0 on; a 4.9 broker delivers at once);
-            default: none.
-        deliver_time_ms: the delivery time, in milliseconds since 1970 or as a datetime with a time zone (only brokers from 5.0 on);
-            default: none.
+        sharding_key: messages of one key stay in order in one queue, which all clients choose by Java's hash; default: none.
+        delay_level: 1 to ``max_delay_level`` (1s 5s 10s 30s 1m ... 2h, unless the brokers have others); 0 means no delay (default
+            0).
+        delay_ms: the delay in milliseconds, accurate to the second (5.x; a 4.9 broker delivers at once); default: none.
+        deliver_time_ms: milliseconds since 1970, or a datetime with a time zone (5.x); default: none.
         timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
     """
 
@@ -368,10 +365,9 @@ class RequestArguments(TypedDict, total=False):
 
     Keyword Args:
         timeout_ms: the time limit for sending and waiting, in milliseconds; the message carries it as TTL (default 3000).
-        queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
+        queue: exactly this queue (see ``publish_queues``), and no other one is tried; default: the queues in turn.
         selector: a function of (queues, message) that returns one of the queues; default: none.
-        sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients
-            choose the same queue; default: none.
+        sharding_key: messages of one key stay in order in one queue, which all clients choose by Java's hash; default: none.
     """
 
     timeout_ms: int

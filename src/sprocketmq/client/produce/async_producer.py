@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking class. What a producer runs with
-is imported by the first start."""
+"""Sending messages from a running event loop (Java: DefaultMQProducer). The first start imports what a producer runs with."""
 
 from __future__ import annotations
 
@@ -47,20 +46,17 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
 
     Args:
         group: the producer group: a name that all producers with the same purpose share.
-        options: the options of ProducerOptions and CommonOptions (``help(sprocketmq.ProducerOptions)``): ``namesrv_addr``,
-            ``instance_name``, ``send_msg_timeout_ms``, ``retry_times_when_send_failed``, ``compress_msg_body_over_bytes``, ...
-
-    Raises:
-        ConfigurationError: an option is unknown or out of range; nothing was opened.
+        options: those of ProducerOptions and CommonOptions (``help(sprocketmq.ProducerOptions)``), such as ``namesrv_addr``.
 
     Every method that sends takes the choice of a queue (``queue``, ``selector`` or ``sharding_key``) and a delay (``delay_level``,
     ``delay_ms`` in milliseconds, or ``deliver_time_ms`` in milliseconds since 1970) as ``send`` explains them; default: none.
     ``timeout_ms`` is the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
 
-    Every method raises ConfigurationError (the message or an argument is wrong; nothing was sent), TopicNotExist (the topic has no route
-    and no broker creates it), RemoteError (the broker refused it, after the retries that are useful), NetworkError or RequestTimeout (no
-    server answered; the message may nevertheless be stored), and ClosedError (the producer is not started, or was shut down). A future
-    has the exception instead.
+    Every method raises ConfigurationError (the message or an argument is wrong; nothing was sent), TopicNotExist (the topic has no
+    route and no broker creates it), RemoteError (the broker refused it, after the retries that are useful), NetworkError or
+    RequestTimeout (no server answered; the message may nevertheless be stored), and ClosedError (the producer is not started, or
+    was shut down). A future has the exception instead. The class raises ConfigurationError (an option is unknown or out of range;
+    nothing was opened).
     """
 
     def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
@@ -92,12 +88,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return self._instance.client_id if self._instance is not None else ""
 
     def add_hook(self, hook: SendMessageHook | CheckForbiddenHook | EndTransactionHook) -> None:
-        """Call ``hook`` before and after each try of a send, or when a transaction ends. Only before ``start``.
-
-        ``hook``: an object with ``before_send`` and ``after_send``, ``check_forbidden``, ``end_transaction``, or several of them;
-        see module ``sprocketmq.client.hooks``. Raises ConfigurationError (it has none of these methods, or the producer is
-        started).
-        """
+        """Call ``hook``, an object with methods of the classes in ``sprocketmq.client.hooks``, around each try of a send or when a
+        transaction ends. Raises ConfigurationError (it has none of these methods, or the producer is started)."""
         if self._instance is not None:
             raise ConfigurationError("the producer is started, add hooks before start()")
         self._hooks.add(hook, ("send", "check_forbidden", "end_transaction"))
@@ -156,22 +148,16 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         properties: Mapping[str, str] | None = None,
         delay_level: int = 0,
     ) -> Message:
-        """A message whose body is made of ``value`` by ``value_serializer``; any verb sends it.
+        """A message whose body ``value_serializer`` makes of ``value``; any verb sends it.
 
         ::
 
             producer = Producer("ops", namesrv_addr="127.0.0.1:9876", value_serializer=json_serializer)
             producer.send(producer.message("orders", {"id": 7}, keys="order-7"))
 
-        Args:
-            value: whatever the serializer takes.
-            tags: one tag, the thing subscriptions filter by; default none.
-            keys: index keys, one or many, without blanks; default none.
-            properties: text to text; default none.
-            delay_level: 1 to ``max_delay_level``, delivered later; 0 is at once.
-
-        Returns the message; nothing is sent. Raises ConfigurationError (there is no ``value_serializer`` for the topic, it failed
-        or returned no bytes, or an argument is wrong).
+        ``tags`` (one tag), ``keys`` (one or many, without blanks), ``properties``: default none. ``delay_level``: as of ``send``.
+        Raises ConfigurationError (there is no ``value_serializer`` for the topic, it failed or returned no bytes, or an argument is
+        wrong).
         """
         topic = check_sendable_topic(topic)
         body = serialized(self._settings.value_serializer, topic, value, self._name)
@@ -192,21 +178,16 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """Send one message and wait until the broker has stored it.
 
         Args:
-            message: the message. Queues are used in turn unless one of the next three arguments is given.
-            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
+            queue: exactly this queue (see ``publish_queues``), and no other one is tried; default: the queues in turn.
             selector: a function of (queues, message) that returns one of the queues; default: none.
-            sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients choose
-                the same queue; default: none.
-            delay_level: the delay level, 1 to ``max_delay_level`` (1s 5s 10s 30s 1m ... 2h, unless the brokers have others); 0 means no
-                delay.
-            delay_ms: the delay in milliseconds, accurate to the second (only brokers from 5.0 on; a 4.9 broker delivers at once); default:
-                none.
-            deliver_time_ms: the delivery time, in milliseconds since 1970 or as a datetime with a time zone (only brokers from 5.0 on);
-                default: none.
+            sharding_key: messages of one key stay in order in one queue, which all clients choose by Java's hash; default: none.
+            delay_level: 1 to ``max_delay_level`` (1s 5s 10s 30s 1m ... 2h, unless the brokers have others); 0 means no delay.
+            delay_ms: the delay in milliseconds, accurate to the second (5.x; a 4.9 broker delivers at once); default: none.
+            deliver_time_ms: milliseconds since 1970, or a datetime with a time zone (5.x); default: none.
             timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
 
-        Returns the SendResult; whatever its status is, the message is stored. Raises TooMuchRequest: with back-pressure, the send could not
-        begin in time; nothing was sent.
+        Returns the SendResult; whatever its status is, the message is stored. Raises TooMuchRequest: with back-pressure, the send
+        could not begin in time; nothing was sent.
         """
         sender, batches, permits = self._sender, self._batches, self._permits
         if sender is None or asyncio._get_running_loop() is not self._loop:  # here, because two calls cost a send 2 %
@@ -227,13 +208,9 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return await self._send(send)
 
     def send_async(self, message: Message, **how: Unpack[SendArguments]) -> asyncio.Future[SendResult]:
-        """Like ``send``, without waiting.
-
-        ``message``: the message. Do not change it before the future has ended: it may be read until then. ``how``: the arguments of
-        SendArguments: ``queue``, ``selector``, ``sharding_key``, ``delay_level``, ``delay_ms``, ``deliver_time_ms``,
-        ``timeout_ms``. Returns a future of the SendResult, or of the exception of ``send``. Raises TooMuchRequest: with
-        back-pressure, the send could not begin in time; nothing was sent.
-        """
+        """Like ``send``, without waiting: a future of the SendResult, or of the exception of ``send``. Do not change ``message``
+        before the future has ended: it may be read until then. Raises TooMuchRequest: with back-pressure, the send could not begin
+        in time; nothing was sent."""
         batches, permits = self._batches, self._permits
         if batches is not None and permits is None:
             if not how and (joined := batches.join(message)) is not None:
@@ -260,7 +237,6 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             del task  # it holds the error, whose traceback holds this frame
 
     async def _take_permit(self, send: Send) -> None:
-        """Wait for a permit; ``send`` has that much less time then."""
         sender = self._started()
         assert self._permits is not None
         sender.check(send.message)
@@ -318,11 +294,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         delay_ms: int | None = None,
         deliver_time_ms: int | datetime | None = None,
     ) -> None:
-        """Send one message without waiting for an answer. This is fast, but whether the message was stored is not known.
-
-        It can fail before the message is handed to the connection, within ``send_msg_timeout_ms``. Raises NetworkError,
-        RequestTimeout (there was no route, or no connection to the broker).
-        """
+        """Send one message without waiting for an answer: fast, but whether it was stored is not known. Raises NetworkError,
+        RequestTimeout (no route, or no connection to the broker, within ``send_msg_timeout_ms``)."""
         send = Send(message, queue, selector, sharding_key, delay_level, delay_ms, deliver_time_ms)
         await self._started().send_oneway(send)
 
@@ -334,12 +307,9 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         sharding_key: str | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Send messages of one topic in one request. Either all or none are stored, one after the other in one queue.
-
-        ``messages``: messages of one topic, which is not a retry topic, without delays, of at most ``max_message_bytes`` together.
-        Returns the SendResult. ``queue_offset`` is the offset of the first message; ``message_id`` has all ids, separated by
-        commas.
-        """
+        """Send messages of one topic, which is not a retry topic, in one request: without delays, of at most ``max_message_bytes``
+        together. Either all or none are stored, one after the other in one queue. ``queue_offset`` of the result is that of the
+        first message, and ``message_id`` has all ids, separated by commas."""
         sender = self._started()
         check_batch(messages, sender.settings.max_message_bytes)
         send = Send(messages[0], queue, None, sharding_key, timeout_ms=timeout_ms, messages=list(messages))
@@ -365,8 +335,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         Args:
             timeout_ms: the time limit for sending and waiting, in milliseconds; the message carries it as TTL.
 
-        Returns the reply with its body and properties. Raises RequestTimeout: no reply came in time; the request may nevertheless have
-        been stored and consumed.
+        Raises RequestTimeout: no reply came in time; the request may nevertheless have been stored and consumed.
         """
         from sprocketmq.client.produce.request_reply import RequestFutures  # imported here because few programs use it
 
@@ -383,28 +352,22 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         properties: Mapping[str, str] | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Reply to a message that was sent by ``request``, in the listener that received it or later.
-
-        ``body``: the body of the reply, at least one byte. ``properties``: properties of the reply; default: none. Raises
-        ConfigurationError (``request`` is not a request, or an argument is wrong), RemoteError (with code 1, the broker could not
-        reach the sender of the request, which left or no longer waits).
-        """
+        """Reply to a message that was sent by ``request``, in the listener that received it or later. ``body`` has at least one
+        byte; ``properties``: default: none. Raises ConfigurationError (``request`` is not a request, or an argument is wrong),
+        RemoteError (with code 1, the broker could not reach the sender of the request, which left or no longer waits)."""
         from sprocketmq.client.produce.request_reply import send_reply
 
         return await send_reply(self._started(), request, body, properties, timeout_ms)
 
     async def recall(self, topic: str, recall_handle: str) -> str:
-        """Recall a message that waits for its delivery time (5.x brokers with ``recallMessageEnable=true``).
-
-        ``recall_handle``: the ``recall_handle`` of its SendResult. Returns the message id. Raises ConfigurationError (the handle is
-        invalid), RemoteError (the broker refused, because the message is delivered already, or because it does not recall
-        messages).
-        """
+        """Recall a message that waits for its delivery time, by the handle in its SendResult (5.x brokers with
+        ``recallMessageEnable=true``). Returns the message id. Raises ConfigurationError (the handle is invalid), RemoteError (it is
+        delivered already, or the broker does not recall messages)."""
         return await self._started().recall(topic, recall_handle)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues to which messages of ``topic`` can be sent (Java: fetchPublishMessageQueues). ``topic``: the name of the
-        topic. If it does not exist yet, the queues that it would get. Returns the queues, sorted by broker name and queue id."""
+        """The queues to which messages of ``topic`` can be sent, or could if it does not exist yet, sorted by broker name and queue
+        id (Java: fetchPublishMessageQueues)."""
         return await self._started().queue_choice.publish_queues(topic)
 
     def _started(self) -> Sender:

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sending within transactions (Java: TransactionMQProducer).
 
-    send_in_transaction:  half message stored --> execute(message) --COMMIT_MESSAGE---> END commit    consumers get it
-                          (not visible)               |  |`----------ROLLBACK_MESSAGE-> END rollback  it is dropped
-                                                      |  `-----------UNKNOWN, or raised-> the broker asks:
-                                                      `--(process dies)--------------->   check(message), here or in another member
-
 Rules
 1. ``execute`` runs only when the half is stored with SEND_OK; any other status rolls back without it.
 2. The result of ``execute`` is sent to the broker once. If that fails, or the result is UNKNOWN, the broker checks back.
-3. ``execute`` and ``check`` never run on the event loop unless they are ``async def``: a plain ``execute`` runs in the caller's thread
-   (blocking client) or in a worker thread (async client), a plain ``check`` in ``check_thread_pool_max_size`` threads of the producer.
+3. ``execute`` and ``check`` never run on the event loop unless they are ``async def``: a plain ``execute`` runs in the caller's
+   thread (blocking client) or in a worker thread (async client), a plain ``check`` in ``check_thread_pool_max_size`` threads of the
+   producer.
 4. Which copy of the half an END names is decided by ``core.transactions.open_transactions``.
 """
 
@@ -52,12 +48,9 @@ _DELAYS = (props.DELAY, props.TIMER_DELAY_MS, props.TIMER_DELAY_SEC, props.TIMER
 
 
 class TransactionSendResult(SendResult, frozen=True):
-    """The broker's acknowledgement of a half message, and how its transaction ended here.
-
-    Attributes beyond SendResult's:
-        local_transaction_state: what ``execute`` returned; UNKNOWN when it raised, ROLLBACK_MESSAGE when the half was not stored safely.
-        local_failure: what ``execute`` raised, else None.
-    """
+    """The broker's acknowledgement of a half message, and how its transaction ended here: ``local_transaction_state`` is what
+    ``execute`` returned (UNKNOWN when it raised, ROLLBACK_MESSAGE when the half was not stored safely), ``local_failure`` what it
+    raised, else None."""
 
     local_transaction_state: LocalTransactionState = LocalTransactionState.UNKNOWN
     local_failure: BaseException | None = None
@@ -75,20 +68,18 @@ class AsyncTransactionProducer(AsyncProducer):
             await producer.send_in_transaction(Message("payments", b"...", keys="o-1"), execute=pay)
 
     Args:
-        group: the producer group. Each member must be able to answer check-backs for the others, because the broker asks any of them.
-        check: a function of the half message (a MessageExt), ``def`` or ``async def``, that returns a LocalTransactionState. It is called
-            if the broker does not know how the transaction ended. It must use stored data, not what this process remembers.
+        group: the producer group. Each member must be able to answer check-backs for the others, because the broker asks any of
+            them.
+        check: a function of the half message (a MessageExt), ``def`` or ``async def``, that returns a LocalTransactionState. It is
+            called if the broker does not know how the transaction ended. It must use stored data, not what this process remembers.
         execute: the default of ``send_in_transaction``'s argument; without it, each call needs its own.
         check_thread_pool_max_size: how many checks may run at the same time, 1 to 1000.
         check_request_hold_max: how many checks may wait or run; the broker asks again about others.
-        options: the options of ProducerOptions and CommonOptions (``help(sprocketmq.ProducerOptions)``).
-            With ``topics=[...]`` the producer sends a heartbeat to the brokers of these topics when it starts, so that they can ask it
-            about transactions of members that died before it has sent anything.
+        options: those of ProducerOptions and CommonOptions. ``topics`` lets brokers ask about transactions before anything was
+            sent.
 
-    Raises:
-        ConfigurationError: an option is unknown or out of range, or a callback is no function of one message; nothing was opened.
-
-    What every method takes and raises is said by AsyncProducer.
+    What every method takes and raises is said by AsyncProducer. The class raises ConfigurationError (an option is unknown or out of
+    range, or a callback is no function of one message; nothing was opened).
     """
 
     def __init__(
@@ -130,21 +121,17 @@ class AsyncTransactionProducer(AsyncProducer):
     ) -> TransactionSendResult:
         """Store ``message`` as a half message, which consumers do not see, run ``execute``, and commit or roll back the message.
 
-        Exceptions are raised only before ``execute`` is called, so the local work has not begun.
-
         Args:
-            message: the message; delays are not allowed.
-            execute: a function of ``message``, whose ``transaction_id`` is set; it does the local work and returns a
-                LocalTransactionState. A ``def`` function runs in a worker thread (with TransactionProducer in the calling thread,
-                so that it shares that thread's database session). An exception counts as UNKNOWN and is in the result. Default: the
-                producer's.
+            execute: does the local work: a function of ``message``, whose ``transaction_id`` is set, that returns a
+                LocalTransactionState. A ``def`` function runs in a worker thread (of TransactionProducer in the calling thread). An
+                exception counts as UNKNOWN and is in the result. Default: the producer's.
             check_immunity_time_s: how many seconds the broker waits before its first check-back; default: its
                 ``transactionTimeOut``, 6 s.
-            timeout_ms: the time limit for storing the half message, in milliseconds; default: ``send_msg_timeout_ms``. It does not
-                limit ``execute``.
+            timeout_ms: the limit for storing the half, not for ``execute``, in milliseconds; default: ``send_msg_timeout_ms``.
 
-        Returns the TransactionSendResult. ``local_transaction_state`` is the result of the local work, also if the broker could not
-        be informed. Raises ConfigurationError: the message or an argument is wrong (such as a delay), or no ``execute`` is given.
+        Returns the result, even if the broker could not be informed of it. Raises only before ``execute`` is called, so the local
+        work has not begun. Raises ConfigurationError: the message or an argument is wrong (such as a delay), or no ``execute`` is
+        given.
         """
         run = self._chosen_execute(execute)
         send = Send(message, queue, selector, sharding_key, timeout_ms=timeout_ms)
@@ -164,34 +151,26 @@ class AsyncTransactionProducer(AsyncProducer):
     async def send_prepared(
         self, message: Message, *, queue: MessageQueue | None = None, timeout_ms: int | None = None
     ) -> tuple[SendResult, HalfPlace]:
-        """Store ``message`` as a half message that others will end: code that stores the decision, or ``check``, which reads it.
-
-        A half whose send failed may be stored all the same; ``check`` must know that it does not count.
-
-        ``message``: the message; delays are not allowed. Returns the acknowledgement, and where the half lies; nothing of it is
-        kept here. With a status other than SEND_OK it may get lost.
-        """
+        """Store ``message``, which has no delay, as a half message that others will end: code that stores the decision, or
+        ``check``, which reads it. A half whose send failed may be stored all the same; ``check`` must know that it does not count.
+        With a status other than SEND_OK it may get lost. Returns the acknowledgement, and where the half lies; nothing of it is
+        kept here."""
         half = await self._send_half(Send(message, queue, timeout_ms=timeout_ms), None)
         if half.status is SendStatus.SEND_OK:
             self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
         return half, _place(half)
 
     def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> Send | None:
-        """Begin ``send_prepared`` without waiting, for callers that keep many sends in flight.
-
-        ``message``: the message; delays are not allowed. Returns what ``prepared`` takes; None: it cannot be sent at once (its
-        route or connection is missing, it must be signed, the broker does not read): nothing was sent; use ``send_prepared``.
-        """
+        """Begin ``send_prepared`` without waiting, for callers that keep many sends in flight; ``prepared`` takes what it returns.
+        None: it cannot be sent at once (its route or connection is missing, it must be signed, the broker does not read); nothing
+        was sent, use ``send_prepared``."""
         self._refuse_delay(message)
         send = Send(message, queue, extra=self._half_properties)
         return send if self._started().begin(send) else None
 
     async def prepared(self, half: Send) -> tuple[SendResult, HalfPlace]:
-        """The result of ``begin_prepared``; there is no second try.
-
-        ``half``: as ``begin_prepared`` gave it. Returns the acknowledgement, and where the half lies. Raises NetworkError,
-        RequestTimeout: the broker did not answer; it may have been stored nevertheless.
-        """
+        """The result of ``begin_prepared``, as that of ``send_prepared``; there is no second try. Raises NetworkError,
+        RequestTimeout: the broker did not answer; it may have been stored nevertheless."""
         result = await self._started().send(half)
         return result, _place(result)
 
@@ -249,7 +228,6 @@ class AsyncTransactionProducer(AsyncProducer):
         state: LocalTransactionState,
         failure: BaseException | None = None,
     ) -> TransactionSendResult:
-        """Send the end to the broker, if possible."""
         if failure is not None:
             log.warning(
                 "group %s: execute raised %s; the broker will ask about %s",

@@ -1,26 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Automatic batching: sends close together share one request (Java: ProduceAccumulator). ``core.produce.send_batches`` decides.
 
-    send(m1) --+                         +--> SendResult of m1, queue offset n
-    send(m2) --+--> one batch --> broker-+--> SendResult of m2, queue offset n + 1
-    send(m3) --+                         +--> SendResult of m3, queue offset n + 2
-
 Rules
 1. Each message gets exactly one result or exception; a batch that fails affects only its own messages.
-2. Messages to one queue (given, selected, or of one sharding key) are stored in the order in which they were sent; other messages go to
-   all queues in turn, one batch after the other.
-3. A sharding key keeps its order when a changed route moves it to another queue: nothing is sent to the new queue before everything that
-   was sent by the old route is answered.
+2. Messages to one queue (given, selected, or of one sharding key) are stored in the order in which they were sent; other messages
+   go to all queues in turn, one batch after the other.
+3. A sharding key keeps its order when a changed route moves it to another queue: nothing is sent to the new queue before everything
+   that was sent by the old route is answered.
 4. What cannot be batched (delayed, retry topic, in a transaction, a reply) is sent by itself at once.
-5. A message is read once, when it comes here; later changes by its owner have no effect. It keeps its UNIQ_KEY. Only with send hooks a
-   batch is encoded again from its messages, because hooks may change them. (The blocking producer hands many messages over at once, so
-   one may come here after its ``send_async`` has returned.)
-6. A message that waits (behind others of its queue, or for a route) fails when its timeout is over, or some tenths of a second later, and
-   is not sent. The time for which it lingers for a fuller batch does not count.
+5. A message is read once, when it comes here; later changes by its owner have no effect. It keeps its UNIQ_KEY. Only with send
+   hooks a batch is encoded again from its messages, because hooks may change them. (The blocking producer hands many messages over
+   at once, so one may come here after its ``send_async`` has returned.)
+6. A message that waits (behind others of its queue, or for a route) fails when its timeout is over, or some tenths of a second
+   later, and is not sent. The time for which it lingers for a fuller batch does not count.
 
-Most messages are like the one before: same topic, any queue, no special properties. ``join`` adds such a message directly to the open batch
-and refuses all others. The UNIQ_KEYs of a batch have the time at which the batch was opened. ``join`` may run 300,000 times a second, so
-it makes few calls.
+Most messages are like the one before: same topic, any queue, no special properties. ``join`` adds such a message directly to the
+open batch and refuses all others. The UNIQ_KEYs of a batch have the time at which the batch was opened. ``join`` may run 300,000
+times a second, so it makes few calls.
 """
 
 from __future__ import annotations
@@ -121,7 +117,6 @@ class _SendBatch(Batch):
         return [self.futures[number] for number, end_s in self.ends_s.items() if end_s <= now_s]
 
     def drop_done(self) -> None:
-        """Drop the messages that have their outcome: they were cancelled, or their time is over."""
         if _UNDER_WAY.issuperset(map(_state, self.futures)):
             return
         kept = [not future.done() for future in self.futures]
@@ -285,7 +280,6 @@ class BatchAccumulator:
         return in_batches + [element.future for held in self._held.values() for _, element in held]
 
     async def close(self) -> None:
-        """Send what lingers and wait for all answers."""
         while self._tasks or self._held or not self._batches.is_empty:
             self._batches.flush()
             self._go()
@@ -503,7 +497,6 @@ def _waited_too_long() -> RequestTimeout:
 
 
 def _with_properties(message: Message, text: str) -> Message:
-    """The message as this send makes it, for hooks."""
     if text == message.properties_text:
         return message
     copy = Message(message.topic, message.body, flag=message.flag)

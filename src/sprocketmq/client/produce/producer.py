@@ -39,21 +39,18 @@ class Producer(BlockingClient[AsyncProducer]):
 
     Args:
         group: the producer group: a name that all producers with the same purpose share.
-        options: the options of ProducerOptions and CommonOptions (``help(sprocketmq.ProducerOptions)``): ``namesrv_addr``,
-            ``instance_name``, ``send_msg_timeout_ms``, ``retry_times_when_send_failed``, ``compress_msg_body_over_bytes``, ...
+        options: those of ProducerOptions and CommonOptions (``help(sprocketmq.ProducerOptions)``), such as ``namesrv_addr``.
         engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
-
-    Raises:
-        ConfigurationError: an option is unknown or out of range; nothing was opened.
 
     Every method that sends takes the choice of a queue (``queue``, ``selector`` or ``sharding_key``) and a delay (``delay_level``,
     ``delay_ms`` in milliseconds, or ``deliver_time_ms`` in milliseconds since 1970) as ``send`` explains them; default: none.
     ``timeout_ms`` is the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
 
-    Every method raises ConfigurationError (the message or an argument is wrong; nothing was sent), TopicNotExist (the topic has no route
-    and no broker creates it), RemoteError (the broker refused it, after the retries that are useful), NetworkError or RequestTimeout (no
-    server answered; the message may nevertheless be stored), and ClosedError (the producer is not started, or was shut down). A future
-    has the exception instead.
+    Every method raises ConfigurationError (the message or an argument is wrong; nothing was sent), TopicNotExist (the topic has no
+    route and no broker creates it), RemoteError (the broker refused it, after the retries that are useful), NetworkError or
+    RequestTimeout (no server answered; the message may nevertheless be stored), and ClosedError (the producer is not started, or
+    was shut down). A future has the exception instead. The class raises ConfigurationError (an option is unknown or out of range;
+    nothing was opened).
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[ProducerOptions]) -> None:
@@ -65,12 +62,9 @@ class Producer(BlockingClient[AsyncProducer]):
         self._is_awake = False
 
     def send_async(self, message: Message, **how: Unpack[SendArguments]) -> concurrent.futures.Future[SendResult]:
-        """Like ``send``, without waiting.
-
-        ``message``: the message. Do not change it before the future has ended: it may be read until then. ``how``: the arguments of
-        SendArguments: ``queue``, ``selector``, ``sharding_key``, ``delay_level``, ``delay_ms``, ``deliver_time_ms``,
-        ``timeout_ms``. Returns a future of the SendResult, or of the exception of ``send``. Raises TooMuchRequest: with
-        back-pressure, the send could not begin in time; nothing was sent.
+        """Like ``send``, without waiting: a future of the SendResult, or of the exception of ``send``. Do not change ``message``
+        before the future has ended: it may be read until then. Raises TooMuchRequest: with back-pressure, the send could not begin
+        in time; nothing was sent.
 
         Note:
             With ``enable_backpressure_for_async_mode`` the call itself waits for its turn.
@@ -110,12 +104,7 @@ class Producer(BlockingClient[AsyncProducer]):
             self._async._send_into(taken)
 
     def request_async(self, message: Message, **how: Unpack[RequestArguments]) -> concurrent.futures.Future[MessageExt]:
-        """Like ``request``, without waiting.
-
-        ``how``: the arguments of RequestArguments: ``timeout_ms``, ``queue``, ``selector``, ``sharding_key``. Returns a future of
-        the reply, or of the exception of ``request``. Raises RequestTimeout, ConfigurationError, TopicNotExist, RemoteError,
-        NetworkError, ClosedError (in the future).
-        """
+        """Like ``request``, without waiting: a future of the reply, or of the exception of ``request``."""
         return self._engine.submit(self._async.request(message, **how))
 
     # Written by `make generate` from here on, from the methods of AsyncProducer.
@@ -131,12 +120,8 @@ class Producer(BlockingClient[AsyncProducer]):
         return self._async.client_id
 
     def add_hook(self, hook: SendMessageHook | CheckForbiddenHook | EndTransactionHook) -> None:
-        """Call ``hook`` before and after each try of a send, or when a transaction ends. Only before ``start``.
-
-        ``hook``: an object with ``before_send`` and ``after_send``, ``check_forbidden``, ``end_transaction``, or several of them;
-        see module ``sprocketmq.client.hooks``. Raises ConfigurationError (it has none of these methods, or the producer is
-        started).
-        """
+        """Call ``hook``, an object with methods of the classes in ``sprocketmq.client.hooks``, around each try of a send or when a
+        transaction ends. Raises ConfigurationError (it has none of these methods, or the producer is started)."""
         self._async.add_hook(hook)
 
     def start(self) -> None:
@@ -164,22 +149,16 @@ class Producer(BlockingClient[AsyncProducer]):
         properties: Mapping[str, str] | None = None,
         delay_level: int = 0,
     ) -> Message:
-        """A message whose body is made of ``value`` by ``value_serializer``; any verb sends it.
+        """A message whose body ``value_serializer`` makes of ``value``; any verb sends it.
 
         ::
 
             producer = Producer("ops", namesrv_addr="127.0.0.1:9876", value_serializer=json_serializer)
             producer.send(producer.message("orders", {"id": 7}, keys="order-7"))
 
-        Args:
-            value: whatever the serializer takes.
-            tags: one tag, the thing subscriptions filter by; default none.
-            keys: index keys, one or many, without blanks; default none.
-            properties: text to text; default none.
-            delay_level: 1 to ``max_delay_level``, delivered later; 0 is at once.
-
-        Returns the message; nothing is sent. Raises ConfigurationError (there is no ``value_serializer`` for the topic, it failed
-        or returned no bytes, or an argument is wrong).
+        ``tags`` (one tag), ``keys`` (one or many, without blanks), ``properties``: default none. ``delay_level``: as of ``send``.
+        Raises ConfigurationError (there is no ``value_serializer`` for the topic, it failed or returned no bytes, or an argument is
+        wrong).
         """
         return self._async.message(topic, value, tags=tags, keys=keys, properties=properties, delay_level=delay_level)
 
@@ -198,21 +177,16 @@ class Producer(BlockingClient[AsyncProducer]):
         """Send one message and wait until the broker has stored it.
 
         Args:
-            message: the message. Queues are used in turn unless one of the next three arguments is given.
-            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
+            queue: exactly this queue (see ``publish_queues``), and no other one is tried; default: the queues in turn.
             selector: a function of (queues, message) that returns one of the queues; default: none.
-            sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients choose
-                the same queue; default: none.
-            delay_level: the delay level, 1 to ``max_delay_level`` (1s 5s 10s 30s 1m ... 2h, unless the brokers have others); 0 means no
-                delay.
-            delay_ms: the delay in milliseconds, accurate to the second (only brokers from 5.0 on; a 4.9 broker delivers at once); default:
-                none.
-            deliver_time_ms: the delivery time, in milliseconds since 1970 or as a datetime with a time zone (only brokers from 5.0 on);
-                default: none.
+            sharding_key: messages of one key stay in order in one queue, which all clients choose by Java's hash; default: none.
+            delay_level: 1 to ``max_delay_level`` (1s 5s 10s 30s 1m ... 2h, unless the brokers have others); 0 means no delay.
+            delay_ms: the delay in milliseconds, accurate to the second (5.x; a 4.9 broker delivers at once); default: none.
+            deliver_time_ms: milliseconds since 1970, or a datetime with a time zone (5.x); default: none.
             timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
 
-        Returns the SendResult; whatever its status is, the message is stored. Raises TooMuchRequest: with back-pressure, the send could not
-        begin in time; nothing was sent.
+        Returns the SendResult; whatever its status is, the message is stored. Raises TooMuchRequest: with back-pressure, the send
+        could not begin in time; nothing was sent.
         """
         return self._run(
             self._async.send(
@@ -238,11 +212,8 @@ class Producer(BlockingClient[AsyncProducer]):
         delay_ms: int | None = None,
         deliver_time_ms: int | datetime | None = None,
     ) -> None:
-        """Send one message without waiting for an answer. This is fast, but whether the message was stored is not known.
-
-        It can fail before the message is handed to the connection, within ``send_msg_timeout_ms``. Raises NetworkError,
-        RequestTimeout (there was no route, or no connection to the broker).
-        """
+        """Send one message without waiting for an answer: fast, but whether it was stored is not known. Raises NetworkError,
+        RequestTimeout (no route, or no connection to the broker, within ``send_msg_timeout_ms``)."""
         self._run(
             self._async.send_oneway(
                 message,
@@ -263,12 +234,9 @@ class Producer(BlockingClient[AsyncProducer]):
         sharding_key: str | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Send messages of one topic in one request. Either all or none are stored, one after the other in one queue.
-
-        ``messages``: messages of one topic, which is not a retry topic, without delays, of at most ``max_message_bytes`` together.
-        Returns the SendResult. ``queue_offset`` is the offset of the first message; ``message_id`` has all ids, separated by
-        commas.
-        """
+        """Send messages of one topic, which is not a retry topic, in one request: without delays, of at most ``max_message_bytes``
+        together. Either all or none are stored, one after the other in one queue. ``queue_offset`` of the result is that of the
+        first message, and ``message_id`` has all ids, separated by commas."""
         return self._run(
             self._async.send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
         )
@@ -287,8 +255,7 @@ class Producer(BlockingClient[AsyncProducer]):
         Args:
             timeout_ms: the time limit for sending and waiting, in milliseconds; the message carries it as TTL.
 
-        Returns the reply with its body and properties. Raises RequestTimeout: no reply came in time; the request may nevertheless have
-        been stored and consumed.
+        Raises RequestTimeout: no reply came in time; the request may nevertheless have been stored and consumed.
         """
         return self._run(
             self._async.request(
@@ -304,24 +271,18 @@ class Producer(BlockingClient[AsyncProducer]):
         properties: Mapping[str, str] | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Reply to a message that was sent by ``request``, in the listener that received it or later.
-
-        ``body``: the body of the reply, at least one byte. ``properties``: properties of the reply; default: none. Raises
-        ConfigurationError (``request`` is not a request, or an argument is wrong), RemoteError (with code 1, the broker could not
-        reach the sender of the request, which left or no longer waits).
-        """
+        """Reply to a message that was sent by ``request``, in the listener that received it or later. ``body`` has at least one
+        byte; ``properties``: default: none. Raises ConfigurationError (``request`` is not a request, or an argument is wrong),
+        RemoteError (with code 1, the broker could not reach the sender of the request, which left or no longer waits)."""
         return self._run(self._async.reply(request, body, properties=properties, timeout_ms=timeout_ms))
 
     def recall(self, topic: str, recall_handle: str) -> str:
-        """Recall a message that waits for its delivery time (5.x brokers with ``recallMessageEnable=true``).
-
-        ``recall_handle``: the ``recall_handle`` of its SendResult. Returns the message id. Raises ConfigurationError (the handle is
-        invalid), RemoteError (the broker refused, because the message is delivered already, or because it does not recall
-        messages).
-        """
+        """Recall a message that waits for its delivery time, by the handle in its SendResult (5.x brokers with
+        ``recallMessageEnable=true``). Returns the message id. Raises ConfigurationError (the handle is invalid), RemoteError (it is
+        delivered already, or the broker does not recall messages)."""
         return self._run(self._async.recall(topic, recall_handle))
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues to which messages of ``topic`` can be sent (Java: fetchPublishMessageQueues). ``topic``: the name of the
-        topic. If it does not exist yet, the queues that it would get. Returns the queues, sorted by broker name and queue id."""
+        """The queues to which messages of ``topic`` can be sent, or could if it does not exist yet, sorted by broker name and queue
+        id (Java: fetchPublishMessageQueues)."""
         return self._run(self._async.publish_queues(topic))

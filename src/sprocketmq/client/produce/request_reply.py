@@ -2,16 +2,12 @@
 """Request and reply over topics: a producer sends a message and waits for the reply of its consumer (Java: RequestFutureHolder,
 DefaultMQProducerImpl.request, MessageUtil.createReplyMessage, ClientRemotingProcessor.receiveReplyMessage).
 
-    requester --message with CORRELATION_ID, REPLY_TO_CLIENT, TTL--> broker --> consumer
-        ^                                                                         | producer.reply(message, body)
-        `--PUSH_REPLY_MESSAGE_TO_CLIENT-- broker <--SEND_REPLY_MESSAGE, to <cluster>_REPLY_TOPIC
-
 Rules
-1. A request ends once: with the first reply that carries its correlation id, with a failed send, or with its timeout. Then nothing of it
-   is kept, and later replies are acknowledged and dropped.
+1. A request ends once: with the first reply that carries its correlation id, with a failed send, or with its timeout. Then nothing
+   of it is kept, and later replies are acknowledged and dropped.
 2. Before a request is sent, every broker of its topic has had a heartbeat over the open connection: a broker pushes replies only to
-   connections that it knows from heartbeats. A broker that is down does not delay a request; one that does not answer delays it for a
-   second at most.
+   connections that it knows from heartbeats. A broker that is down does not delay a request; one that does not answer delays it for
+   a second at most.
 3. A reply is sent to the broker that stored the request, to which rule 2 applies; to another one only if that fails.
 """
 
@@ -112,7 +108,6 @@ class RequestFutures:
 
     @classmethod
     def of(cls, instance: ClientInstance) -> RequestFutures:
-        """Made by the first request of ``instance``."""
         handler = instance.handlers.get(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
         desk = getattr(handler, "__self__", None)
         if desk is None:

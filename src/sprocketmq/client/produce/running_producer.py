@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A started producer: its parts, and how they start and stop (Java: DefaultMQProducerImpl).
-
-Start: instance, sender, batches, detector, trace, and a heartbeat to the brokers of the topics in the option ``topics``. Stop: end the
-transaction checks, wait until each ``send_async`` is answered or has failed within its timeout, then end the trace and leave the group.
-"""
+"""A started producer: its parts, and how they start and stop (Java: DefaultMQProducerImpl)."""
 
 from __future__ import annotations
 
@@ -32,14 +28,9 @@ _DETECT_ROUND_MS: Final = 3_000
 
 
 class RunningProducer:
-    """The parts of one started producer. Belongs to its loop.
-
-    Args:
-        group: the name without the namespace; ``settings.group`` is the name at the brokers.
-
-    Attributes: ``begun`` has the sends of ``send_async``, for which no caller may be waiting; ``checks`` is there for a transactional
-        producer.
-    """
+    """The parts of one started producer. Belongs to its loop. ``group`` is without the namespace; ``settings.group`` is the name at
+    the brokers. ``begun`` has the sends of ``send_async``, for which no caller may be waiting; only a transactional producer has
+    ``checks``."""
 
     def __init__(self, options: ClientOptions, settings: SendSettings, group: str, hooks: Hooks) -> None:
         self._options, self._settings, self._group, self._hooks = options, settings, group, hooks
@@ -53,7 +44,6 @@ class RunningProducer:
         self._make_checks: Callable[[], TransactionChecks] | None = None
 
     def check_with(self, check: CheckCallback, transactions: OpenTransactions, workers: int) -> None:
-        """Answer the brokers' transaction checks from the start on; see ``TransactionChecks``."""
         from sprocketmq.client.produce.transaction_checks import TransactionChecks
 
         group, namespace = self._settings.group, self._options.namespace

@@ -96,9 +96,8 @@ class SendFuture(concurrent.futures.Future[SendResult]):
         self._waiting: _Waiting | None = None
 
     def result(self, timeout: float | None = None) -> SendResult:
-        """The SendResult, or what ``send`` raises. ``timeout``: how long to wait for it, seconds; default as long as it takes.
-        Raises TimeoutError (it did not come in time), CancelledError (the future was cancelled before the message was taken into
-        a batch)."""
+        """The SendResult, or what ``send`` raises. ``timeout``: seconds; default as long as it takes. Raises TimeoutError (it did
+        not come in time), CancelledError (the future was cancelled before the message was taken into a batch)."""
         stored = self._result
         if stored is not None and self._exception is None:
             return stored
@@ -130,8 +129,8 @@ def begin_all(futures: Iterable[SendFuture]) -> set[SendFuture]:
 
 
 def finish_all(futures: Sequence[ResultFuture], results: Iterable[SendResult]) -> None:
-    """Give each future its result; those that have ended meanwhile keep their outcome. ``futures``: those of asyncio and
-    SendFutures that have begun. ``results``: one for each of them."""
+    """Give each future (of asyncio, or a SendFuture that has begun) its result; those that have ended meanwhile keep their
+    outcome."""
     pairs: Iterable[tuple[ResultFuture, SendResult]] = zip(futures, results)  # noqa: B905 - as many as there are futures
     if SendFuture in set(map(type, futures)):
         looked_at: list[tuple[ResultFuture, SendResult]] = []

@@ -2,10 +2,7 @@
 """Transaction checks: a broker asks how a transaction ended (CHECK_TRANSACTION_STATE), the producer's callback answers with
 END_TRANSACTION (Java: ClientRemotingProcessor.checkTransactionState, DefaultMQProducerImpl.checkTransactionState).
 
-    broker --39, the half message--> instance --by PGROUP--> producer's pool: check(message) --> END_TRANSACTION, to that broker
-
-A plain callback runs in threads of its own, an ``async def`` one as a task. ``core.transactions.open_transactions`` decides; this file runs
-it.
+A plain callback runs in threads of its own, an ``async def`` one as a task. ``core.transactions.open_transactions`` decides.
 """
 
 from __future__ import annotations
@@ -195,8 +192,6 @@ class TransactionChecks:
 
 
 class _CheckRouter:
-    """Passes the checks that an instance receives to its transaction producers."""
-
     def __init__(self) -> None:
         self.producers: dict[str, TransactionChecks] = {}
 

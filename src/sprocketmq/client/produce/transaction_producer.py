@@ -39,21 +39,19 @@ class TransactionProducer(Producer):
             producer.send_in_transaction(rmq.Message("payments", b"...", keys="o-1"), execute=pay)
 
     Args:
-        group: the producer group. Each member must be able to answer check-backs for the others, because the broker asks any of them.
-        check: a function of the half message (a MessageExt), ``def`` or ``async def``, that returns a LocalTransactionState. It is called
-            if the broker does not know how the transaction ended. It must use stored data, not what this process remembers.
+        group: the producer group. Each member must be able to answer check-backs for the others, because the broker asks any of
+            them.
+        check: a function of the half message (a MessageExt), ``def`` or ``async def``, that returns a LocalTransactionState. It is
+            called if the broker does not know how the transaction ended. It must use stored data, not what this process remembers.
         execute: the default of ``send_in_transaction``'s argument; without it, each call needs its own.
         check_thread_pool_max_size: how many checks may run at the same time, 1 to 1000.
         check_request_hold_max: how many checks may wait or run; the broker asks again about others.
-        options: the options of ProducerOptions and CommonOptions (``help(sprocketmq.ProducerOptions)``).
-            With ``topics=[...]`` the producer sends a heartbeat to the brokers of these topics when it starts, so that they can ask it
-            about transactions of members that died before it has sent anything.
+        options: those of ProducerOptions and CommonOptions. ``topics`` lets brokers ask about transactions before anything was
+            sent.
         engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
-    Raises:
-        ConfigurationError: an option is unknown or out of range, or a callback is no function of one message; nothing was opened.
-
-    What every method takes and raises is said by Producer.
+    What every method takes and raises is said by Producer. The class raises ConfigurationError (an option is unknown or out of
+    range, or a callback is no function of one message; nothing was opened).
     """
 
     def __init__(
@@ -90,21 +88,17 @@ class TransactionProducer(Producer):
     ) -> TransactionSendResult:
         """Store ``message`` as a half message, which consumers do not see, run ``execute``, and commit or roll back the message.
 
-        Exceptions are raised only before ``execute`` is called, so the local work has not begun.
-
         Args:
-            message: the message; delays are not allowed.
-            execute: a function of ``message``, whose ``transaction_id`` is set; it does the local work and returns a
-                LocalTransactionState. A ``def`` function runs in a worker thread (with TransactionProducer in the calling thread,
-                so that it shares that thread's database session). An exception counts as UNKNOWN and is in the result. Default: the
-                producer's.
+            execute: does the local work: a function of ``message``, whose ``transaction_id`` is set, that returns a
+                LocalTransactionState. A ``def`` function runs in a worker thread (of TransactionProducer in the calling thread). An
+                exception counts as UNKNOWN and is in the result. Default: the producer's.
             check_immunity_time_s: how many seconds the broker waits before its first check-back; default: its
                 ``transactionTimeOut``, 6 s.
-            timeout_ms: the time limit for storing the half message, in milliseconds; default: ``send_msg_timeout_ms``. It does not
-                limit ``execute``.
+            timeout_ms: the limit for storing the half, not for ``execute``, in milliseconds; default: ``send_msg_timeout_ms``.
 
-        Returns the TransactionSendResult. ``local_transaction_state`` is the result of the local work, also if the broker could not
-        be informed. Raises ConfigurationError: the message or an argument is wrong (such as a delay), or no ``execute`` is given.
+        Returns the result, even if the broker could not be informed of it. Raises only before ``execute`` is called, so the local
+        work has not begun. Raises ConfigurationError: the message or an argument is wrong (such as a delay), or no ``execute`` is
+        given.
         """
         steps = self._transactional
         run = steps._chosen_execute(execute)
