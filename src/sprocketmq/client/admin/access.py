@@ -35,8 +35,7 @@ class AccessRequests(AdminRequests):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create a user (mqadmin: createUser; 5.x). ``user_type``: ``Normal``, which may do what its policies allow, or
-        ``Super``, which may do everything."""
+        """Create a user (mqadmin: createUser; 5.x): ``Normal``, who needs policies, or ``Super``, who may do everything."""
         info = bodies.UserInfo(username=username, password=password, user_type=_one_of("user_type", user_type, _TYPES))
         await self._ask_masters(
             cluster, broker, requests.accounts.AUTH_CREATE_USER, headers.UserRequestHeader(username=username), info
@@ -82,8 +81,7 @@ class AccessRequests(AdminRequests):
         return await decoded(answer.body, _users) if answer.body else []
 
     async def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
-        """Copy users from one broker to another, all (default) or some ``usernames`` (mqadmin: copyUser; 5.x). Returns their
-        names."""
+        """Copy all users (default) or some ``usernames`` to another broker (mqadmin: copyUser; 5.x). Returns their names."""
         copied = []
         for user in await self.users(source):
             name = user.username or ""
@@ -108,14 +106,9 @@ class AccessRequests(AdminRequests):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create policies that allow or deny a user some actions (mqadmin: createAcl; 5.x).
-
-        Args:
-            resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
-            actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
-            decision: ``Allow`` or ``Deny``.
-            source_ips: the policy applies only to requests from these addresses; () means any.
-        """
+        """Create policies that allow or deny a user some actions (mqadmin: createAcl; 5.x). ``resources``: ``Topic:flights``,
+        ``Group:delays``, ``Topic:orders*``, ... ``actions``: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``,
+        ``List`` or ``All``. ``decision``: ``Allow`` or ``Deny``. ``source_ips``: those of the requests; () means any."""
         info = _acl(subject, resources, actions, decision, source_ips)
         await self._ask_masters(
             cluster, broker, requests.accounts.AUTH_CREATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info
@@ -189,13 +182,10 @@ class AccessRequests(AdminRequests):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create an account or change it (mqadmin: updateAclConfig; 4.9). Settings that are not given stay unchanged, except
-        ``admin``, which allows administrative requests.
-
-        ``secret_key``; ``white_remote_address``, from which no signature is needed; ``default_topic_perm`` and
-        ``default_group_perm``, for names that are not in ``topic_perms`` and ``group_perms``: default: unchanged. Permissions are
-        ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``.
-        """
+        """Create an account or change it (mqadmin: updateAclConfig; 4.9). ``admin`` allows administrative requests; it is not kept
+        by default, as the others are (default: unchanged), ``secret_key`` too. ``white_remote_address`` needs no signature.
+        ``default_topic_perm``, ``default_group_perm`` are for names not in ``topic_perms``, ``group_perms``: ``DENY``, ``PUB``,
+        ``SUB`` or ``PUB|SUB``."""
         header = headers.CreateAccessConfigRequestHeader(
             access_key=access_key,
             secret_key=secret_key,
@@ -216,8 +206,7 @@ class AccessRequests(AdminRequests):
     async def update_global_white_addresses(
         self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Set the addresses, or patterns such as ``10.0.0.*``, from which all requests are allowed (mqadmin:
-        updateGlobalWhiteAddr; 4.9)."""
+        """Set addresses, or patterns such as ``10.0.0.*``, from which all is allowed (mqadmin: updateGlobalWhiteAddr; 4.9)."""
         header = headers.UpdateGlobalWhiteAddrsConfigRequestHeader(global_white_addrs=",".join(addresses))
         await self._ask_masters(cluster, broker, requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header)
 

@@ -32,8 +32,7 @@ class AsyncAdmin(
     BrokerRequests,
     AccessRequests,
 ):
-    """Administrative requests from a running event loop. Opens connections when they are needed; close them with ``shutdown`` or
-    ``async with``.
+    """Administrative requests from a running event loop. Connections open when they are needed; ``shutdown`` closes them.
 
     ::
 
@@ -42,37 +41,30 @@ class AsyncAdmin(
             print(await admin.lag("delays"))
 
     Args:
-        options: the options of CommonOptions (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``mq_client_api_timeout_ms``, ...
-            Names of topics and groups are full names; ``namespace`` is not added to them.
+        options: those of CommonOptions (``help(sprocketmq.CommonOptions)``); ``namespace`` is not added to names.
 
-    Raises:
-        ConfigurationError: an option is unknown or out of range; nothing was opened.
-
-    Every method takes full names as ``topic`` and ``group``, and topic, broker name and queue id as ``queue``. ``broker`` is a broker's
-    name, for its master, or ``host:port``; ``cluster`` means all masters of a cluster; by default requests go to all masters.
-    ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone). ``client_id`` is a
-    member's, ``ip@instanceName``; ``offset_message_id`` that of a SendResult or of a received message; ``subject`` is ``User:name``.
+    Every method takes full names as ``topic`` and ``group``, and topic, broker name and queue id as ``queue``. ``broker`` is a
+    broker's name, for its master, or ``host:port``; ``cluster`` means all its masters; by default requests go to all masters.
+    ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone). ``client_id``
+    is ``ip@instanceName``; ``offset_message_id`` that of a SendResult or of a received message; ``subject`` is ``User:name``.
 
     Every method raises RemoteError (the server refused; with code 3 it does not serve this request), NetworkError or RequestTimeout
-    (no answer), TopicNotExist or GroupNotExist (no server knows the topic or the group), and ConfigurationError (an argument is wrong,
-    or the topic has no such queue).
+    (no answer), TopicNotExist or GroupNotExist (no server knows the topic or the group), and ConfigurationError (an argument is
+    wrong, or the topic has no such queue; of the class, an option is wrong, and nothing was opened).
     """
 
     async def export_metadata(
         self, broker: str
     ) -> tuple[dict[str, bodies.TopicConfig], dict[str, bodies.SubscriptionGroupConfig]]:
-        """The topics and groups of a broker, in the form that ``create_topics`` and ``create_groups`` accept (mqadmin:
-        exportMetadata). Returns topics and groups, by name."""
+        """The topics and groups of a broker by name, for ``create_topics`` and ``create_groups`` (mqadmin: exportMetadata)."""
         return await self.topic_configs(broker), await self.group_configs(broker)
 
     async def diagnose_group(
         self, group: str, *, stuck_after_ms: int = 30_000, watch_ms: int = 2_000
     ) -> GroupDiagnosis:
-        """Find out why a group makes no progress: one verdict, its evidence, and what to do. Changes nothing.
-
-        ``stuck_after_ms``: how many milliseconds a listener call may take before it counts as stuck. ``watch_ms``: how many
-        milliseconds to watch whether progress changes. Returns the diagnosis; ``not_learned`` lists what could not be found out.
-        """
+        """Find out why a group makes no progress: one verdict, its evidence, and what to do; ``not_learned`` lists what could not
+        be found out. Changes nothing. ``stuck_after_ms``: from how many milliseconds on a listener call counts as stuck.
+        ``watch_ms``: how many milliseconds to watch whether progress changes."""
         check_range("watch_ms", watch_ms, 0, 600_000)
         configs: Mapping[str, bodies.SubscriptionGroupConfig] | RequestNotServed
         try:

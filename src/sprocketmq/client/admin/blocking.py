@@ -37,21 +37,17 @@ class Admin(BlockingClient[AsyncAdmin]):
             print(admin.lag("delays"))
 
     Args:
-        options: the options of CommonOptions (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``mq_client_api_timeout_ms``, ...
-            Names of topics and groups are full names; ``namespace`` is not added to them.
+        options: those of CommonOptions (``help(sprocketmq.CommonOptions)``); ``namespace`` is not added to names.
         engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
-    Raises:
-        ConfigurationError: an option is unknown or out of range; nothing was opened.
-
-    Every method takes full names as ``topic`` and ``group``, and topic, broker name and queue id as ``queue``. ``broker`` is a broker's
-    name, for its master, or ``host:port``; ``cluster`` means all masters of a cluster; by default requests go to all masters.
-    ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone). ``client_id`` is a
-    member's, ``ip@instanceName``; ``offset_message_id`` that of a SendResult or of a received message; ``subject`` is ``User:name``.
+    Every method takes full names as ``topic`` and ``group``, and topic, broker name and queue id as ``queue``. ``broker`` is a
+    broker's name, for its master, or ``host:port``; ``cluster`` means all its masters; by default requests go to all masters.
+    ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone). ``client_id``
+    is ``ip@instanceName``; ``offset_message_id`` that of a SendResult or of a received message; ``subject`` is ``User:name``.
 
     Every method raises RemoteError (the server refused; with code 3 it does not serve this request), NetworkError or RequestTimeout
-    (no answer), TopicNotExist or GroupNotExist (no server knows the topic or the group), and ConfigurationError (an argument is wrong,
-    or the topic has no such queue).
+    (no answer), TopicNotExist or GroupNotExist (no server knows the topic or the group), and ConfigurationError (an argument is
+    wrong, or the topic has no such queue; of the class, an option is wrong, and nothing was opened).
     """
 
     def __init__(self, *, engine: Engine | None = None, **options: Unpack[CommonOptions]) -> None:
@@ -69,16 +65,13 @@ class Admin(BlockingClient[AsyncAdmin]):
     def export_metadata(
         self, broker: str
     ) -> tuple[dict[str, bodies.TopicConfig], dict[str, bodies.SubscriptionGroupConfig]]:
-        """The topics and groups of a broker, in the form that ``create_topics`` and ``create_groups`` accept (mqadmin:
-        exportMetadata). Returns topics and groups, by name."""
+        """The topics and groups of a broker by name, for ``create_topics`` and ``create_groups`` (mqadmin: exportMetadata)."""
         return self._run(self._async.export_metadata(broker))
 
     def diagnose_group(self, group: str, *, stuck_after_ms: int = 30000, watch_ms: int = 2000) -> GroupDiagnosis:
-        """Find out why a group makes no progress: one verdict, its evidence, and what to do. Changes nothing.
-
-        ``stuck_after_ms``: how many milliseconds a listener call may take before it counts as stuck. ``watch_ms``: how many
-        milliseconds to watch whether progress changes. Returns the diagnosis; ``not_learned`` lists what could not be found out.
-        """
+        """Find out why a group makes no progress: one verdict, its evidence, and what to do; ``not_learned`` lists what could not
+        be found out. Changes nothing. ``stuck_after_ms``: from how many milliseconds on a listener call counts as stuck.
+        ``watch_ms``: how many milliseconds to watch whether progress changes."""
         return self._run(self._async.diagnose_group(group, stuck_after_ms=stuck_after_ms, watch_ms=watch_ms))
 
     def create_topic(
@@ -95,16 +88,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         broker: str | None = None,
         wait_ms: int = 5000,
     ) -> None:
-        """Create a topic, or change it, and wait until the name server knows it (mqadmin: updateTopic).
-
-        Args:
-            queues: number of read and of write queues on each broker, unless ``read_queues`` or ``write_queues`` is given.
-            perm: 6 read and write, 4 read only, 2 write only.
-            attributes: changes of the attributes (5.x), ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
-            wait_ms: how many milliseconds to wait for the name server.
-
-        ``read_queues``, ``write_queues``: default: ``queues``.
-        """
+        """Create a topic, or change it, and wait ``wait_ms`` milliseconds until the name server knows it (mqadmin: updateTopic).
+        ``queues`` to read and to write on each broker, unless ``read_queues`` or ``write_queues`` is given (default: None).
+        ``perm``: 6 read and write, 4 read only, 2 write only. ``attributes``: changes of them (5.x), ``{"+message.type": "FIFO"}``
+        or ``{"-message.type": ""}``; default none."""
         self._run(
             self._async.create_topic(
                 topic,
@@ -123,8 +110,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def create_topics(
         self, configs: Sequence[bodies.TopicConfig], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Create or change many topics at once, without waiting for the name server (mqadmin: updateTopicList). A 4.9 broker gets
-        one request for each topic."""
+        """Create or change many topics at once, without waiting (mqadmin: updateTopicList); one by one at a 4.9 broker."""
         self._run(self._async.create_topics(configs, cluster=cluster, broker=broker))
 
     def set_topic_perm(self, topic: str, perm: int, *, cluster: str | None = None, broker: str | None = None) -> None:
@@ -144,13 +130,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> dict[str, bodies.TopicConfig]:
-        """Change the given settings of a topic, and leave the others unchanged on each broker, without waiting for the name
-        server (mqadmin's updateTopic replaces all settings).
-
-        ``read_queues``, ``write_queues``, ``perm``, ``order``, ``attributes``: as of ``create_topic``; default: unchanged.
-        ``cluster``, ``broker``: default: wherever the topic exists. Returns the new settings by broker name; ``attributes`` are
-        those before the change.
-        """
+        """Change the given settings of a topic, as of ``create_topic``, on each broker, without waiting for the name server
+        (mqadmin's updateTopic replaces all settings). ``read_queues``, ``write_queues``, ``perm``, ``order``, ``attributes``:
+        default: unchanged. ``cluster``, ``broker``: default: wherever the topic exists. Returns the new settings by broker name,
+        with the ``attributes`` before the change."""
         return self._run(
             self._async.alter_topic(
                 topic,
@@ -169,8 +152,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         self._run(self._async.delete_topic(topic, cluster=cluster))
 
     def topics(self, *, cluster: str | None = None) -> list[str]:
-        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList). ``cluster``:
-        default: all topics that the name server knows."""
+        """The names of all topics, or of one cluster's, with system topics, sorted (mqadmin: topicList)."""
         return self._run(self._async.topics(cluster=cluster))
 
     def system_topics(self) -> list[str]:
@@ -192,13 +174,11 @@ class Admin(BlockingClient[AsyncAdmin]):
     def allocate(
         self, topic: str, client_ids: Iterable[str], *, strategy: allocation.AllocationStrategy | str = "AVG"
     ) -> dict[str, list[MessageQueue]]:
-        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed. ``strategy``: as of a
-        push consumer's ``allocate_strategy``."""
+        """Which queues members with these ids would read (mqadmin: allocateMQ); ``strategy`` as ``allocate_strategy``."""
         return self._run(self._async.allocate(topic, client_ids, strategy=strategy))
 
     def topic_stats(self, topic: str, *, broker: str | None = None) -> dict[MessageQueue, bodies.TopicOffset]:
-        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus). ``broker``: only of
-        this one, by name; default: of all that have the topic."""
+        """By queue: minimum and maximum offset, time of the last message (mqadmin: topicStatus); default: of all brokers."""
         return self._run(self._async.topic_stats(topic, broker=broker))
 
     def topic_config(self, topic: str) -> dict[str, bodies.TopicConfig]:
@@ -210,8 +190,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.topic_configs(broker))
 
     def order_conf(self, topic: str) -> dict[str, int]:
-        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin:
-        updateOrderConf -m get)."""
+        """The number of queues to which an ordered topic is sent, by broker name (mqadmin: updateOrderConf -m get)."""
         return self._run(self._async.order_conf(topic))
 
     def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
@@ -289,9 +268,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Set whether members that let the broker allocate queues consume ``topic`` by ``PULL`` or ``POP`` (mqadmin:
-        setConsumeMode; 5.x). ``pop_share_queue_num``: with POP, how many members share a queue in addition to its owner; -1 means
-        all."""
+        """Set whether members that let the broker allocate queues consume ``topic`` by ``PULL`` or ``POP``, where a queue has
+        ``pop_share_queue_num`` members besides its owner, -1 for all (mqadmin: setConsumeMode; 5.x)."""
         self._run(
             self._async.set_consume_mode(
                 topic, group, mode, pop_share_queue_num=pop_share_queue_num, cluster=cluster, broker=broker
@@ -299,13 +277,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
 
     def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
-        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x; default: it is
-        not)."""
+        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is not None (5.x)."""
         return self._run(self._async.group_readable(group, topic, readable))
 
     def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """The progress and lag for each queue of the group's topics, or of one ``topic`` (default: all); empty before it consumes
-        (mqadmin: consumerProgress -g)."""
+        """Progress and lag by queue, of one ``topic`` or (default) all; empty before it consumes (mqadmin: consumerProgress -g)."""
         return self._run(self._async.consumer_progress(group, topic))
 
     def lag(self, group: str, topic: str | None = None) -> int:
@@ -318,13 +294,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.group_summaries())
 
     def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
-        """The progress of all groups in all topics of one broker, or only of those that consume in order (mqadmin:
-        brokerConsumeStats)."""
+        """The progress of all groups, or the ordered ones, in all topics of a broker (mqadmin: brokerConsumeStats)."""
         return self._run(self._async.broker_consume_stats(broker, only_ordered=only_ordered))
 
     def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
-        """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has
-        waited."""
+        """By queue: the store times of the oldest, newest and last consumed message, and how long the next one has waited."""
         return self._run(self._async.consume_time_span(topic, group))
 
     def consumer_connection(self, group: str, *, broker: str | None = None) -> bodies.ConsumerConnection | None:
@@ -398,8 +372,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.reset_offset_by_time(group, topic, timestamp_ms, force=force))
 
     def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """Let ``group`` skip the messages that wait in ``topic`` (mqadmin: skipAccumulatedMessage). Returns the new offset by
-        queue."""
+        """Let ``group`` skip what waits in ``topic`` (mqadmin: skipAccumulatedMessage). Returns the new offset by queue."""
         return self._run(self._async.skip_accumulated(group, topic))
 
     def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
@@ -417,19 +390,16 @@ class Admin(BlockingClient[AsyncAdmin]):
     def consume_status(
         self, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
-        """The next offset of each queue in the memory of each member that is online, or of one ``client_id`` (default: all), by
-        client id (mqadmin: getConsumerStatus)."""
+        """By client id: the next offset by queue in a member's memory; ``client_id``: default: all (mqadmin: getConsumerStatus)."""
         return self._run(self._async.consume_status(topic, group, client_id))
 
     def view_message(self, offset_message_id: str) -> MessageExt:
-        """The stored copy with this offset message id, which is not a ``message_id``: see ``messages_by_unique_key`` (mqadmin:
-        queryMsgById)."""
+        """The copy with this id, not a ``message_id``: see ``messages_by_unique_key`` (mqadmin: queryMsgById)."""
         return self._run(self._async.view_message(offset_message_id))
 
     @staticmethod
     def decode_message_id(offset_message_id: str) -> tuple[str, int]:
-        """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin:
-        DecodeMessageId)."""
+        """The ``host:port`` and commit log offset in an offset message id; sends no request (mqadmin: DecodeMessageId)."""
         return AsyncAdmin.decode_message_id(offset_message_id)
 
     def messages_by_key(
@@ -451,8 +421,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
 
     def messages_by_unique_key(self, topic: str, unique_key: str, *, broker: str | None = None) -> list[MessageExt]:
-        """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
-        (mqadmin: queryMsgByUniqueKey). ``broker``: default: all that have the topic."""
+        """The copies with this ``message_id``, several if its send was retried, oldest first (mqadmin: queryMsgByUniqueKey)."""
         return self._run(self._async.messages_by_unique_key(topic, unique_key, broker=broker))
 
     def message_trace(
@@ -464,12 +433,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         begin_ms: int = 0,
         end_ms: int = (1 << 63) - 1,
     ) -> list[TraceRecord]:
-        """The trace of a message: a record for each send, and for each call of a listener before and after it, as clients of any
-        language recorded them in the trace topic, oldest first (mqadmin: queryMsgTraceById).
-
-        ``message_id``: not the offset message id of a stored copy. ``max_messages``: how many trace messages to read, the newest.
-        ``begin_ms``, ``end_ms``: between these times, in milliseconds since 1970.
-        """
+        """The trace of the message with this ``message_id``: a record for each send, and for each call of a listener before and
+        after it, as clients of any language recorded them in the trace topic, oldest first (mqadmin: queryMsgTraceById). Reads the
+        newest ``max_messages`` of it between ``begin_ms`` and ``end_ms``, in milliseconds since 1970."""
         return self._run(
             self._async.message_trace(
                 message_id, trace_topic=trace_topic, max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms
@@ -489,12 +455,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         max_messages: int = 32,
         expression: FilterExpression | str = "*",
     ) -> list[MessageExt]:
-        """Messages of a queue in order, without a group and without progress (mqadmin: printMsg, printMsgByQueue,
-        consumeMessage). QueueReader reads whole topics faster.
-
-        ``begin_offset``: default: the oldest message. ``end_offset``: where to stop, before it; default: the current end of the
-        queue. ``expression``: tags as ``"a || b"``, or ``sql92("...")``.
-        """
+        """Messages of a queue in order, without a group and progress (mqadmin: printMsg, printMsgByQueue, consumeMessage);
+        QueueReader reads whole topics faster. ``begin_offset``: default: the oldest message. ``end_offset``: where to stop, before
+        it; default: the current end of the queue. ``expression``: tags as ``"a || b"``, or ``sql92("...")``."""
         return self._run(
             self._async.read_messages(
                 queue, begin_offset, end_offset=end_offset, max_messages=max_messages, expression=expression
@@ -504,21 +467,14 @@ class Admin(BlockingClient[AsyncAdmin]):
     def read_onward(
         self, positions: Mapping[MessageQueue, int], *, max_messages: int = 32, expression: FilterExpression | str = "*"
     ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
-        """Pull once from each of these queues, without a group and without progress, to follow a topic (mqadmin: consumeMessage).
-
-        Args:
-            positions: the offset from which to read, by queue; offsets before the oldest message count as its offset.
-            max_messages: the maximum number for each queue; brokers return at most 32 in one pull by default.
-            expression: tags as ``"a || b"``, or ``sql92("...")``.
-
-        Returns the messages, in the order in which they were stored, and the positions for the next call: behind these messages
-        and behind those that the filter left out.
-        """
+        """Pull once from each queue at its offset, without a group and progress, to follow a topic (mqadmin: consumeMessage). An
+        offset before the oldest message counts as its offset. ``max_messages``: for each queue; brokers return at most 32 by
+        default. Returns the messages, in the order in which they were stored, and the positions for the next call: behind these
+        messages and behind those that the filter left out."""
         return self._run(self._async.read_onward(positions, max_messages=max_messages, expression=expression))
 
     def message_track(self, message: MessageExt) -> list[MessageTrack]:
-        """Whether each group that consumes its topic has consumed a message that another method returned (mqadmin: queryMsgById
-        prints it)."""
+        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it)."""
         return self._run(self._async.message_track(message))
 
     def consume_directly(
@@ -566,8 +522,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.ha_status(broker))
 
     def speaks_5x(self, broker: str) -> bool:
-        """Whether a broker supports the requests of RocketMQ 5: a harmless one shows it, because reported versions are not
-        reliable."""
+        """Whether a broker knows the requests of RocketMQ 5; it is asked one, because reported versions are not reliable."""
         return self._run(self._async.speaks_5x(broker))
 
     def broker_config(self, broker: str) -> dict[str, str]:
@@ -577,10 +532,9 @@ class Admin(BlockingClient[AsyncAdmin]):
     def update_broker_config(
         self, settings: Mapping[str, Any], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Change settings of running brokers by their Apache names, such as ``{"maxMessageSize": 4194304}``, including slaves
-        (mqadmin: updateBrokerConfig). SprocketMQ's brokers refuse unknown settings and those that need a restart; Apache's accept
-        them without an error. ``cluster``, ``broker``: one is required, there is no default; ``host:port`` changes that broker
-        without its slaves."""
+        """Change settings of running brokers, slaves too, by their Apache names, such as ``{"maxMessageSize": 4194304}`` (mqadmin:
+        updateBrokerConfig). SprocketMQ's refuse unknown settings and those that need a restart; Apache's accept them without an
+        error. ``cluster`` or ``broker`` is required, there is no default; ``host:port`` changes that broker without its slaves."""
         self._run(self._async.update_broker_config(settings, cluster=cluster, broker=broker))
 
     def clean_expired_consume_queues(self, *, cluster: str | None = None, broker: str | None = None) -> None:
@@ -630,8 +584,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.namesrv_config())
 
     def update_namesrv_config(self, settings: Mapping[str, Any]) -> None:
-        """Change settings of all name servers while they run, such as ``{"orderMessageEnable": True}`` (mqadmin:
-        updateNamesrvConfig)."""
+        """Change settings of all running name servers, such as ``{"orderMessageEnable": True}`` (mqadmin: updateNamesrvConfig)."""
         self._run(self._async.update_namesrv_config(settings))
 
     def create_user(
@@ -643,8 +596,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create a user (mqadmin: createUser; 5.x). ``user_type``: ``Normal``, which may do what its policies allow, or
-        ``Super``, which may do everything."""
+        """Create a user (mqadmin: createUser; 5.x): ``Normal``, who needs policies, or ``Super``, who may do everything."""
         self._run(self._async.create_user(username, password, user_type=user_type, cluster=cluster, broker=broker))
 
     def update_user(
@@ -683,8 +635,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.users(broker, name_filter))
 
     def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
-        """Copy users from one broker to another, all (default) or some ``usernames`` (mqadmin: copyUser; 5.x). Returns their
-        names."""
+        """Copy all users (default) or some ``usernames`` to another broker (mqadmin: copyUser; 5.x). Returns their names."""
         return self._run(self._async.copy_users(source, destination, usernames))
 
     def create_acl(
@@ -698,14 +649,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create policies that allow or deny a user some actions (mqadmin: createAcl; 5.x).
-
-        Args:
-            resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
-            actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
-            decision: ``Allow`` or ``Deny``.
-            source_ips: the policy applies only to requests from these addresses; () means any.
-        """
+        """Create policies that allow or deny a user some actions (mqadmin: createAcl; 5.x). ``resources``: ``Topic:flights``,
+        ``Group:delays``, ``Topic:orders*``, ... ``actions``: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``,
+        ``List`` or ``All``. ``decision``: ``Allow`` or ``Deny``. ``source_ips``: those of the requests; () means any."""
         self._run(
             self._async.create_acl(
                 subject, resources, actions, decision, source_ips=source_ips, cluster=cluster, broker=broker
@@ -765,13 +711,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create an account or change it (mqadmin: updateAclConfig; 4.9). Settings that are not given stay unchanged, except
-        ``admin``, which allows administrative requests.
-
-        ``secret_key``; ``white_remote_address``, from which no signature is needed; ``default_topic_perm`` and
-        ``default_group_perm``, for names that are not in ``topic_perms`` and ``group_perms``: default: unchanged. Permissions are
-        ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``.
-        """
+        """Create an account or change it (mqadmin: updateAclConfig; 4.9). ``admin`` allows administrative requests; it is not kept
+        by default, as the others are (default: unchanged), ``secret_key`` too. ``white_remote_address`` needs no signature.
+        ``default_topic_perm``, ``default_group_perm`` are for names not in ``topic_perms``, ``group_perms``: ``DENY``, ``PUB``,
+        ``SUB`` or ``PUB|SUB``."""
         self._run(
             self._async.update_account(
                 access_key,
@@ -794,8 +737,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def update_global_white_addresses(
         self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Set the addresses, or patterns such as ``10.0.0.*``, from which all requests are allowed (mqadmin:
-        updateGlobalWhiteAddr; 4.9)."""
+        """Set addresses, or patterns such as ``10.0.0.*``, from which all is allowed (mqadmin: updateGlobalWhiteAddr; 4.9)."""
         self._run(self._async.update_global_white_addresses(addresses, cluster=cluster, broker=broker))
 
     def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:

@@ -33,13 +33,11 @@ class BrokerStatus:
 
     Attributes:
         broker_id: 0 for the master.
-        is_up: False if it is registered and does not answer, is too busy to, or answers what cannot be read; then the other
-            attributes are empty.
+        is_up: False if it is registered and does not answer, or answers what cannot be read; then all else is empty.
         in_tps, out_tps: messages stored and delivered per second in the last 10 s.
         messages_today_in, messages_today_out: messages stored and delivered since midnight.
         info: see ``broker_runtime_info``.
-        rivals: addresses of other brokers that register with this name and id in turn with this one; only our name server tells
-            them.
+        rivals: addresses of other brokers that register with this name and id in turn with it; only our name server tells them.
     """
 
     cluster: str
@@ -137,8 +135,7 @@ class BrokerRequests(AdminRequests):
         return await self._cluster.ask_body(requests.brokers.GET_BROKER_HA_STATUS, at=await self._one(broker))
 
     async def speaks_5x(self, broker: str) -> bool:
-        """Whether a broker supports the requests of RocketMQ 5: a harmless one shows it, because reported versions are not
-        reliable."""
+        """Whether a broker knows the requests of RocketMQ 5; it is asked one, because reported versions are not reliable."""
         header = headers.GetTopicConfigRequestHeader(topic=DEFAULT_TOPIC)
         try:
             await self._cluster.ask(requests.topics.GET_TOPIC_CONFIG, header, at=await self._one(broker))
@@ -160,10 +157,9 @@ class BrokerRequests(AdminRequests):
     async def update_broker_config(
         self, settings: Mapping[str, Any], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Change settings of running brokers by their Apache names, such as ``{"maxMessageSize": 4194304}``, including slaves
-        (mqadmin: updateBrokerConfig). SprocketMQ's brokers refuse unknown settings and those that need a restart; Apache's accept
-        them without an error. ``cluster``, ``broker``: one is required, there is no default; ``host:port`` changes that broker
-        without its slaves."""
+        """Change settings of running brokers, slaves too, by their Apache names, such as ``{"maxMessageSize": 4194304}`` (mqadmin:
+        updateBrokerConfig). SprocketMQ's refuse unknown settings and those that need a restart; Apache's accept them without an
+        error. ``cluster`` or ``broker`` is required, there is no default; ``host:port`` changes that broker without its slaves."""
         if cluster is None and broker is None:
             raise ConfigurationError(
                 "neither broker nor cluster is given, one of them is needed: settings differ by broker"
@@ -245,8 +241,7 @@ class BrokerRequests(AdminRequests):
         return {address: _settings(answer.body) for address, answer in answers.items()}
 
     async def update_namesrv_config(self, settings: Mapping[str, Any]) -> None:
-        """Change settings of all name servers while they run, such as ``{"orderMessageEnable": True}`` (mqadmin:
-        updateNamesrvConfig)."""
+        """Change settings of all running name servers, such as ``{"orderMessageEnable": True}`` (mqadmin: updateNamesrvConfig)."""
         await self._ask_name_servers(requests.name_servers.UPDATE_NAMESRV_CONFIG, body=_text(settings))
 
 

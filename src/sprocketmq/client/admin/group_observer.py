@@ -65,8 +65,6 @@ class _Position(NamedTuple):
 
 
 class GroupObserver:
-    """Collects what brokers and members tell of one group."""
-
     def __init__(self, admin: AsyncAdmin, group: str, configs: _Configs | RequestNotServed) -> None:
         self._admin, self._group = admin, group
         self._configs: _Configs = {} if isinstance(configs, RequestNotServed) else configs
@@ -92,7 +90,6 @@ class GroupObserver:
         return await self._with_head(found, found.queue, offset)
 
     async def _with_head(self, found: GroupDiagnosis, queue: MessageQueue, offset: int) -> GroupDiagnosis:
-        """Name the message that the queue waits for."""
         try:
             messages = await self._admin.read_messages(queue, offset, max_messages=1)
         except (*_FAILURES, ConfigurationError):
@@ -249,7 +246,7 @@ class GroupObserver:
         return found
 
     async def _rivals(self) -> list[str]:
-        """A sentence for each broker of which there are two, so that the two looks may be at different ones."""
+        """A sentence for each broker of which there are two, so that the two observations may be of different ones."""
         info = await self._admin.cluster_info()
         return [
             rivalry(name, number, (info.broker_addr_table[name].broker_addrs.get(number, "?"), *addresses))
@@ -282,7 +279,6 @@ class GroupObserver:
         return count, next_ms
 
     async def _last_error(self) -> str | None:
-        """The reason of the newest retry, if its consumer recorded one."""
         newest: MessageExt | None = None
         try:
             for queue in await self._admin.queues(retry_topic(self._group)):

@@ -85,8 +85,7 @@ class GroupProgressRequests(AdminRequests):
     """The part of AsyncAdmin about the progress of groups."""
 
     async def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """The progress and lag for each queue of the group's topics, or of one ``topic`` (default: all); empty before it consumes
-        (mqadmin: consumerProgress -g)."""
+        """Progress and lag by queue, of one ``topic`` or (default) all; empty before it consumes (mqadmin: consumerProgress -g)."""
         check_group(group)
         found = await self._progress(group, topic, await self._consume_stats(group, topic))
         if not any(progress.consumer_offset > 0 for progress in found.values()):
@@ -98,7 +97,6 @@ class GroupProgressRequests(AdminRequests):
     async def _progress(
         self, group: str, topic: str | None, answers: list[_Answer]
     ) -> dict[MessageQueue, QueueProgress]:
-        """The queues that brokers tell of, and those that they leave out."""
         rows = sum(len(one.stats.offset_table) for one in answers)
         found = await off_loop(lambda: _rows(answers)) if rows > _MANY_ROWS else _rows(answers)
         found.update(await self._left_out(group, found, {one.broker_name for one in answers if one.is_java}))
@@ -213,8 +211,6 @@ class GroupProgressRequests(AdminRequests):
         return topics
 
     async def _consume_stats_by_queue(self, group: str, topic: str) -> bodies.ConsumeStats:
-        """The progress of a group in one topic, from its offset and the last one of each queue."""
-
         async def ask(queue: MessageQueue) -> bodies.OffsetWrapper:
             address = await self._address_of(queue)
             consumed = await committed_offset(self._cluster, group, queue, at=address, zero_if_young=False)
@@ -260,16 +256,14 @@ class GroupProgressRequests(AdminRequests):
         return sorted(rows, key=lambda row: (row.lag is not None or not row.members, -(row.lag or 0), row.group))
 
     async def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
-        """The progress of all groups in all topics of one broker, or only of those that consume in order (mqadmin:
-        brokerConsumeStats)."""
+        """The progress of all groups, or the ordered ones, in all topics of a broker (mqadmin: brokerConsumeStats)."""
         header = headers.GetConsumeStatsInBrokerHeader(is_order=only_ordered)
         return await self._cluster.ask_body(
             requests.offsets.GET_BROKER_CONSUME_STATS, header, at=await self._one(broker)
         )
 
     async def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
-        """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has
-        waited."""
+        """By queue: the store times of the oldest, newest and last consumed message, and how long the next one has waited."""
         header = headers.QueryConsumeTimeSpanRequestHeader(topic=topic, group=check_group(group))
         spans: list[bodies.QueueTimeSpan] = []
         masters = await self._masters_of(topic)

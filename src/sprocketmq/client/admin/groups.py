@@ -123,9 +123,8 @@ class GroupRequests(AdminRequests):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Set whether members that let the broker allocate queues consume ``topic`` by ``PULL`` or ``POP`` (mqadmin:
-        setConsumeMode; 5.x). ``pop_share_queue_num``: with POP, how many members share a queue in addition to its owner; -1 means
-        all."""
+        """Set whether members that let the broker allocate queues consume ``topic`` by ``PULL`` or ``POP``, where a queue has
+        ``pop_share_queue_num`` members besides its owner, -1 for all (mqadmin: setConsumeMode; 5.x)."""
         if mode not in ("PULL", "POP"):
             raise ConfigurationError(f"mode is {mode!r}, 'PULL' or 'POP' is allowed")
         body = bodies.SetMessageRequestModeRequestBody(
@@ -137,8 +136,7 @@ class GroupRequests(AdminRequests):
         await self._ask_masters(cluster, broker, requests.consumers.SET_MESSAGE_REQUEST_MODE, body=body)
 
     async def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
-        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x; default: it is
-        not)."""
+        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is not None (5.x)."""
         header = headers.UpdateGroupForbiddenRequestHeader(group=check_group(group), topic=topic, readable=readable)
         answers: dict[str, bool] = {}
         masters = await self._masters_of(topic)

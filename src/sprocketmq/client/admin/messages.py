@@ -61,8 +61,7 @@ class MessageRequests(AdminRequests):
     """The part of AsyncAdmin about stored messages."""
 
     async def view_message(self, offset_message_id: str) -> MessageExt:
-        """The stored copy with this offset message id, which is not a ``message_id``: see ``messages_by_unique_key`` (mqadmin:
-        queryMsgById)."""
+        """The copy with this id, not a ``message_id``: see ``messages_by_unique_key`` (mqadmin: queryMsgById)."""
         address, offset = self.decode_message_id(offset_message_id)
         header = headers.ViewMessageRequestHeader(offset=offset)
         answer = await self._ask_where_stored(address, requests.messages.VIEW_MESSAGE_BY_ID, header)
@@ -83,8 +82,7 @@ class MessageRequests(AdminRequests):
 
     @staticmethod
     def decode_message_id(offset_message_id: str) -> tuple[str, int]:
-        """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin:
-        DecodeMessageId)."""
+        """The ``host:port`` and commit log offset in an offset message id; sends no request (mqadmin: DecodeMessageId)."""
         host, offset = decode_offset_message_id(check_text("offset_message_id", offset_message_id))
         return format_host(*host), offset
 
@@ -106,8 +104,7 @@ class MessageRequests(AdminRequests):
     async def messages_by_unique_key(
         self, topic: str, unique_key: str, *, broker: str | None = None
     ) -> list[MessageExt]:
-        """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
-        (mqadmin: queryMsgByUniqueKey). ``broker``: default: all that have the topic."""
+        """The copies with this ``message_id``, several if its send was retried, oldest first (mqadmin: queryMsgByUniqueKey)."""
         found = await self._query(topic, unique_key, 32, 0, _FOREVER_MS, unique=True, broker=broker)
         return [message for message in found if message.message_id == unique_key]
 
@@ -120,12 +117,9 @@ class MessageRequests(AdminRequests):
         begin_ms: int = 0,
         end_ms: int = _FOREVER_MS,
     ) -> list[TraceRecord]:
-        """The trace of a message: a record for each send, and for each call of a listener before and after it, as clients of any
-        language recorded them in the trace topic, oldest first (mqadmin: queryMsgTraceById).
-
-        ``message_id``: not the offset message id of a stored copy. ``max_messages``: how many trace messages to read, the newest.
-        ``begin_ms``, ``end_ms``: between these times, in milliseconds since 1970.
-        """
+        """The trace of the message with this ``message_id``: a record for each send, and for each call of a listener before and
+        after it, as clients of any language recorded them in the trace topic, oldest first (mqadmin: queryMsgTraceById). Reads the
+        newest ``max_messages`` of it between ``begin_ms`` and ``end_ms``, in milliseconds since 1970."""
         found = await self._query(trace_topic, message_id, max_messages, begin_ms, end_ms, unique=False)
         records = [
             record for message in found for record in decode_trace(message.body) if record.message_id == message_id
@@ -187,12 +181,9 @@ class MessageRequests(AdminRequests):
         max_messages: int = 32,
         expression: FilterExpression | str = "*",
     ) -> list[MessageExt]:
-        """Messages of a queue in order, without a group and without progress (mqadmin: printMsg, printMsgByQueue,
-        consumeMessage). QueueReader reads whole topics faster.
-
-        ``begin_offset``: default: the oldest message. ``end_offset``: where to stop, before it; default: the current end of the
-        queue. ``expression``: tags as ``"a || b"``, or ``sql92("...")``.
-        """
+        """Messages of a queue in order, without a group and progress (mqadmin: printMsg, printMsgByQueue, consumeMessage);
+        QueueReader reads whole topics faster. ``begin_offset``: default: the oldest message. ``end_offset``: where to stop, before
+        it; default: the current end of the queue. ``expression``: tags as ``"a || b"``, or ``sql92("...")``."""
         check_range("max_messages", max_messages, 1, 1_000_000)
         low, high = await queue_ends(self._cluster, queue, at=await self._address_of(queue))
         at = max(low, low if begin_offset is None else begin_offset)
@@ -213,16 +204,10 @@ class MessageRequests(AdminRequests):
         max_messages: int = 32,
         expression: FilterExpression | str = "*",
     ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
-        """Pull once from each of these queues, without a group and without progress, to follow a topic (mqadmin: consumeMessage).
-
-        Args:
-            positions: the offset from which to read, by queue; offsets before the oldest message count as its offset.
-            max_messages: the maximum number for each queue; brokers return at most 32 in one pull by default.
-            expression: tags as ``"a || b"``, or ``sql92("...")``.
-
-        Returns the messages, in the order in which they were stored, and the positions for the next call: behind these messages
-        and behind those that the filter left out.
-        """
+        """Pull once from each queue at its offset, without a group and progress, to follow a topic (mqadmin: consumeMessage). An
+        offset before the oldest message counts as its offset. ``max_messages``: for each queue; brokers return at most 32 by
+        default. Returns the messages, in the order in which they were stored, and the positions for the next call: behind these
+        messages and behind those that the filter left out."""
         check_range("max_messages", max_messages, 1, 1_000)
         queues = list(positions)
         answers = await all_ended(self._read(queue, positions[queue], max_messages, expression) for queue in queues)
@@ -251,8 +236,7 @@ class MessageRequests(AdminRequests):
         return decode_pull(result, queue, subscription, TOOLS_GROUP), result.next_begin_offset
 
     async def message_track(self, message: MessageExt) -> list[MessageTrack]:
-        """Whether each group that consumes its topic has consumed a message that another method returned (mqadmin: queryMsgById
-        prints it)."""
+        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it)."""
         groups = await self._admin.consumers_of(message.topic)
         return [MessageTrack(group, await self._track(message, group)) for group in groups]
 

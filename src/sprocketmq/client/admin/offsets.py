@@ -93,8 +93,7 @@ class OffsetRequests(AdminRequests):
         return await self._reset(group, topic, _ms(timestamp_ms), force)
 
     async def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """Let ``group`` skip the messages that wait in ``topic`` (mqadmin: skipAccumulatedMessage). Returns the new offset by
-        queue."""
+        """Let ``group`` skip what waits in ``topic`` (mqadmin: skipAccumulatedMessage). Returns the new offset by queue."""
         return await self._reset(group, topic, _THE_END, True)
 
     async def _reset(self, group: str, topic: str, timestamp_ms: int, force: bool) -> dict[MessageQueue, int]:
@@ -188,7 +187,6 @@ class OffsetRequests(AdminRequests):
         await commit_offset(self._cluster, group, queue, offset, at=address)
 
     async def _moves_single_queues(self, address: str, topic: str) -> bool:
-        """Whether a broker supports 5.x. A harmless request shows it, because reported versions are not reliable."""
         try:
             await self._cluster.ask(
                 requests.topics.GET_TOPIC_CONFIG, headers.GetTopicConfigRequestHeader(topic=topic), at=address
@@ -215,8 +213,7 @@ class OffsetRequests(AdminRequests):
     async def consume_status(
         self, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
-        """The next offset of each queue in the memory of each member that is online, or of one ``client_id`` (default: all), by
-        client id (mqadmin: getConsumerStatus)."""
+        """By client id: the next offset by queue in a member's memory; ``client_id``: default: all (mqadmin: getConsumerStatus)."""
         header = headers.GetConsumerStatusRequestHeader(
             topic=topic, group=check_group(group), client_addr=client_id or ""
         )

@@ -64,8 +64,6 @@ NO_DATA: Final = (
 
 
 class AdminParts:
-    """The parts of one administrative client."""
-
     runs_caller = False
 
     def __init__(self, options: ClientOptions, *, leaves_silent: bool) -> None:
@@ -85,11 +83,7 @@ class AdminParts:
 
 
 class AdminSession(AsyncClient[AdminParts]):
-    """Opens connections when they are needed; ``shutdown`` closes them.
-
-    In all requests, ``broker`` is a broker's name (for its master) or ``host:port``; ``cluster`` means all its masters; without
-    both, all masters.
-    """
+    """Opens connections when they are needed; ``shutdown`` closes them."""
 
     _leaves_silent = False  # see Reach
 
@@ -124,7 +118,6 @@ class AdminSession(AsyncClient[AdminParts]):
 
     @property
     def _open_parts(self) -> AdminParts:
-        """Open the connections, at the first request."""
         if self._life.state is not LifeState.RUNNING or self._loop is None:
             self._open_now()
         self._check_running_loop()
@@ -154,7 +147,6 @@ class AdminSession(AsyncClient[AdminParts]):
         header: H | None = None,
         body: bodies.Body | None = None,
     ) -> None:
-        """Send a change to the chosen masters."""
         content = b"" if body is None else body.encode()
         masters = (await self._masters(cluster, broker)).values()
         await all_ended(self._cluster.ask(asked, header, at=address, body=content) for address in masters)
@@ -254,8 +246,6 @@ class AdminSession(AsyncClient[AdminParts]):
         return route
 
     async def _groups_at(self, address: str) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """The settings of all groups of one broker, by name, sorted."""
-
         async def page(first: int, version: str) -> tuple[dict[str, bodies.SubscriptionGroupConfig], str, int]:
             header = headers.GetAllSubscriptionGroupRequestHeader(
                 group_seq=first, data_version=version, max_group_num=PAGE
@@ -269,11 +259,8 @@ class AdminSession(AsyncClient[AdminParts]):
 
     async def _check_exists(self, group: str) -> None:
         """Raise GroupNotExist if no broker knows ``group``, after an empty answer about it: brokers answer the same for unknown
-        groups. Not raised if the account may not list a broker's groups, or the name server is a proxy.
-
-        mqadmin requests the route of the retry topic. GET_SUBSCRIPTIONGROUP_CONFIG cannot be used, because brokers create the
-        group then.
-        """
+        groups. Not raised if the account may not list a broker's groups, or the name server is a proxy. mqadmin requests the route
+        of the retry topic. GET_SUBSCRIPTIONGROUP_CONFIG cannot be used, because brokers create the group then."""
         # Nor is a proxy asked for the retry topic: it would remember that there is none, see group_members.make_retry_topic.
         if await self._proxy() is not None:
             return
@@ -292,7 +279,6 @@ class AdminSession(AsyncClient[AdminParts]):
         raise unanswered or unknown_group(group)
 
     async def _connection(self, group: str, broker: str | None = None) -> bodies.ConsumerConnection | None:
-        """Members and subscriptions of ``group``, from the first broker that has a member online."""
         servers = await self._servers_of_members() if broker is None else [await self._one(broker)]
         for address in servers:
             try:
@@ -349,7 +335,6 @@ def is_older_than_5(error: RemoteError) -> bool:
 
 
 def unknown_group(group: str) -> GroupNotExist:
-    """The error for a group that no broker knows."""
     return GroupNotExist(
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
         f"no broker knows the consumer group {group!r}; check the spelling, or create it. "
@@ -366,7 +351,6 @@ def broker_of(route: bodies.TopicRouteData, broker_name: str) -> str:
 
 
 def queue_count(route: bodies.TopicRouteData, broker_name: str) -> int:
-    """The number of queues of a topic at one broker."""
     return max(
         (max(one.read_queue_nums, one.write_queue_nums) for one in route.queue_datas if one.broker_name == broker_name),
         default=0,

@@ -41,16 +41,10 @@ class TopicRequests(AdminRequests):
         broker: str | None = None,
         wait_ms: int = 5_000,
     ) -> None:
-        """Create a topic, or change it, and wait until the name server knows it (mqadmin: updateTopic).
-
-        Args:
-            queues: number of read and of write queues on each broker, unless ``read_queues`` or ``write_queues`` is given.
-            perm: 6 read and write, 4 read only, 2 write only.
-            attributes: changes of the attributes (5.x), ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
-            wait_ms: how many milliseconds to wait for the name server.
-
-        ``read_queues``, ``write_queues``: default: ``queues``.
-        """
+        """Create a topic, or change it, and wait ``wait_ms`` milliseconds until the name server knows it (mqadmin: updateTopic).
+        ``queues`` to read and to write on each broker, unless ``read_queues`` or ``write_queues`` is given (default: None).
+        ``perm``: 6 read and write, 4 read only, 2 write only. ``attributes``: changes of them (5.x), ``{"+message.type": "FIFO"}``
+        or ``{"-message.type": ""}``; default none."""
         header = headers.CreateTopicRequestHeader(
             topic=check_topic(topic),
             default_topic=DEFAULT_TOPIC,
@@ -96,8 +90,7 @@ class TopicRequests(AdminRequests):
     async def create_topics(
         self, configs: Sequence[bodies.TopicConfig], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Create or change many topics at once, without waiting for the name server (mqadmin: updateTopicList). A 4.9 broker gets
-        one request for each topic."""
+        """Create or change many topics at once, without waiting (mqadmin: updateTopicList); one by one at a 4.9 broker."""
         for config in configs:
             check_topic(config.topic_name)
         body = bodies.CreateTopicListRequestBody(topic_config_list=list(configs)).encode()
@@ -132,13 +125,10 @@ class TopicRequests(AdminRequests):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> dict[str, bodies.TopicConfig]:
-        """Change the given settings of a topic, and leave the others unchanged on each broker, without waiting for the name
-        server (mqadmin's updateTopic replaces all settings).
-
-        ``read_queues``, ``write_queues``, ``perm``, ``order``, ``attributes``: as of ``create_topic``; default: unchanged.
-        ``cluster``, ``broker``: default: wherever the topic exists. Returns the new settings by broker name; ``attributes`` are
-        those before the change.
-        """
+        """Change the given settings of a topic, as of ``create_topic``, on each broker, without waiting for the name server
+        (mqadmin's updateTopic replaces all settings). ``read_queues``, ``write_queues``, ``perm``, ``order``, ``attributes``:
+        default: unchanged. ``cluster``, ``broker``: default: wherever the topic exists. Returns the new settings by broker name,
+        with the ``attributes`` before the change."""
         for name, queues in (("read_queues", read_queues), ("write_queues", write_queues)):
             if queues is not None:
                 check_range(name, queues, 1, 65_535)
@@ -166,8 +156,7 @@ class TopicRequests(AdminRequests):
         await self.delete_order_conf(topic)
 
     async def topics(self, *, cluster: str | None = None) -> list[str]:
-        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList). ``cluster``:
-        default: all topics that the name server knows."""
+        """The names of all topics, or of one cluster's, with system topics, sorted (mqadmin: topicList)."""
         if cluster is None:
             return sorted(
                 (await self._cluster.ask_body(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list
@@ -205,15 +194,13 @@ class TopicRequests(AdminRequests):
     async def allocate(
         self, topic: str, client_ids: Iterable[str], *, strategy: allocation.AllocationStrategy | str = "AVG"
     ) -> dict[str, list[MessageQueue]]:
-        """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed. ``strategy``: as of a
-        push consumer's ``allocate_strategy``."""
+        """Which queues members with these ids would read (mqadmin: allocateMQ); ``strategy`` as ``allocate_strategy``."""
         chosen = allocation.strategy_by_name(strategy) if isinstance(strategy, str) else strategy
         queues, members = await self.queues(topic), sorted(set(client_ids), key=allocation.java_order)
         return {member: allocation.allocate(chosen, "", member, queues, members) for member in members}
 
     async def topic_stats(self, topic: str, *, broker: str | None = None) -> dict[MessageQueue, bodies.TopicOffset]:
-        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus). ``broker``: only of
-        this one, by name; default: of all that have the topic."""
+        """By queue: minimum and maximum offset, time of the last message (mqadmin: topicStatus); default: of all brokers."""
         route = await self._route(topic)
         names = {queue.broker_name for queue in subscribe_queues(topic, route)}
         if broker is not None:
@@ -275,8 +262,7 @@ class TopicRequests(AdminRequests):
         return configs
 
     async def order_conf(self, topic: str) -> dict[str, int]:
-        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin:
-        updateOrderConf -m get)."""
+        """The number of queues to which an ordered topic is sent, by broker name (mqadmin: updateOrderConf -m get)."""
         value = await self._admin.kv_config(_ORDER, check_topic(topic))
         if value is None:
             await self._route(topic)  # raises TopicNotExist
