@@ -37,39 +37,35 @@ class CommonOptions(TypedDict, total=False):
 
     Keyword Args:
         namesrv_addr: ``host:9876``, several separated by ``;``; or the URL of a page that holds such a list, as in
-            ``http://host:8080/rocketmq/nsaddr``; default the environment variable NAMESRV_ADDR. A page, and the variable, are read
-            again each 2 minutes.
-        instance_name: clients of one instance name in one process share connections, heartbeat and client id; options of these that
-            differ are refused (``shared_options``). "DEFAULT" makes a fresh name for each (``pid#nanoseconds``) (default
-            'DEFAULT').
+            ``http://host:8080/rocketmq/nsaddr``; default the environment variable NAMESRV_ADDR. Page and variable are read again
+            each 2 minutes.
+        instance_name: clients of one instance name in one process share connections, heartbeat and client id, and must have equal
+            options for these. "DEFAULT" makes a fresh name for each (``pid#nanoseconds``) (default 'DEFAULT').
         client_ip: first part of the client id; default the address by which this machine reaches other networks.
         unit_name: last part of the client id; default none.
         unit_mode: mark each request as one of a unit, for deployments of several units (Java: unitMode) (default False).
-        namespace: add ``namespace%`` in front of the names of all topics and groups, and remove it from names in results; default
-            what an endpoint of the form ``MQ_INST_x_y.host:port`` names.
+        namespace: ``namespace%`` stands before all topics and groups at the brokers; default what ``MQ_INST_x_y.host:port`` names.
         namespace_v2: send this namespace in each request instead (5.x), with unchanged names; default none.
         vip_channel_enabled: send to the brokers' second port, two below the first (default False).
         poll_name_server_interval_ms: how often routes are refreshed (milliseconds, default 30000).
         heartbeat_broker_interval_ms: milliseconds between two heartbeats; brokers forget a client after 120 s (default 30000).
         persist_consumer_offset_interval_ms: how often progress is written (milliseconds, default 5000).
         mq_client_api_timeout_ms: limit of one administrative request (milliseconds, default 3000).
-        enable_trace: record in the trace topic what this client sends and consumes (``mqadmin queryMsgTraceById`` reads it)
-            (default False).
+        enable_trace: record what this client sends and consumes, for ``mqadmin queryMsgTraceById`` (default False).
         trace_topic: where ``enable_trace`` sends to; default RMQ_SYS_TRACE_TOPIC, or what the access channel names.
         trace_msg_batch_num: records that are sent together, 1 to 20; fewer leave after 5 s (default 10).
-        max_delay_level: how many delay levels the brokers have (messageDelayLevel). A broker silently uses its highest level for
-            any above it, so higher ones are refused here (default 18).
+        max_delay_level: how many delay levels the brokers have (messageDelayLevel). Higher ones are refused; a broker would
+            silently use its highest (default 18).
         access_channel: "LOCAL", or "CLOUD" for Alibaba Cloud's form of trace topics (default 'LOCAL').
         access_key: sign each request as this account, for a cluster with access control; default requests are not signed.
         secret_key: what ``access_key`` signs with; both are given or none (the default).
         security_token: sent with the signature, for temporary keys; default none.
-        secret_key_file: a file with the secret key, or with lines ``accessKey:``, ``secretKey:`` (as Apache's conf/tools.yml),
-            which may be renewed while the client runs (``client.settings.key_file``); default none.
+        secret_key_file: a file with the secret key, or lines ``accessKey:``, ``secretKey:`` (as Apache's conf/tools.yml), which may
+            be renewed while the client runs; default none.
         tls: use TLS, and check the servers' certificates against the authorities this machine trusts (default False).
         ssl_context: use TLS with this context (an ``ssl.SSLContext``); default as ``tls`` says.
-        on_disconnected: a function of one ServerOutage, called when a broker or name server does not answer any more, in a thread,
-            or on the client's loop if it is ``async def``; default none. Its exceptions are logged. Admin, which connects when it
-            is asked, calls none.
+        on_disconnected: a function of one ServerOutage, called when a server does not answer any more, in a thread, or on the
+            client's loop if it is ``async def``; default none. Admin calls none.
         on_reconnected: the same, called with the first answer after that; default none.
         clock: the clock for periodic work and delays; tests pass a ManualClock (default the system's).
     """
@@ -106,33 +102,29 @@ class ProducerOptions(CommonOptions, total=False):
     """Options of producers, beside those of every client (CommonOptions).
 
     Keyword Args:
-        topics: topics whose brokers get a heartbeat of this producer when it starts, not only after the first send: for a
-            transaction producer that must answer the check-backs of one that died (default none).
+        topics: topics whose brokers get a heartbeat when the producer starts, not only after the first send: for transaction
+            producers that answer the check-backs of one that died (default none).
         send_msg_timeout_ms: limit of one send, all tries together (milliseconds, default 3000).
-        send_msg_max_timeout_per_request_ms: limit of one try; -1 lets the first try use up the whole timeout, as Java does
-            (milliseconds, default -1).
+        send_msg_max_timeout_per_request_ms: limit of one try; -1: the first may use up the whole timeout, as in Java (milliseconds,
+            default -1).
         retry_times_when_send_failed: further tries after a failure (default 2).
         retry_another_broker_when_not_store_ok: also try again after FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT and
             SLAVE_NOT_AVAILABLE, which stores the message twice (default False).
-        retry_response_codes: after an answer with one of these codes another broker is tried (default 1, 2, 14, 16, 17, 204, 205,
-            1500).
+        retry_response_codes: after an answer with one of these another broker is tried (default 1, 2, 14, 16, 17, 204, 205, 1500).
         compress_msg_body_over_bytes: bodies of this size and more are compressed (single messages only) (bytes, default 4 KiB).
         compress_type: "ZLIB", "LZ4" or "ZSTD"; a 4.9 consumer only understands ZLIB (default 'ZLIB').
         compress_level: 0 (hardly) to 9 (best); of ZSTD up to 22 (default 5).
         max_message_bytes: largest body, or batch, in bytes; the broker has a limit of its own (4 MiB by default) (default 4 MiB).
-        auto_batch: gather messages for the same queue or topic and send them as one batch (5.x: autoBatch, ProduceAccumulator)
-            (default False).
+        auto_batch: send messages for the same queue or topic as one batch (5.x: autoBatch, ProduceAccumulator) (default False).
         batch_max_delay_ms: how long the first message of a batch waits for others, 1 to 30000 (milliseconds, default 10).
         batch_max_bytes: a batch of this size is sent at once, 1 to 2 MiB (bytes, default 32 KiB).
-        total_batch_max_bytes: while so many bytes in all batches together are not answered, batches are sent at once (default 32
-            MiB).
-        enable_backpressure_for_async_mode: a send waits for its turn when too many are under way, and fails when its timeout ends
-            first (default False).
+        total_batch_max_bytes: while so many bytes of batches are not answered, batches are sent at once (default 32 MiB).
+        enable_backpressure_for_async_mode: a send waits while too many are under way, at most for its timeout (default False).
         back_pressure_for_async_send_num: sends under way at once, at least 10 (default 1024).
         back_pressure_for_async_send_size_bytes: bytes of their bodies, at least 1 MiB (default 100 MiB).
         send_latency_fault_enable: avoid brokers that were slow or unreachable lately (default False).
-        start_detector_enable: with it, ask brokers that could not be reached whether they answer again, so that one of them is
-            preferred when all are avoided (5.x) (default False).
+        start_detector_enable: ask unreachable brokers whether they answer again, to prefer one if all are avoided (5.x) (default
+            False).
         detect_timeout_ms: how long the answer to ``start_detector_enable`` may take (milliseconds, default 200).
         detect_interval_ms: how often ``start_detector_enable`` asks a broker (milliseconds, default 2000).
         create_topic_key: topic whose route is used for topics that do not exist yet (default 'TBW102').
@@ -171,28 +163,23 @@ class PushConsumerOptions(CommonOptions, total=False):
     """Options of push consumers, beside those of every client (CommonOptions).
 
     Keyword Args:
-        message_model: CLUSTERING or BROADCASTING (default MessageModel.CLUSTERING).
-        consume_from_where: where a group without progress begins; one that has progress goes on from there (default
-            ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET).
+        message_model: CLUSTERING shares the queues out; BROADCASTING gives each member all (default MessageModel.CLUSTERING).
+        consume_from_where: where a group without progress begins (default ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET).
         consume_timestamp: for CONSUME_FROM_TIMESTAMP, ``yyyyMMddHHmmss`` local time; default half an hour ago.
-        allocate_strategy: how the queues are divided among the members, the same in all of them: "AVG", "AVG_BY_CIRCLE",
-            "CONSISTENT_HASH", "CONFIG", "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), one of
-            the classes ``Allocate...``, or a function (group, client_id, queues, client_ids) that returns the queues of client_id
-            (default 'AVG').
-        allocate_queues: the queues for "CONFIG" (no default); name a queue of ``%RETRY%group`` in one member, or no member reads
-            the retries.
+        allocate_strategy: how the queues are divided, equal in all members: "AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "CONFIG",
+            "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), a class ``Allocate...``, or a
+            function (group, client_id, queues, client_ids) that returns the queues of client_id (default 'AVG').
+        allocate_queues: the queues for "CONFIG" (no default); one member must name one of ``%RETRY%group``, or nobody reads it.
         allocate_rooms: the rooms of which "MACHINE_ROOM" shares the queues (no default); a broker is called ``room@name`` then.
         machine_room_resolver: for "MACHINE_ROOM_NEARBY" (no default): an object with ``broker_deploy_in(queue)`` and
             ``consumer_deploy_in(client_id)``, which return the name of a room.
-        client_rebalance: False lets a 5.x broker allocate the queues (QUERY_ASSIGNMENT), if it supports that; not for orderly
-            consumption (default True).
-        consume_thread_count: how many listener calls run at once (threads, or tasks for ``async def`` listeners), 1 to 1000
-            (default 20).
+        client_rebalance: False lets a 5.x broker allocate the queues (QUERY_ASSIGNMENT), not for orderly consumption (default
+            True).
+        consume_thread_count: listener calls at once (threads, or tasks for ``async def`` listeners), 1 to 1000 (default 20).
         consume_thread_max: while ``adjust_thread_pool_nums_threshold`` messages or more wait at the brokers, one more call a minute
             may run at once up to this number, and one less when few wait; default ``consume_thread_count``, which never changes by
             itself.
-        adjust_thread_pool_nums_threshold: messages that wait at the brokers, from which ``consume_thread_max`` lets more calls run
-            (default 100000).
+        adjust_thread_pool_nums_threshold: messages that wait at the brokers, for ``consume_thread_max`` (default 100000).
         consume_message_batch_max_size: messages per listener call, 1 to 1024 (``batch_size=`` of the listener wins) (default 1).
         pull_batch_size: messages requested in one pull, 1 to 1024; a broker returns at most 32 by default (default 32).
         pull_batch_size_in_bytes: a 5.x broker ends an answer behind the message that reaches so many bytes (default 256 KiB).
@@ -201,30 +188,24 @@ class PushConsumerOptions(CommonOptions, total=False):
         pull_threshold_size_for_queue: MiB cached of one queue before pulling from it pauses, 1 to 1024 (default 100).
         pull_threshold_for_topic: messages cached of one topic, shared out to its queues; -1 is off (default -1).
         pull_threshold_size_for_topic: MiB cached of one topic, shared out to its queues; -1 is off (default -1).
-        consume_concurrently_max_span: offsets between the oldest unfinished and the newest cached message before pulling pauses
-            (default 2000).
-        max_reconsume_times: tries after the first before the dead-letter topic; -1 means 16 (without limit for orderly consumption)
-            (default -1).
-        consume_timeout_ms: how long one delivery may run before the message is sent back and progress passes it; 0 is off
-            (milliseconds, default 900000).
+        consume_concurrently_max_span: offsets from the oldest unfinished to the newest cached message of a queue (default 2000).
+        max_reconsume_times: tries after the first before the dead-letter topic; -1 means 16 (orderly: without limit) (default -1).
+        consume_timeout_ms: limit of a delivery, after which the message is sent back and passed; 0 is off (milliseconds, default
+            900000).
         follow_group_retry_policy: wait between retries as the group's retry policy on a 5.x broker says, if it has one (Java's
             remoting clients ignore it); without one, and at 4.9 brokers, the delay levels decide (default True).
         suspend_current_queue_time_ms: orderly pause after a failure, 10 to 30000 (milliseconds, default 1000).
-        unlock_delay_ms: how long an orderly queue stays locked that was given away with messages still cached, so that work that a
-            listener began may end before the next member begins; with 0 it begins at once, as Java's client does since 5.3
-            (milliseconds, default 20000).
+        unlock_delay_ms: how long an orderly queue given away with messages cached stays locked, so that a listener may end before
+            the next member begins; 0 is Java's since 5.3 (milliseconds, default 20000).
         await_termination_ms: how long shutdown waits for running listeners (milliseconds, default 5000).
         pull_time_delay_when_exception_ms: pause after a failed pull (milliseconds, default 1000).
-        unreadable_body: what happens to a message whose body cannot be opened (compressed with a library that is not installed, or
-            broken): UnreadableBody.STOP, its queue waits there; SKIP; DELIVER, it is handed on as it is stored, compressed.
-            Default: it stops for a missing library, and delivers bodies that no library can open. Each case is logged at ERROR.
-            Java's client skips the rest of the pull without a log line.
+        unreadable_body: what happens to a message whose body cannot be opened: UnreadableBody.STOP, SKIP or DELIVER. Default: stop
+            for a library that is not installed, and deliver bodies that no library can open. Each case is logged at ERROR.
         value_deserializer: converts a body to ``message.value``: a function of bytes, such as ``json_deserializer`` or
             ``Order.model_validate_json``, or a dict of topics and functions; default none.
         post_subscription_when_pull: send the filter with each pull instead of relying on the heartbeat (default False).
         local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``. The file is named after client
-            id and group, as Java's, and not after the cluster: to broadcast in one group of two clusters, give each client an
-            ``instance_name``.
+            id and group, not the cluster: to broadcast in one group of two clusters, give each client an ``instance_name``.
         record: a file to which every decision of this consumer is written, for ``sprocketmq replay``, default none; its predecessor
             moves to ``FILE.1``. Ids, keys, tags, sizes and places of messages are in it, bodies are not.
         record_max_bytes: how much of it is kept, 64 KiB or more; the oldest is dropped (bytes, default 64 MiB).
@@ -269,47 +250,37 @@ class PullConsumerOptions(CommonOptions, total=False):
     """Options of pull consumers, beside those of every client (CommonOptions).
 
     Keyword Args:
-        message_model: CLUSTERING, members share the queues they subscribe to; BROADCASTING, each reads all and keeps progress in a
-            file (default MessageModel.CLUSTERING).
-        consume_from_where: where a group without progress begins; one that has progress goes on from there (default
-            ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET).
+        message_model: CLUSTERING shares the queues out; BROADCASTING gives each member all (default MessageModel.CLUSTERING).
+        consume_from_where: where a group without progress begins (default ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET).
         consume_timestamp: for CONSUME_FROM_TIMESTAMP, ``yyyyMMddHHmmss`` local time; default half an hour ago.
-        allocate_strategy: how the queues are divided among the members, the same in all of them: "AVG", "AVG_BY_CIRCLE",
-            "CONSISTENT_HASH", "CONFIG", "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), one of
-            the classes ``Allocate...``, or a function (group, client_id, queues, client_ids) that returns the queues of client_id
-            (default 'AVG').
-        allocate_queues: the queues for "CONFIG" (no default); name a queue of ``%RETRY%group`` in one member, or no member reads
-            the retries.
+        allocate_strategy: how the queues are divided, equal in all members: "AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "CONFIG",
+            "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), a class ``Allocate...``, or a
+            function (group, client_id, queues, client_ids) that returns the queues of client_id (default 'AVG').
+        allocate_queues: the queues for "CONFIG" (no default); one member must name one of ``%RETRY%group``, or nobody reads it.
         allocate_rooms: the rooms of which "MACHINE_ROOM" shares the queues (no default); a broker is called ``room@name`` then.
         machine_room_resolver: for "MACHINE_ROOM_NEARBY" (no default): an object with ``broker_deploy_in(queue)`` and
             ``consumer_deploy_in(client_id)``, which return the name of a room.
-        client_rebalance: False lets a 5.x broker allocate the queues (QUERY_ASSIGNMENT), if it supports that; not for orderly
-            consumption (default True).
-        auto_commit: the messages that a poll returned are committed by the next poll; False leaves this to ``commit`` (default
+        client_rebalance: False lets a 5.x broker allocate the queues (QUERY_ASSIGNMENT), not for orderly consumption (default
             True).
-        auto_commit_interval_ms: how long after that progress is sent to the brokers, at the latest, while polls are made; 1000 at
-            least (milliseconds, default 5000).
+        auto_commit: the next poll commits the messages that a poll returned; False leaves this to ``commit`` (default True).
+        auto_commit_interval_ms: how soon after that, while polls are made, brokers get the progress; 1000 at least (milliseconds,
+            default 5000).
         pull_batch_size: messages requested in one pull, 1 to 1024; a broker returns at most 32 by default (default 10).
         pull_threshold_for_all: messages that wait for a poll, over all queues, before pulling pauses (default 10000).
         pull_threshold_for_queue: messages of one queue that wait for a poll before pulling from it pauses (default 1000).
         pull_threshold_size_for_queue: MiB of one queue that wait for a poll before pulling from it pauses (default 100).
         consume_max_span: offsets between the oldest and the newest waiting message of a queue (default 2000).
         poll_timeout_ms: how long ``poll`` waits if it is called without ``timeout_ms`` (milliseconds, default 5000).
-        topic_metadata_check_interval_ms: how often the queues of a topic with a listener for changes are looked up (milliseconds,
-            default 30000).
+        topic_metadata_check_interval_ms: how often the queues of watched topics are looked up (milliseconds, default 30000).
         broker_suspend_max_time_ms: how long a broker holds a pull that finds nothing, 1000 at least (milliseconds, default 20000).
-        consumer_timeout_when_suspend_ms: how long the answer to a pull is waited for; not less than ``broker_suspend_max_time_ms``
-            (milliseconds, default 30000).
+        consumer_timeout_when_suspend_ms: limit of a pull, at least ``broker_suspend_max_time_ms`` (milliseconds, default 30000).
         pull_time_delay_when_exception_ms: pause after a failed pull (milliseconds, default 1000).
-        unreadable_body: what happens to a message whose body cannot be opened (compressed with a library that is not installed, or
-            broken): UnreadableBody.STOP, its queue waits there; SKIP; DELIVER, it is handed on as it is stored, compressed.
-            Default: it stops for a missing library, and delivers bodies that no library can open. Each case is logged at ERROR.
-            Java's client skips the rest of the pull without a log line.
+        unreadable_body: what happens to a message whose body cannot be opened: UnreadableBody.STOP, SKIP or DELIVER. Default: stop
+            for a library that is not installed, and deliver bodies that no library can open. Each case is logged at ERROR.
         value_deserializer: converts a body to ``message.value``: a function of bytes, such as ``json_deserializer`` or
             ``Order.model_validate_json``, or a dict of topics and functions; default none.
         local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``. The file is named after client
-            id and group, as Java's, and not after the cluster: to broadcast in one group of two clusters, give each client an
-            ``instance_name``.
+            id and group, not the cluster: to broadcast in one group of two clusters, give each client an ``instance_name``.
     """
 
     message_model: MessageModel

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Access keys in a file that may change while clients run, for example a mounted secret of Kubernetes.
 
-    a request is to be signed --stat--> the file is unchanged --> the known keys
-                                     `-> it has changed -------> read it: its keys, or the known ones while it is half written
-    a server refuses a signature ----> read it in any case: other keys than before? --> sign the request again with these
-
 Rules
-1. The first request after the file has changed is signed with the new keys; no call is needed.
-2. Known keys stay in use while the file is missing or cannot be parsed, because it may be being written. Without known keys there is an
-   error that names the host.
+1. The first request after the file has changed is signed with the new keys; no call is needed. If a server refuses a signature, the
+   file is read in any case, and the request signed again if its keys are other ones.
+2. Known keys stay in use while the file is missing or cannot be parsed, because it may be being written. Without known keys there
+   is an error that names the host.
 3. A secret is never part of a text, and an object of this class cannot be pickled; only the path can.
 
 ``stat`` of a local file costs about half as much as a signature, so every request checks the file.
@@ -32,9 +29,9 @@ _FileState = tuple[int, int, int, int]
 
 
 class KeyFile:
-    """The keys in a file. It has the secret key alone, or lines ``accessKey:``, ``secretKey:`` and ``securityToken:`` as Apache's
-    conf/tools.yml. ``option``: how the user calls the file, for error sentences. ``access_key``, ``security_token``: count
-    before what the file says. Raises ConfigurationError (it cannot be read here, or holds something else)."""
+    """The keys in a file: the secret key alone, or lines ``accessKey:``, ``secretKey:`` and ``securityToken:`` as Apache's
+    conf/tools.yml; ``access_key`` and ``security_token`` count before these. ``option``: how the user calls the file, for error
+    sentences. Raises ConfigurationError (it cannot be read here, or holds something else)."""
 
     def __init__(
         self,
@@ -65,7 +62,6 @@ class KeyFile:
         return self._known
 
     def reread(self) -> None:
-        """Read the file even if ``stat`` shows no change; called when a signature was refused."""
         try:
             self._known = self._read()
         except ConfigurationError:

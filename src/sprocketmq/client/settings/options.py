@@ -43,42 +43,37 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     Args:
         namesrv_addr: ``host:9876``, several separated by ``;``; or the URL of a page that holds such a list, as in
-            ``http://host:8080/rocketmq/nsaddr``; default the environment variable NAMESRV_ADDR. A page, and the variable, are read again
+            ``http://host:8080/rocketmq/nsaddr``; default the environment variable NAMESRV_ADDR. Page and variable are read again
             each 2 minutes.
-        instance_name: clients of one instance name in one process share connections, heartbeat and client id; options of these that differ
-            are refused (``shared_options``). "DEFAULT" makes a fresh name for each (``pid#nanoseconds``).
+        instance_name: clients of one instance name in one process share connections, heartbeat and client id, and must have equal
+            options for these. "DEFAULT" makes a fresh name for each (``pid#nanoseconds``).
         client_ip: first part of the client id; default the address by which this machine reaches other networks.
         unit_name: last part of the client id; default none.
         unit_mode: mark each request as one of a unit, for deployments of several units (Java: unitMode).
-        namespace: add ``namespace%`` in front of the names of all topics and groups, and remove it from names in results; default what an
-            endpoint of the form ``MQ_INST_x_y.host:port`` names.
+        namespace: ``namespace%`` stands before all topics and groups at the brokers; default what ``MQ_INST_x_y.host:port`` names.
         namespace_v2: send this namespace in each request instead (5.x), with unchanged names; default none.
         vip_channel_enabled: send to the brokers' second port, two below the first.
         poll_name_server_interval_ms: how often routes are refreshed.
         heartbeat_broker_interval_ms: milliseconds between two heartbeats; brokers forget a client after 120 s.
         persist_consumer_offset_interval_ms: how often progress is written.
         mq_client_api_timeout_ms: limit of one administrative request.
-        enable_trace: record in the trace topic what this client sends and consumes (``mqadmin queryMsgTraceById`` reads it).
+        enable_trace: record what this client sends and consumes, for ``mqadmin queryMsgTraceById``.
         trace_topic: where ``enable_trace`` sends to; default RMQ_SYS_TRACE_TOPIC, or what the access channel names.
         trace_msg_batch_num: records that are sent together, 1 to 20; fewer leave after 5 s.
-        max_delay_level: how many delay levels the brokers have (messageDelayLevel). A broker silently uses its highest level for any above
-            it, so higher ones are refused here.
+        max_delay_level: how many delay levels the brokers have (messageDelayLevel). Higher ones are refused; a broker would
+            silently use its highest.
         access_channel: "LOCAL", or "CLOUD" for Alibaba Cloud's form of trace topics.
         access_key: sign each request as this account, for a cluster with access control; default requests are not signed.
         secret_key: what ``access_key`` signs with; both are given or none (the default).
         security_token: sent with the signature, for temporary keys; default none.
-        secret_key_file: a file with the secret key, or with lines ``accessKey:``, ``secretKey:`` (as Apache's conf/tools.yml), which may be
-            renewed while the client runs (``client.settings.key_file``); default none.
+        secret_key_file: a file with the secret key, or lines ``accessKey:``, ``secretKey:`` (as Apache's conf/tools.yml), which may
+            be renewed while the client runs; default none.
         tls: use TLS, and check the servers' certificates against the authorities this machine trusts.
         ssl_context: use TLS with this context (an ``ssl.SSLContext``); default as ``tls`` says.
-        on_disconnected: a function of one ServerOutage, called when a broker or name server does not answer any more, in a thread, or on
-            the client's loop if it is ``async def``; default none. Its exceptions are logged. Admin, which connects when it is asked, calls
-            none.
+        on_disconnected: a function of one ServerOutage, called when a server does not answer any more, in a thread, or on the
+            client's loop if it is ``async def``; default none. Admin calls none.
         on_reconnected: the same, called with the first answer after that; default none.
         clock: the clock for periodic work and delays; tests pass a ManualClock.
-
-    Raises:
-        ConfigurationError: at construction, naming the option.
     """
 
     namesrv_addr: str | None = None

@@ -26,25 +26,16 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Every option of a pull consumer beyond ClientOptions. What is not explained here is as in PushSettings.
 
     Args:
-        group: the consumer group.
-        message_model: CLUSTERING, members share the queues they subscribe to; BROADCASTING, each reads all and keeps progress in a file.
-        consume_from_where: where a group without progress begins; one that has progress goes on from there.
-        consume_timestamp: for CONSUME_FROM_TIMESTAMP, ``yyyyMMddHHmmss`` local time; default half an hour ago.
-        auto_commit: the messages that a poll returned are committed by the next poll; False leaves this to ``commit``.
-        auto_commit_interval_ms: how long after that progress is sent to the brokers, at the latest, while polls are made; 1000 at least.
-        pull_batch_size: messages requested in one pull, 1 to 1024; a broker returns at most 32 by default.
+        auto_commit: the next poll commits the messages that a poll returned; False leaves this to ``commit``.
+        auto_commit_interval_ms: how soon after that, while polls are made, brokers get the progress; 1000 at least.
         pull_threshold_for_all: messages that wait for a poll, over all queues, before pulling pauses.
         pull_threshold_for_queue: messages of one queue that wait for a poll before pulling from it pauses.
         pull_threshold_size_for_queue: MiB of one queue that wait for a poll before pulling from it pauses.
         consume_max_span: offsets between the oldest and the newest waiting message of a queue.
         poll_timeout_ms: how long ``poll`` waits if it is called without ``timeout_ms``.
-        topic_metadata_check_interval_ms: how often the queues of a topic with a listener for changes are looked up.
+        topic_metadata_check_interval_ms: how often the queues of watched topics are looked up.
         broker_suspend_max_time_ms: how long a broker holds a pull that finds nothing, 1000 at least.
-        consumer_timeout_when_suspend_ms: how long the answer to a pull is waited for; not less than ``broker_suspend_max_time_ms``.
-        pull_time_delay_when_exception_ms: pause after a failed pull.
-
-    Raises:
-        ConfigurationError: at construction, naming the option.
+        consumer_timeout_when_suspend_ms: limit of a pull, at least ``broker_suspend_max_time_ms``.
     """
 
     group: str

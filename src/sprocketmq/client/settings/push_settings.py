@@ -37,8 +37,7 @@ _STRATEGY = "group, client_id, queues, client_ids"
 
 
 def consume_timestamp_ms(text: str) -> int:
-    """Java's consumeTimestamp, ``yyyyMMddHHmmss`` in local time, as milliseconds since 1970. Raises ConfigurationError (another
-    form)."""
+    """Java's consumeTimestamp, ``yyyyMMddHHmmss`` in local time, as milliseconds since 1970. Raises ConfigurationError."""
     try:
         return int(datetime.strptime(text, "%Y%m%d%H%M%S").astimezone().timestamp() * 1000)
     except (TypeError, ValueError, OverflowError) as error:  # the last hours of the year 9999
@@ -59,23 +58,22 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Every option of a push consumer beyond ClientOptions.
 
     Args:
-        group: the consumer group; members share the work and must have equal subscriptions.
-        message_model: CLUSTERING or BROADCASTING.
-        consume_from_where: where a group without progress begins; one that has progress goes on from there.
+        message_model: CLUSTERING shares the queues out; BROADCASTING gives each member all.
+        consume_from_where: where a group without progress begins.
         consume_timestamp: for CONSUME_FROM_TIMESTAMP, ``yyyyMMddHHmmss`` local time; default half an hour ago.
-        allocate_strategy: how the queues are divided among the members, the same in all of them: "AVG", "AVG_BY_CIRCLE",
-            "CONSISTENT_HASH", "CONFIG", "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), one of the
-            classes ``Allocate...``, or a function (group, client_id, queues, client_ids) that returns the queues of client_id.
-        allocate_queues: the queues for "CONFIG" (no default); name a queue of ``%RETRY%group`` in one member, or no member reads the
-            retries.
+        allocate_strategy: how the queues are divided, equal in all members: "AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "CONFIG",
+            "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), a class ``Allocate...``, or a
+            function (group, client_id, queues, client_ids) that returns the queues of client_id.
+        allocate_queues: the queues for "CONFIG" (no default); one member must name one of ``%RETRY%group``, or nobody reads it.
         allocate_rooms: the rooms of which "MACHINE_ROOM" shares the queues (no default); a broker is called ``room@name`` then.
         machine_room_resolver: for "MACHINE_ROOM_NEARBY" (no default): an object with ``broker_deploy_in(queue)`` and
             ``consumer_deploy_in(client_id)``, which return the name of a room.
-        client_rebalance: False lets a 5.x broker allocate the queues (QUERY_ASSIGNMENT), if it supports that; not for orderly consumption.
-        consume_thread_count: how many listener calls run at once (threads, or tasks for ``async def`` listeners), 1 to 1000.
-        consume_thread_max: while ``adjust_thread_pool_nums_threshold`` messages or more wait at the brokers, one more call a minute may run
-            at once up to this number, and one less when few wait; default ``consume_thread_count``, which never changes by itself.
-        adjust_thread_pool_nums_threshold: messages that wait at the brokers, from which ``consume_thread_max`` lets more calls run.
+        client_rebalance: False lets a 5.x broker allocate the queues (QUERY_ASSIGNMENT), not for orderly consumption.
+        consume_thread_count: listener calls at once (threads, or tasks for ``async def`` listeners), 1 to 1000.
+        consume_thread_max: while ``adjust_thread_pool_nums_threshold`` messages or more wait at the brokers, one more call a minute
+            may run at once up to this number, and one less when few wait; default ``consume_thread_count``, which never changes by
+            itself.
+        adjust_thread_pool_nums_threshold: messages that wait at the brokers, for ``consume_thread_max``.
         consume_message_batch_max_size: messages per listener call, 1 to 1024 (``batch_size=`` of the listener wins).
         pull_batch_size: messages requested in one pull, 1 to 1024; a broker returns at most 32 by default.
         pull_batch_size_in_bytes: a 5.x broker ends an answer behind the message that reaches so many bytes.
@@ -84,31 +82,26 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         pull_threshold_size_for_queue: MiB cached of one queue before pulling from it pauses, 1 to 1024.
         pull_threshold_for_topic: messages cached of one topic, shared out to its queues; -1 is off.
         pull_threshold_size_for_topic: MiB cached of one topic, shared out to its queues; -1 is off.
-        consume_concurrently_max_span: offsets between the oldest unfinished and the newest cached message before pulling pauses.
-        max_reconsume_times: tries after the first before the dead-letter topic; -1 means 16 (without limit for orderly consumption).
-        consume_timeout_ms: how long one delivery may run before the message is sent back and progress passes it; 0 is off.
-        follow_group_retry_policy: wait between retries as the group's retry policy on a 5.x broker says, if it has one (Java's remoting
-            clients ignore it); without one, and at 4.9 brokers, the delay levels decide.
+        consume_concurrently_max_span: offsets from the oldest unfinished to the newest cached message of a queue.
+        max_reconsume_times: tries after the first before the dead-letter topic; -1 means 16 (orderly: without limit).
+        consume_timeout_ms: limit of a delivery, after which the message is sent back and passed; 0 is off.
+        follow_group_retry_policy: wait between retries as the group's retry policy on a 5.x broker says, if it has one (Java's
+            remoting clients ignore it); without one, and at 4.9 brokers, the delay levels decide.
         suspend_current_queue_time_ms: orderly pause after a failure, 10 to 30000.
-        unlock_delay_ms: how long an orderly queue stays locked that was given away with messages still cached, so that work that a
-            listener began may end before the next member begins; with 0 it begins at once, as Java's client does since 5.3.
+        unlock_delay_ms: how long an orderly queue given away with messages cached stays locked, so that a listener may
+            end before the next member begins; 0 is Java's since 5.3.
         await_termination_ms: how long shutdown waits for running listeners.
         pull_time_delay_when_exception_ms: pause after a failed pull.
-        unreadable_body: what happens to a message whose body cannot be opened (compressed with a library that is not installed, or
-            broken): UnreadableBody.STOP, its queue waits there; SKIP; DELIVER, it is handed on as it is stored, compressed. Default: it
-            stops for a missing library, and delivers bodies that no library can open. Each case is logged at ERROR. Java's client skips
-            the rest of the pull without a log line.
+        unreadable_body: what happens to a message whose body cannot be opened: UnreadableBody.STOP, SKIP or DELIVER. Default: stop
+            for a library that is not installed, and deliver bodies that no library can open. Each case is logged at ERROR.
         value_deserializer: converts a body to ``message.value``: a function of bytes, such as ``json_deserializer`` or
             ``Order.model_validate_json``, or a dict of topics and functions; default none.
         post_subscription_when_pull: send the filter with each pull instead of relying on the heartbeat.
-        record: a file to which every decision of this consumer is written, for ``sprocketmq replay``, default none; its
-            predecessor moves to ``FILE.1``. Ids, keys, tags, sizes and places of messages are in it, bodies are not.
+        record: a file to which every decision of this consumer is written, for ``sprocketmq replay``, default none; its predecessor
+            moves to ``FILE.1``. Ids, keys, tags, sizes and places of messages are in it, bodies are not.
         record_max_bytes: how much of it is kept, 64 KiB or more; the oldest is dropped.
-        local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``. The file is named after client id and
-            group, as Java's, and not after the cluster: to broadcast in one group of two clusters, give each client an ``instance_name``.
-
-    Raises:
-        ConfigurationError: at construction, naming the option.
+        local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``. The file is named after client
+            id and group, not the cluster: to broadcast in one group of two clusters, give each client an ``instance_name``.
     """
 
     group: str
@@ -200,7 +193,6 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def strategy(self) -> AllocationStrategy:
-        """``allocate_strategy`` once a name was resolved."""
         assert not isinstance(self.allocate_strategy, str)
         return self.allocate_strategy
 

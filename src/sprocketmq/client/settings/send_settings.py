@@ -46,38 +46,33 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a producer (DefaultMQProducer).
 
     Args:
-        group: the producer group.
-        topics: topics whose brokers get a heartbeat of this producer when it starts, not only after the first send: for a transaction
-            producer that must answer the check-backs of one that died.
+        topics: topics whose brokers get a heartbeat when the producer starts, not only after the first send: for transaction
+            producers that answer the check-backs of one that died.
         send_msg_timeout_ms: limit of one send, all tries together.
-        send_msg_max_timeout_per_request_ms: limit of one try; -1 lets the first try use up the whole timeout, as Java does.
+        send_msg_max_timeout_per_request_ms: limit of one try; -1: the first may use up the whole timeout, as in Java.
         retry_times_when_send_failed: further tries after a failure.
-        retry_another_broker_when_not_store_ok: also try again after FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT and SLAVE_NOT_AVAILABLE, which
-            stores the message twice.
-        retry_response_codes: after an answer with one of these codes another broker is tried.
+        retry_another_broker_when_not_store_ok: also try again after FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT and
+            SLAVE_NOT_AVAILABLE, which stores the message twice.
+        retry_response_codes: after an answer with one of these another broker is tried.
         compress_msg_body_over_bytes: bodies of this size and more are compressed (single messages only).
         compress_type: "ZLIB", "LZ4" or "ZSTD"; a 4.9 consumer only understands ZLIB.
         compress_level: 0 (hardly) to 9 (best); of ZSTD up to 22.
         max_message_bytes: largest body, or batch, in bytes; the broker has a limit of its own (4 MiB by default).
-        auto_batch: gather messages for the same queue or topic and send them as one batch (5.x: autoBatch, ProduceAccumulator).
+        auto_batch: send messages for the same queue or topic as one batch (5.x: autoBatch, ProduceAccumulator).
         batch_max_delay_ms: how long the first message of a batch waits for others, 1 to 30000.
         batch_max_bytes: a batch of this size is sent at once, 1 to 2 MiB.
-        total_batch_max_bytes: while so many bytes in all batches together are not answered, batches are sent at once.
-        enable_backpressure_for_async_mode: a send waits for its turn when too many are under way, and fails when its timeout ends first.
+        total_batch_max_bytes: while so many bytes of batches are not answered, batches are sent at once.
+        enable_backpressure_for_async_mode: a send waits while too many are under way, at most for its timeout.
         back_pressure_for_async_send_num: sends under way at once, at least 10.
         back_pressure_for_async_send_size_bytes: bytes of their bodies, at least 1 MiB.
         send_latency_fault_enable: avoid brokers that were slow or unreachable lately.
-        start_detector_enable: with it, ask brokers that could not be reached whether they answer again, so that one of them is preferred
-            when all are avoided (5.x).
+        start_detector_enable: ask unreachable brokers whether they answer again, to prefer one if all are avoided (5.x).
         detect_timeout_ms: how long the answer to ``start_detector_enable`` may take.
         detect_interval_ms: how often ``start_detector_enable`` asks a broker.
         create_topic_key: topic whose route is used for topics that do not exist yet.
         default_topic_queue_nums: queues of a topic that is created by sending to it.
-        value_serializer: converts values to bodies in ``producer.message(topic, value)``: a function, such as ``json_serializer``, or a
-            dict of topics and functions; default none.
-
-    Raises:
-        ConfigurationError: at construction, naming the option.
+        value_serializer: converts values to bodies in ``producer.message(topic, value)``: a function, such as ``json_serializer``,
+            or a dict of topics and functions; default none.
     """
 
     group: str

@@ -2,14 +2,10 @@
 """Which options belong to a client instance; a client that differs in one of them is refused (Java's MQClientManager ignores the
 difference).
 
-Producers and consumers of one client id at one cluster are one instance: brokers know clients by this id, share queues out by it and send
-replies to it, so a second instance with the id would read queues twice and lose replies. What an instance has once must be the same for all
-its members; another value is refused with the name of the option.
-
-    namesrv_addr, instance_name, client_ip, unit_name    make the instance: another value is another one, or (name servers of the same
-                                                         cluster) a refusal
-    SHARED                                               the instance has it once: another value is refused
-    all others                                           each member has its own
+Producers and consumers of one client id at one cluster are one instance: brokers know clients by this id, share queues out by it
+and send replies to it, so a second instance with the id would read queues twice and lose replies. ``namesrv_addr``,
+``instance_name``, ``client_ip`` and ``unit_name`` make the instance: another value is another one, or (name servers of the same
+cluster) a refusal. It has each option of SHARED once; all others are each member's own.
 """
 
 from __future__ import annotations
@@ -38,13 +34,11 @@ _OBJECTS: Final = frozenset({"ssl_context", "clock"})
 
 
 def address_set(options: ClientOptions) -> frozenset[str]:
-    """The name servers as a set."""
     return frozenset(parse_addresses(options.addresses))
 
 
 def check_shared(client_id: str, has: ClientOptions, asked: ClientOptions) -> None:
-    """Whether a client with the options ``asked`` may be a member of the instance made with ``has``. Raises ConfigurationError (a
-    shared option differs)."""
+    """Raise ConfigurationError if a client with the options ``asked`` may not be a member of the instance made with ``has``."""
     for name in ClientOptions.__struct_fields__:
         if name not in SHARED:
             continue

@@ -18,11 +18,8 @@ log = logging.getLogger("sprocketmq.client")
 
 
 class UnreadableBody(Enum):
-    """What happens to a message whose body cannot be decoded.
-
-    STOP: its queue waits there. SKIP: progress passes it. DELIVER: it is delivered with its body as it is stored, and ``sys_flag`` still
-    says that the body is compressed (bit 0x1).
-    """
+    """What happens to a message whose body cannot be decoded. STOP: its queue waits there. SKIP: progress passes it. DELIVER: it is
+    delivered with its body as it is stored, and ``sys_flag`` still says that the body is compressed (bit 0x1)."""
 
     STOP = "STOP"
     SKIP = "SKIP"
@@ -33,8 +30,8 @@ _ENDS = {UnreadableBody.SKIP: "it is skipped", UnreadableBody.DELIVER: "it is pa
 
 
 class UnreadableBodies:
-    """The unreadable bodies of one queue: the user's choice, and what was logged. ``choice``: None stops if a library is missing,
-    because installing it helps, and delivers bodies that no library can decode."""
+    """The unreadable bodies of one queue. ``choice``: None stops if a library is missing, because installing it helps, and delivers
+    bodies that no library can decode."""
 
     def __init__(self, choice: UnreadableBody | None, group: str, queue: MessageQueue) -> None:
         self._choice, self._group, self._queue = choice, group, queue

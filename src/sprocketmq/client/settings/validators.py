@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of arguments and options before any I/O (Java: Validators, DefaultMQPushConsumerImpl.checkConfig). Each check returns the plain
-value (``plain_values``), with which its caller goes on.
+"""Checks of arguments and options before any I/O (Java: Validators, DefaultMQPushConsumerImpl.checkConfig). Each check returns the
+plain value (``plain_values``), with which its caller goes on, or raises ConfigurationError.
 
 Names: ``% | a-z A-Z 0-9 _ -``; topics to 127 characters (255 for %RETRY% and %DLQ%, which carry a group name), groups to 120, the
 stricter limit of 5.x, so that a group made here can move to any cluster.
@@ -47,8 +47,7 @@ _RESERVED_GROUPS: Final = frozenset({"DEFAULT_PRODUCER", "DEFAULT_CONSUMER"})
 
 
 def check_topic(topic: str, what: str = "topic") -> str:
-    """The topic; ``what`` is what the sentence calls it. Raises ConfigurationError (not text, empty, too long, or with other
-    characters)."""
+    """``what`` is what the sentence calls it."""
     if not isinstance(topic, str) or not topic:
         raise ConfigurationError(f"{what} is {topic!r}, a name of 1 to {_MAX_TOPIC} characters is needed")
     limit = _MAX_RETRY_TOPIC if topic.startswith(("%RETRY%", "%DLQ%")) else _MAX_TOPIC
@@ -62,7 +61,7 @@ def check_topic(topic: str, what: str = "topic") -> str:
 
 
 def check_sendable_topic(topic: str) -> str:
-    """The topic. Raises ConfigurationError: not the name of a topic, or of one that only brokers write to."""
+    """Not one that only brokers write to."""
     topic = check_topic(topic)
     if topic in _NOT_SENDABLE:
         raise ConfigurationError(f"topic {topic!r} belongs to the broker, send to a topic of your own")
@@ -70,8 +69,7 @@ def check_sendable_topic(topic: str) -> str:
 
 
 def check_group(group: str, what: str = "group") -> str:
-    """The group. Raises ConfigurationError (not text, blank, too long, with other characters, or one of Java's reserved default
-    names)."""
+    """Not one of Java's reserved default names."""
     if not isinstance(group, str) or not group.strip():
         raise ConfigurationError(f"{what} is {group!r}, a name of 1 to {_MAX_GROUP} characters is needed")
     if len(group) > _MAX_GROUP:
@@ -88,8 +86,7 @@ def check_group(group: str, what: str = "group") -> str:
 
 
 def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Message:
-    """The message itself. Raises ConfigurationError: not a Message, a bad or reserved topic, an empty body, or one over the limit
-    (checked before compression)."""
+    """Its topic, and its body before compression, which is not empty and within the limit."""
     if not isinstance(message, Message):
         raise ConfigurationError(f"message is {type(message).__name__}, a sprocketmq.Message is needed")
     message.topic = check_sendable_topic(message.topic)
@@ -110,8 +107,7 @@ def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Mes
 
 
 def check_batch(messages: Sequence[Message], max_body_bytes: int = MAX_BODY_BYTES) -> Sequence[Message]:
-    """A batch obeys the rules of MessageBatch.generateFromList: one topic, one wait flag, no delay, no retry topic. Raises
-    ConfigurationError (the list is empty or breaks one of these rules)."""
+    """The rules of MessageBatch.generateFromList: one topic, one wait flag, no delay, no retry topic."""
     given: object = messages
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
         raise ConfigurationError(f"messages is {type(messages).__name__}, a list of sprocketmq.Message is needed")
@@ -134,7 +130,6 @@ def check_batch(messages: Sequence[Message], max_body_bytes: int = MAX_BODY_BYTE
 
 
 def check_range(name: str, value: int, low: int, high: int) -> int:
-    """The value, when it is a whole number between ``low`` and ``high``; else ConfigurationError."""
     number = plain_int(value)
     if type(number) is not int or not low <= number <= high:
         raise ConfigurationError(f"{name} is {value!r}, a whole number from {low} to {high} is allowed")
@@ -142,9 +137,8 @@ def check_range(name: str, value: int, low: int, high: int) -> int:
 
 
 def check_time_ms(name: str, value: int | datetime, *, or_zero: bool = False) -> int:
-    """A time as milliseconds since 1970. ``name``: what the sentence calls it. ``value``: milliseconds, or a datetime with a time
-    zone: one without would mean another time on another machine. ``or_zero``: 0 is allowed, too, and means from the beginning.
-    Raises ConfigurationError (no time, one without a time zone, or one before 2001, which are seconds)."""
+    """Milliseconds since 1970, from 2001 on (less are seconds), or a datetime with a time zone: without one it would mean another
+    time on another machine. ``or_zero``: 0 is allowed, too, and means from the beginning."""
     if isinstance(value, datetime) and value == value:  # pandas.NaT is a datetime, and no time
         if value.utcoffset() is None:
             raise ConfigurationError(
@@ -178,8 +172,7 @@ def check_text(name: str, value: str) -> str:
 
 
 def check_queue(queue: MessageQueue, name: str = "queue") -> MessageQueue:
-    """The queue; MessageQueue takes anything, for speed. Raises ConfigurationError (it is no MessageQueue, or a part of it is
-    none)."""
+    """MessageQueue takes anything, for speed."""
     if (
         not isinstance(queue, MessageQueue)
         or not isinstance(queue.topic, str)
@@ -196,9 +189,8 @@ def check_queue(queue: MessageQueue, name: str = "queue") -> MessageQueue:
 
 
 def check_settings(settings: Struct, own: frozenset[str] = frozenset()) -> None:
-    """The fields of ``settings`` that are a bool, an int or text have such a value, and a plain one from now on; the settings
-    check the ranges themselves. ``own``: fields that the settings check in their own words. Raises ConfigurationError
-    (one has another type)."""
+    """The fields of ``settings`` that are a bool, an int or text have such a value, and a plain one from now on; the settings check
+    the ranges themselves. ``own``: fields that the settings check in their own words."""
     annotations = type(settings).__annotations__
     for name in settings.__struct_fields__:
         kind = annotations[name].removesuffix(" | None")

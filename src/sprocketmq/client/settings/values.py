@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values instead of bytes: the functions that convert between them (no Java counterpart; Kafka's clients have the same two options).
+"""Values instead of bytes: the functions that convert between them (no Java counterpart; Kafka's clients have the same two
+options).
 
-    Producer(value_serializer=...).message(topic, value) -> Message      the body is made at once, where the value was given
-    PushConsumer(value_deserializer=...) -> message.value                the body is read when the value is first read
-
-An option is one function for all topics, or a mapping of topics to functions. Any function with such an argument and result may be used:
-``msgspec.json.Decoder(Order).decode``, ``Order.model_validate_json`` of pydantic.
+A serializer makes the body at once, where the value is given; a deserializer reads it when ``message.value`` is first read. An
+option is one function for all topics, or a mapping of topics to functions. Any function with such an argument and result may be
+used: ``msgspec.json.Decoder(Order).decode``, ``Order.model_validate_json`` of pydantic.
 
 Rules
-    1. A serializer that fails is its caller's error; nothing is sent.
-    2. A body that cannot be deserialized fails where ``message.value`` is read, with the topic, the id and the reason. Nothing else of the
-       message is affected, and the queue goes on.
+1. A serializer that fails is its caller's error; nothing is sent.
+2. A body that cannot be deserialized fails where ``message.value`` is read, with the topic, the id and the reason. Nothing else of
+   the message is affected, and the queue goes on.
 """
 
 from __future__ import annotations
@@ -32,17 +31,13 @@ Deserializers = Deserializer | Mapping[str, Deserializer]
 
 
 def json_serializer(value: object) -> bytes:
-    """JSON in UTF-8: what ``json`` writes, and dataclasses, msgspec structs, enums, datetimes, UUIDs and decimals, too.
-
-    As msgspec writes it: NaN and infinity become null, bytes become base64. ``value``: what is to be sent. Returns the body. Raises
-    TypeError (there is no JSON for it).
-    """
+    """JSON in UTF-8, as msgspec writes it: also dataclasses, structs, enums, datetimes, UUIDs and decimals; NaN and infinity become
+    null, bytes become base64. Raises TypeError (there is no JSON for it)."""
     return msgspec.json.encode(value)
 
 
 def json_deserializer(body: bytes) -> Any:
-    """The value of a JSON text: dict, list, str, int, float, bool or None. For a class of yours:
-    ``msgspec.json.Decoder(Order).decode``. ``body``: JSON in UTF-8. Raises ValueError (it is no JSON)."""
+    """The value of a JSON text in UTF-8: dict, list, str, int, float, bool or None. Raises ValueError (it is no JSON)."""
     return msgspec.json.decode(body)
 
 
@@ -59,20 +54,18 @@ def text_deserializer(body: bytes) -> str:
 
 
 def bytes_serializer(value: bytes | bytearray | memoryview) -> bytes:
-    """Bytes as they are, for a topic of its own in a mapping. ``value``: the body. Returns the body. Raises TypeError (it is no
-    bytes)."""
+    """Bytes as they are, for a topic of its own in a mapping. Raises TypeError (it is no bytes)."""
     if not isinstance(value, bytes | bytearray | memoryview):
         raise TypeError(f"{type(value).__name__} is no bytes")
     return bytes(value)
 
 
 def bytes_deserializer(body: bytes) -> bytes:
-    """Bytes as they are, for a topic of its own in a mapping. ``body``: the body. Returns the body."""
+    """Bytes as they are, for a topic of its own in a mapping."""
     return body
 
 
 def check_value_functions(name: str, functions: object, parameter: str) -> None:
-    """Raises ConfigurationError when ``functions`` is neither a function of one argument nor a mapping of topics to such."""
     if isinstance(functions, Mapping):
         for topic, function in functions.items():
             check_topic(topic, f"a topic of {name}")
@@ -82,8 +75,7 @@ def check_value_functions(name: str, functions: object, parameter: str) -> None:
 
 
 def serialized(functions: Serializers | None, topic: str, value: object, whose: str) -> bytes:
-    """The body for ``value``. Raises ConfigurationError (there is no serializer for the topic, it failed, or it returned something
-    else than bytes)."""
+    """The body for ``value``. Raises ConfigurationError (there is no serializer for the topic, it failed, or returned no bytes)."""
     serialize = functions.get(topic) if isinstance(functions, Mapping) else functions
     if serialize is None:
         where = f" for topic {topic!r}" if functions is not None else ""
@@ -104,7 +96,6 @@ def serialized(functions: Serializers | None, topic: str, value: object, whose: 
 
 
 def use_deserializers(functions: Deserializers | None, messages: Iterable[MessageExt]) -> None:
-    """Give each message the function for its ``value``."""
     if functions is None:
         return
     if not isinstance(functions, Mapping):
