@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file of ``record=``: every decision of one consumer, written when it is made (format in core.replay.decision_record).
 
-    machines --core.replay.decision_tape--+
-    listener calls, send-backs ----+--> lines --one write() per turn of the loop--> FILE --half of record_max_bytes--> FILE.1, a new FILE
-                                                                                         the new one begins with the state of all machines
-
 Rules
-1. At the end of a turn of the loop its decisions are written to the operating system, and those that led to a listener call before that
-   call. So the record of a killed process is complete up to its last turn, except for one torn line. (The last notes of listeners may be
-   missing.)
-2. FILE and FILE.1 together have at most ``record_max_bytes`` and the two states they begin with; the oldest part is deleted.
+1. At the end of a turn of the loop its decisions are written to the operating system, and those that led to a listener call before
+   that call. So the record of a killed process is complete up to its last turn, except for one torn line. (The last notes of
+   listeners may be missing.)
+2. FILE and FILE.1 together have at most ``record_max_bytes`` and the states of all machines with which they begin; the oldest part
+   is deleted.
 3. Recording never stops the consumer: if the file cannot be written, the record ends, and the log says so.
 4. An existing record is renamed to FILE.1, so a restarted process keeps the record of the one before.
 """
@@ -49,9 +46,8 @@ _OWNER_ONLY: Final = 0o600  # only the user who runs the consumer may read keys 
 
 
 class Recorder:
-    """The record of one consumer, from its start to its end. ``tape`` makes its machines. ``path``: FILE; its directory must exist.
-    ``max_bytes``: record_max_bytes. ``about``: goes into the header (group, client id, subscriptions). Raises ConfigurationError
-    (FILE cannot be made, or another consumer of this process writes it)."""
+    """The record of one consumer, from its start to its end. ``tape`` makes its machines. ``about`` goes into the header (group,
+    client id, subscriptions). Raises ConfigurationError (FILE cannot be made, or another consumer of this process writes it)."""
 
     _in_use: ClassVar[weakref.WeakValueDictionary[Path, Recorder]] = weakref.WeakValueDictionary()
 
@@ -83,7 +79,6 @@ class Recorder:
     def of(
         cls, settings: PushSettings, clock: Clock, client_id: str, orderly: bool, subscriptions: Mapping[str, Any]
     ) -> Recorder:
-        """The recorder of a consumer whose settings ask for one."""
         assert settings.record is not None
         about = {
             "group": settings.group,
@@ -95,7 +90,6 @@ class Recorder:
         return cls(settings.record, settings.record_max_bytes, clock, about)
 
     def attach(self, consumer: RunningConsumer) -> None:
-        """Record what the parts of the consumer do, from now on."""
         consumer.tape = self.tape
         consumer.offset_store.progress = self.tape.recorded(ConsumeProgress)()
         consumer.hooks.consume.append(self)
@@ -156,7 +150,6 @@ class Recorder:
             self._flush()
 
     def _flush(self) -> None:
-        """Hand what waits to the operating system. Under the lock."""
         if not self._lines or self._file == -1:
             return
         data = memoryview(b"\n".join([*self._lines, b""]))

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Message trace: records of what a client sent and consumed, sent to the trace topic (Java: AsyncTraceDispatcher, SendMessageTraceHookImpl,
-ConsumeMessageTraceHookImpl, EndTransactionTraceHookImpl).
+"""Message trace: records of what a client sent and consumed, sent to the trace topic (Java: AsyncTraceDispatcher,
+SendMessageTraceHookImpl, ConsumeMessageTraceHookImpl, EndTransactionTraceHookImpl).
 
-    send, listener call, end of a transaction --hook--> records, at most 2048 wait --> messages of RMQ_SYS_TRACE_TOPIC
-
-``mqadmin queryMsgTraceById`` and the dashboard read them. Switched on by ``enable_trace=True``; brokers have the topic when they were
-started with ``traceTopicEnable=true``, else the first trace creates it like any other. ``trace_topic=`` names another one.
+``mqadmin queryMsgTraceById`` and the dashboard read them. Switched on by ``enable_trace=True``; brokers have the topic when they
+were started with ``traceTopicEnable=true``, else the first trace creates it like any other.
 
 Rules
-1. Tracing does not affect the messages: a record that does not fit into the queue is dropped and counted, a trace that cannot be sent is
-   logged.
+1. Tracing does not affect the messages: at most 2048 records wait, others are dropped and counted, and a trace that cannot be sent
+   is logged.
 2. Records are sent when ``trace_msg_batch_num`` wait, 5 s after the first of them, and when the client shuts down.
 3. Trace messages are not traced, nor are messages that the broker marks with TRACE_ON=false.
 4. Each message of a batch has its own record. (Java writes one record for the batch, under an id that no message has.)
@@ -62,14 +60,8 @@ _serial = itertools.count(1)
 
 
 class MessageTrace:
-    """The trace of one producer or consumer: its hook, and the sending to the trace topic.
-
-    Args:
-        instance: sends the traces, through a producer of its own group.
-        options: say where to, see ``ClientOptions``.
-        group: of the traced client.
-        kind: "PRODUCE" or "CONSUME", a part of the trace producer's group name.
-    """
+    """The trace of one producer or consumer: its hook, and the sending, through a producer of its own group at ``instance``.
+    ``kind`` is "PRODUCE" or "CONSUME", a part of that group's name."""
 
     def __init__(self, instance: ClientInstance, options: ClientOptions, group: str, kind: str) -> None:
         self._instance, self._clock = instance, instance.clock

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans of OpenTelemetry for sends and listener calls, by its semantic conventions for messaging (Java has OpenTracing's instead).
 
-    caller's span --> "send flights" (PRODUCER) --traceparent in the properties--> "process flights" (CONSUMER) --> the listener's spans
-
-A hook like any other: ``producer.add_hook(OpenTelemetryHook())``, the same for consumers. ``opentelemetry-api`` is imported when one is
-made.
+A hook like any other: ``producer.add_hook(OpenTelemetryHook())``, the same for consumers. ``opentelemetry-api`` is imported when
+one is made.
 
 Rules
 1. A span of a send begins and ends with one try; a retry has a span of its own, and its message carries that one's context.
 2. A listener call for one message is a child of the span that sent it; for several messages it is linked to each, with no parent.
 3. While the listener runs, its span is the current one in its thread or task.
-4. The caller's messages are not changed: the context is added to the properties of the send.
+4. The caller's messages are not changed: the context (traceparent) is added to the properties of the send.
 """
 
 from __future__ import annotations
@@ -45,8 +43,7 @@ class OpenTelemetryHook:
         tracer_provider: default the global one.
         link_only: link a listener call to what sent its message, even if it is one message, instead of making it a child.
 
-    Raises:
-        ConfigurationError: ``opentelemetry-api`` is not installed.
+    Raises ConfigurationError: ``opentelemetry-api`` is not installed.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None, *, link_only: bool = False) -> None:
@@ -63,7 +60,7 @@ class OpenTelemetryHook:
     # -- sends -----------------------------------------------------------------------------------------------------------------
 
     def before_send(self, context: SendMessageContext) -> None:
-        """Begin the span of this try and write its context into the properties that travel. ``context``: of the hook."""
+        """Begin the span of this try and write its context into the properties that travel."""
         topic, message = context.message_queue.topic, context.message
         attributes = _attributes("send", topic, context.client_id, context.messages, context.properties[0])
         attributes["messaging.destination.partition.id"] = str(context.message_queue.queue_id)
@@ -81,7 +78,7 @@ class OpenTelemetryHook:
             properties.update(carrier)
 
     def after_send(self, context: SendMessageContext) -> None:
-        """End the span of this try. ``context``: of the hook."""
+        """End the span of this try."""
         span: Span = context.notes[_NOTE]
         if context.result is not None and len(context.messages) == 1:
             span.set_attribute("messaging.message.id", context.result.message_id)
@@ -90,7 +87,7 @@ class OpenTelemetryHook:
     # -- listener calls --------------------------------------------------------------------------------------------------------
 
     def before_consume(self, context: ConsumeMessageContext) -> None:
-        """Begin the span of this call and make it the current one. ``context``: of the hook."""
+        """Begin the span of this call and make it the current one."""
         topic = context.messages[0].topic
         attributes = _attributes("process", topic, context.client_id, context.messages, context.messages[0].properties)
         attributes["messaging.consumer.group.name"] = context.group
@@ -117,7 +114,7 @@ class OpenTelemetryHook:
         context.notes[_NOTE] = span, token
 
     def after_consume(self, context: ConsumeMessageContext) -> None:
-        """End the span of this call; what was current before is current again. ``context``: of the hook."""
+        """End the span of this call; what was current before is current again."""
         span, token = context.notes[_NOTE]
         self._context.detach(token)
         if context.failure is not None:
