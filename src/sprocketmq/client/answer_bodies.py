@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding the bodies of answers without holding the loop, which is often the user's own.
-
-A short body is decoded at once. A long one is decoded on a thread, one at a time in a process, in pieces (``wire.text.fastjson``), so that
-the loop has the GIL in between. How long an answer may be is limited by the largest frame, and by the number of values in it.
-"""
+"""Decoding the bodies of answers without holding the loop, which is often the user's own: a long one on a thread, one at a time in
+a process, in pieces (``wire.text.fastjson``), so that the loop has the GIL in between. How long an answer may be is limited by the
+largest frame, and by the number of values in it."""
 
 from __future__ import annotations
 
@@ -29,7 +27,6 @@ async def answer_body(asked: Request[Any, Any, B], answer: Command) -> B:
 
 
 async def decoded(body: Buffer, decode: Callable[[Buffer], T]) -> T:
-    """What ``decode`` returns for a body, or raises."""
     return decode(body) if len(body) <= _SHORT_BYTES else await off_loop(lambda: decode(body))
 
 

@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting and shutting down of every async client. ``core.lifecycle`` decides, this file runs it.
-
-    start --> opening (a task) --> parts --> closing (a task) --> nothing is left
-      ^                              |          ^
-      callers wait for the task,     |          `-- shutdown, the end of ``async with``, a client that was garbage-collected,
-      and may stop waiting           |              the end of the program
-                                     `-- what sends and receives; it has no reference to the client, so that the client can be collected
+"""Starting and shutting down of every async client. ``core.lifecycle`` decides, this file runs it: opening and closing are tasks,
+for which callers wait. The parts that send and receive have no reference to the client, so that it can be garbage-collected.
 
 Rules, in addition to those of the machine
-    1. A caller that is cancelled returns at once; a shutdown that has begun continues.
-    2. A call of ``shutdown`` in a callback that the closing waits for (a listener, a check) does not wait for the closing.
-    3. A client that was not shut down is closed with a ResourceWarning, as a file is: when it is garbage-collected, or, if a loop of
-       another thread runs it (the blocking clients), at the end of the program, all together within ``EXIT_TIMEOUT_S``. A running push
-       consumer is not collected, like a running thread, because its listener is in use.
-    4. When a loop is closed, everything of its clients has ended with it.
-    5. After a fork the child closes nothing: connections and threads are the parent's.
+1. A caller that is cancelled returns at once; a shutdown that has begun continues.
+2. A call of ``shutdown`` in a callback that the closing waits for (a listener, a check) does not wait for the closing.
+3. A client that was not shut down is closed with a ResourceWarning, as a file is: when it is garbage-collected, or, if a loop of
+   another thread runs it (the blocking clients), at the end of the program, all together within ``EXIT_TIMEOUT_S``. A running push
+   consumer is not collected, like a running thread, because its listener is in use.
+4. When a loop is closed, everything of its clients has ended with it.
+5. After a fork the child closes nothing: connections and threads are the parent's.
 """
 
 from __future__ import annotations
@@ -122,8 +117,8 @@ class AsyncClient(Generic[P]):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start. Several callers share one start; does nothing if it runs already. Raises ClosedError (it was shut down, meanwhile
-        or for good)."""
+        """Several callers share one start; does nothing if it runs already. Raises ClosedError (it was shut down, meanwhile or for
+        good)."""
         while True:
             self._check_loop()
             step = self._life.start()
@@ -331,8 +326,7 @@ def _is_driven_elsewhere(client: AsyncClient[Any]) -> bool:
 
 
 def _shut_down_at_exit() -> None:
-    """Shut down the clients that were not shut down (rule 3). At this point non-daemon threads have ended, the engines' loops still run,
-    and no thread can be started."""
+    """Rule 3. At this point non-daemon threads have ended, the engines' loops still run, and no thread can be started."""
     clients = [client for client in list(_begun) if _is_driven_elsewhere(client)]
     forgotten = [client for client in clients if client._life.state is LifeState.RUNNING]
     ends: dict[concurrent.futures.Future[None], AsyncClient[Any]] = {}

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of the blocking clients: their methods run on the process's engine thread while the caller waits.
 
-There is no logic of messaging here. A blocking client that was started before a fork cannot be used in the child, because its thread and
-its connections stayed in the parent; it raises ClosedError there. A client that was made before the fork and not started may be started
-in the child.
+A client that was started before a fork raises ClosedError in the child, because its thread and its connections stayed in the
+parent; one that was not started may be started in the child.
 """
 
 from __future__ import annotations
@@ -27,10 +26,8 @@ T = TypeVar("T")
 
 
 class BlockingClient(Generic[A]):
-    """Base of Producer, PushConsumer, PullConsumer, DeadLetters and Admin. `make generate` writes the methods that only call ``client``'s.
-
-    ``engine``: runs the async client; default: the one shared by all blocking clients of the process.
-    """
+    """Base of Producer, PushConsumer, PullConsumer, DeadLetters and Admin. `make generate` writes the methods that only call
+    ``client``'s. ``engine``: default: the one shared by all blocking clients of the process."""
 
     def __init__(self, client: A, engine: Engine | None) -> None:
         self._async = client

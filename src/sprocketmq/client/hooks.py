@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks: objects of the user that a client calls around sends, around listener calls, before messages are cached and at the end of a
-transaction (Java: SendMessageHook, CheckForbiddenHook, ConsumeMessageHook, FilterMessageHook, EndTransactionHook).
+"""Hooks: objects of the user that a client calls around sends, around listener calls, before messages are cached and at the end of
+a transaction (Java: SendMessageHook, CheckForbiddenHook, ConsumeMessageHook, FilterMessageHook, EndTransactionHook).
 
-    producer.add_hook(hook)      check_forbidden -> before_send -> broker -> after_send         end_transaction
-    consumer.add_hook(hook)      filter_messages -> before_consume -> listener -> after_consume
-
-``add_hook`` takes every kind of hook and calls each of these methods that the object has. Hooks are called in the order in which they were
-added, ``after`` methods in the opposite order, so that hooks are nested.
+``add_hook`` takes every kind of hook and calls each of these methods that the object has. Hooks are called in the order in which
+they were added, ``after`` methods in the opposite order, so that hooks are nested.
 
 Rules
 1. An exception of a hook is logged and changes nothing. Two methods change something: ``check_forbidden`` stops a send by raising,
@@ -14,8 +11,8 @@ Rules
 2. A hook is called for each try of a send, because each try may go to another broker, and once for a listener call.
 3. Without hooks no context is made.
 
-Where hooks run: those of sends, transactions and filters on the client's event loop, so they must not block; those of a listener call
-where the listener runs (its thread, or its task).
+Hooks of sends, transactions and filters run on the client's event loop, so they must not block; those of a listener call run where
+the listener runs (its thread, or its task).
 """
 
 from __future__ import annotations
@@ -62,8 +59,7 @@ class SendMessageContext(msgspec.Struct):
         message_queue, broker_address: where this try goes.
         is_oneway: there is no answer; ``result`` stays None.
         started_ms: when the try began, on the client's clock.
-        result: what the broker answered, None before and after a failure.
-        failure: what this try raised.
+        result, failure: what the broker answered, or this try raised.
         region_id, trace_on: what the broker says about message trace.
         notes: the hook's own, carried from ``before_send`` to ``after_send``.
     """
@@ -93,11 +89,9 @@ class ConsumeMessageContext(msgspec.Struct):
     """One listener call, the argument of hooks (Java: ConsumeMessageContext).
 
     Attributes:
-        started_ms: when it began, on the client's clock.
-        status: what the listener answered (None before the call).
-        failure: what it raised.
+        started_ms, spent_ms: when it began, on the client's clock, and how long the listener took.
+        status, failure: what the listener answered (None before the call), or raised.
         return_type: how the call ended, in Java's five words.
-        spent_ms: how long the listener took.
         notes: the hook's own, carried from ``before_consume`` to ``after_consume``.
     """
 
@@ -122,11 +116,8 @@ _DONE: Final = frozenset({"CONSUME_SUCCESS", "SUCCESS", "COMMIT"})
 
 
 class FilterMessageContext(msgspec.Struct):
-    """Messages that came with one pull, after the check of their tags (Java: FilterMessageContext).
-
-    Attributes: ``messages`` may be shortened in place or replaced; what is missing afterwards counts as consumed. ``received_ms`` is when
-    they came, on the client's clock.
-    """
+    """Messages that came with one pull, after the check of their tags (Java: FilterMessageContext). ``messages`` may be shortened
+    in place or replaced; what is missing afterwards counts as consumed. ``received_ms`` is on the client's clock."""
 
     group: str
     client_id: str
@@ -136,10 +127,8 @@ class FilterMessageContext(msgspec.Struct):
 
 
 class EndTransactionContext(msgspec.Struct):
-    """The end of a transaction, as sent to the broker (Java: EndTransactionContext).
-
-    Attributes: ``state`` is what the local part said; ``from_transaction_check`` that the broker had asked.
-    """
+    """The end of a transaction, as sent to the broker (Java: EndTransactionContext). ``state`` is what the local part said;
+    ``from_transaction_check``: the broker had asked."""
 
     producer_group: str
     client_id: str

@@ -7,12 +7,12 @@
                          written by this client: to %DLQ%group at once
     anything else        sent back, the schedule chooses the level         the queue pauses, same messages again
 
-Both apply to every message of the call; with ``on_message`` a call has one message. They are logged as information, not as errors.
-Statistics and hooks see a failed call with the exception as its ``failure``.
+Both apply to every message of the call. They are logged as information, not as errors. Statistics and hooks see a failed call with
+the exception as its ``failure``.
 
 Rules
-    1. A signal never acknowledges a message: each message of the call becomes a retry copy or a dead letter, or is tried again here.
-    2. Broadcasting has neither retries nor dead letters: with both the message is dropped, as after any failure.
+1. A signal never acknowledges a message: each message of the call becomes a retry copy or a dead letter, or is tried again here.
+2. Broadcasting has neither retries nor dead letters: with both the message is dropped, as after any failure.
 """
 
 from __future__ import annotations
@@ -43,14 +43,13 @@ class RetryLater(ListenerSignal):
 
     Args:
         reason: for the log.
-        delay_ms: the wait in milliseconds; default the schedule chooses, as after any failure. Concurrent consumption rounds it up to the
-            broker's next delay level (1 s, 5 s, 10 s, 30 s, 1 to 10 min, 20 min, 30 min, 1 h, 2 h); an orderly queue pauses for it, within
-            10 ms and 30 s.
-        delay_level: the level itself, 1 to 18 by the broker's default (above its highest a broker takes the highest, and the consumer logs
-            it once); wins over ``delay_ms``. Neither: as any failure, the schedule chooses.
+        delay_ms: the wait in milliseconds; default the schedule chooses, as after any failure. Concurrent consumption rounds it up
+            to the broker's next delay level (1 s, 5 s, 10 s, 30 s, 1 to 10 min, 20 min, 30 min, 1 h, 2 h); an orderly queue pauses
+            for it, within 10 ms and 30 s.
+        delay_level: the level itself, 1 to 18 by the broker's default (above its highest a broker takes the highest); wins over
+            ``delay_ms``.
 
-    Raises:
-        ConfigurationError: a value is out of range; inside a listener that makes it an ordinary failure.
+    Raises ConfigurationError: a value is out of range; inside a listener that makes it an ordinary failure.
     """
 
     def __init__(self, reason: str = "", *, delay_ms: int | None = None, delay_level: int = 0) -> None:
@@ -65,14 +64,13 @@ class RetryLater(ListenerSignal):
 
 
 class DeadLetter(ListenerSignal):
-    """Raise it in a listener when no retry can help: the message goes to ``%DLQ%group`` now.
+    """Raise it in a listener when no retry can help: the message goes to ``%DLQ%group`` now; ``rmq.DeadLetters(group)`` reads and
+    replays it.
 
     Args:
-        reason: why; it is logged, and kept with the dead letter as property RETRY_REASON (``DeadLetterMessage.reason``, of 1024 bytes at
-            most). The consumer then writes the letter itself, so its ``born_host`` is the consumer's; without a reason the broker does.
-            Default none.
-
-    ``rmq.DeadLetters(group)`` reads them and replays them to the topic they came from.
+        reason: why; it is logged, and kept with the dead letter as property RETRY_REASON (``DeadLetterMessage.reason``, of 1024
+            bytes at most). The consumer then writes the letter itself, so its ``born_host`` is the consumer's; without a reason the
+            broker does. Default none.
     """
 
     delay_level = -1

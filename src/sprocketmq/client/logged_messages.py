@@ -13,8 +13,7 @@ _SHOWN: Final = 5
 
 
 def logged_message(message: Message, message_id: str, count: str = "") -> str:
-    """``7F00... (keys N14228 UA5, try 2)``. ``message``: whose keys are shown. ``message_id``: its id. ``count``: the number of the
-    try, in words; none by default."""
+    """``7F00... (keys N14228 UA5, try 2)``. ``count``: the number of the try, in words; none by default."""
     keys = message.properties.get(props.KEYS)
     facts = [f"keys {keys}"] * bool(keys) + [count] * bool(count)
     return f"{message_id} ({', '.join(facts)})" if facts else message_id

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics of producers and consumers for Prometheus, under the names of Apache's 5.x clients where they have the same number.
 
-    hooks around sends, pulls and listener calls --> histograms          a scrape --> one look at the consumers' tables --> gauges, counters
+A client that is not watched is not measured, and ``prometheus_client`` is imported when a ClientMetrics is made. A scrape reads
+tables that the client's loop changes: it takes no lock, and reads again if a table changed meanwhile.
 
-A client that is not watched is not measured, and ``prometheus_client`` is imported when a ClientMetrics is made. A scrape reads tables
-that the client's loop changes: it takes no lock, and reads again if a table changed meanwhile.
-
-docs/guides/watching.md lists them. Those of a consumer carry ``consumer_group`` and ``topic``. A ``client_id`` is new at each start, which
-makes new series each time, so it is a label only on request; without it the numbers of clients with equal labels are added.
+docs/guides/watching.md lists them. Those of a consumer carry ``consumer_group`` and ``topic``. A ``client_id`` is new at each
+start, which makes new series each time, so it is a label only on request; without it the numbers of clients with equal labels are
+added.
 """
 
 from __future__ import annotations
@@ -86,11 +85,9 @@ class ClientMetrics:
     Args:
         clients: producers, push consumers and pull consumers, blocking or async; more with ``watch``.
         labels: fixed labels for every number, as in ``{"service": "billing"}``; default none.
-        with_client_id: whether each number has the label ``client_id``, too; default False. Give the clients an ``instance_name`` then, or
-            each start makes new series.
+        with_client_id: whether each number has the label ``client_id``; default False. Set ``instance_name`` of the clients then.
 
-    Raises:
-        ConfigurationError: a client is none, or is running already.
+    Raises ConfigurationError (a client is none, or is running already).
     """
 
     def __init__(
@@ -124,11 +121,8 @@ class ClientMetrics:
     # -- a page of its own -----------------------------------------------------------------------------------------------------
 
     def serve(self, port: int, host: str = "127.0.0.1") -> int:
-        """Serve ``/metrics`` from a thread until ``close``.
-
-        ``port``: 0 for any free one. ``host``: the address to listen at; other machines reach ``"0.0.0.0"``. Returns the port.
-        Raises ConfigurationError (the port is taken, or a page is served already).
-        """
+        """Serve ``/metrics`` from a thread until ``close``, at ``port`` (0 for any free one), which is returned. ``host``: other
+        machines reach ``"0.0.0.0"``. Raises ConfigurationError (the port is taken, or a page is served already)."""
         from prometheus_client import CollectorRegistry, start_http_server
 
         if self._server is not None:
@@ -176,7 +170,6 @@ class ClientMetrics:
         yield from families.values()
 
     def _samples(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-        """The sum for each name and set of labels."""
         sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         for client in self._clients:
             running = getattr(client, "_running", None)
@@ -197,14 +190,7 @@ class ClientMetrics:
     # -- from the hooks --------------------------------------------------------------------------------------------------------
 
     def observe(self, key: str, value: float, client_id: str, *labels: str) -> None:
-        """One value for a histogram.
-
-        Args:
-            key: "send", "latency" or "process".
-            value: milliseconds.
-            client_id: of the client that measured it.
-            labels: of the value, in the histogram's order.
-        """
+        """One value in milliseconds for the histogram ``key`` ("send", "latency" or "process"); ``labels`` in its order."""
         if self._own_labels:
             labels = (client_id, *labels)
         name = (key, *labels)

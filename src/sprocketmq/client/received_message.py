@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 class Verdict(Enum):
-    """The decision about a delivery."""
-
     ACK = "ack"
     NACK = "nack"
     DEAD_LETTER = "dead_letter"
@@ -58,7 +56,6 @@ class _DeliveryElsewhere(Delivery):
 
 
 def check_one_verdict(given: Verdict | None, verdict: Verdict) -> None:
-    """Raises ConfigurationError when a delivery that has a verdict gets another one."""
     if given not in (None, verdict):
         raise ConfigurationError(
             f"the message has its {given.value} already and cannot have a {verdict.value}, too; give one for each delivery"
@@ -106,16 +103,10 @@ class ReceivedMessage(MessageExt[V]):
         self._delivery.settle(Verdict.ACK, None)
 
     def nack(self, reason: str = "", *, delay_ms: int | None = None, delay_level: int = 0) -> None:
-        """It failed: send it back for a retry (to the dead-letter topic when its retries are used up).
-
-        In an orderly iteration its queue pauses instead, and the same message comes again.
-
-        Args:
-            reason: for the log.
-            delay_ms: the wait in milliseconds, rounded up to the broker's next delay level (orderly: as it is, 10 ms to 30 s);
-                default the schedule chooses: 10 s, 30 s, 1 min, ...
-            delay_level: the level itself, 1 to 18 by the broker's default; wins over ``delay_ms``.
-        """
+        """It failed: send it back for a retry (to the dead-letter topic when its retries are used up); an orderly queue pauses
+        instead. ``delay_ms``: milliseconds, rounded up to the broker's next delay level (orderly: as it is, 10 ms to 30 s); default
+        the schedule chooses: 10 s, 30 s, 1 min, ... ``delay_level``: the level itself, 1 to 18 by the broker's default; wins over
+        ``delay_ms``."""
         self._delivery.settle(Verdict.NACK, RetryLater(reason, delay_ms=delay_ms, delay_level=delay_level))
 
     def dead_letter(self, reason: str = "") -> None:

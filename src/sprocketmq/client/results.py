@@ -44,13 +44,11 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     """The broker's acknowledgement of one send.
 
     Attributes:
-        status: SEND_OK, or one of the three "stored, but" forms.
         message_id: the id given by this client (UNIQ_KEY); for a batch the ids of its messages joined by commas.
-        message_queue: where it was stored.
-        queue_offset: its place in that queue (of the first message of a batch).
+        queue_offset: its place in ``message_queue`` (of the first message of a batch).
         offset_message_id: the broker's own id of the stored copy; for a batch joined by commas.
-        transaction_id: of a half message, else None. Brokers repeat the id of every message there, and Java's SendResult has it for plain
-            sends, too; here it says that the send was a part of a transaction.
+        transaction_id: of a half message, else None. Brokers repeat the id of every message there, and Java's SendResult has it for
+            plain sends, too; here it says that the send was a part of a transaction.
         recall_handle: takes a message with a delivery time back (``Producer.recall``), from 5.x brokers, else None.
     """
 
@@ -69,7 +67,6 @@ class ServerOutage(msgspec.Struct, frozen=True):
     """A broker or name server that a client has lost: the argument of ``on_disconnected`` and ``on_reconnected``.
 
     Attributes:
-        address: ``host:port``.
         broker_name: of a broker, as in routes; "" for a name server.
         error: the text of the error of the request that noticed it.
         began_ms: when that was, milliseconds since 1970.
@@ -87,7 +84,6 @@ class PullResult(msgspec.Struct, frozen=True):
     """One answer to PULL_MESSAGE, its records still raw.
 
     Attributes:
-        status: see PullStatus.
         next_begin_offset: where the next pull must begin; always adopt it, never compute it from what was received.
         min_offset, max_offset: limits of the queue at that moment; ``max_offset`` is one behind the last message.
         suggested_broker_id: which replica to ask next, 0 is the master.
@@ -103,12 +99,11 @@ class PullResult(msgspec.Struct, frozen=True):
 
 
 class ConsumeConcurrentlyContext(msgspec.Struct):
-    """Handed to a concurrent listener together with its messages.
+    """Handed to a concurrent listener together with its messages, of ``message_queue``.
 
     Attributes:
-        message_queue: where the messages come from.
-        delay_level_when_next_consume: 0 lets the broker choose (10 s, 30 s, 1 min, ...), 1..18 asks for that level (above its highest a
-            broker takes the highest, and the consumer logs it once), -1 means straight to the dead-letter topic.
+        delay_level_when_next_consume: 0 lets the broker choose (10 s, 30 s, 1 min, ...), 1..18 asks for that level (above its
+            highest a broker takes the highest, and the consumer logs it once), -1 means straight to the dead-letter topic.
         ack_index: index of the last message that is done; with CONSUME_SUCCESS the messages behind it are retried.
     """
 
@@ -117,17 +112,17 @@ class ConsumeConcurrentlyContext(msgspec.Struct):
     ack_index: int = ALL_ACKED
 
     def apply_signal(self, signal: ListenerSignal) -> None:
-        """Apply what the listener raised. Called by the consume service. ``signal``: the exception."""
+        """Apply what the listener raised. Called by the consume service."""
         self.delay_level_when_next_consume = signal.delay_level or self.delay_level_when_next_consume
 
 
 class ConsumeOrderlyContext(msgspec.Struct):
-    """Handed to an orderly listener together with its messages.
+    """Handed to an orderly listener together with its messages, of ``message_queue``.
 
     Attributes:
-        message_queue: where the messages come from.
         auto_commit: True (default) commits progress at SUCCESS; False leaves it to COMMIT and ROLLBACK.
-        suspend_current_queue_time_ms: pause before the next try after SUSPEND or ROLLBACK, 10..30000; -1 takes the consumer's setting.
+        suspend_current_queue_time_ms: pause before the next try after SUSPEND or ROLLBACK, 10..30000; -1 takes the consumer's
+            setting.
         dead_letter: with SUSPEND, give these messages up: to the dead-letter topic now (raising DeadLetter does the same).
     """
 
@@ -137,7 +132,7 @@ class ConsumeOrderlyContext(msgspec.Struct):
     dead_letter: bool = False
 
     def apply_signal(self, signal: ListenerSignal) -> None:
-        """Apply what the listener raised. Called by the consume service. ``signal``: the exception."""
+        """Apply what the listener raised. Called by the consume service."""
         self.dead_letter = signal.delay_level < 0
         if signal.suspend_ms >= 0:
             self.suspend_current_queue_time_ms = signal.suspend_ms
