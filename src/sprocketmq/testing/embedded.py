@@ -55,21 +55,19 @@ Options = TypeVar("Options", bound=Mapping[str, object])
 
 
 class EmbeddedRocketMQ(Generic[C]):
-    """Name server and broker for a test; use as a context manager, or ``start`` and ``stop``.
-
-    With the manual clock nothing that waits (retry delays, long polling, heartbeats, rebalance) happens until the test calls
-    ``advance``, and then it happens at once and in order.
+    """Name server and broker for a test; use as a context manager, or ``start`` and ``stop``. With the manual clock nothing that
+    waits (retry delays, long polling, heartbeats, rebalance) happens until the test calls ``advance``, and then it happens at once
+    and in order.
 
     Args:
         clock: ``"manual"`` (default, a new :class:`ManualClock`), ``"system"``, or a clock of yours.
         store_dir: a directory makes the broker durable (see :meth:`restart_broker`); None keeps messages in memory.
         broker_name, cluster_name: as clients see them.
-        config: any of Apache's broker keys, as in ``messageDelayLevel="1s 5s"`` or ``autoCreateTopicEnable=False``. Defaults are Apache's,
-            but for ``enablePropertyFilter``, which is on here: SQL92 subscriptions work.
+        config: any of Apache's broker keys, as in ``messageDelayLevel="1s 5s"`` or ``autoCreateTopicEnable=False``. Defaults are
+            Apache's, but for ``enablePropertyFilter``, which is on here: SQL92 subscriptions work.
 
-    Attributes (after ``start``): ``namesrv_addr``, ``broker_addr`` (``host:port``), ``broker``, ``namesrv``, ``clock``, ``faults``.
-
-    Raises ConfigurationError (an option is unknown or out of range).
+    After ``start``: ``namesrv_addr``, ``broker_addr`` (``host:port``), ``broker``, ``namesrv``, ``clock``, ``faults``. Raises
+    ConfigurationError (an option is unknown or out of range).
 
     Every method that makes a client (``producer``, ``push_consumer``, ...) takes its options: ``help(sprocketmq.ProducerOptions)``,
     ``PushConsumerOptions``, ``PullConsumerOptions``, ``CommonOptions``. Name server and clock are those of here.
@@ -225,17 +223,14 @@ class EmbeddedRocketMQ(Generic[C]):
         return self.broker.address
 
     def create_topic(self, topic: str, queues: int = 8) -> None:
-        """Create ``topic``, known to the name server on return. ``queues``: to read and to write. Raises ConfigurationError (the name
-        is wrong)."""
+        """Create ``topic``, known to the name server on return. Raises ConfigurationError (the name is wrong)."""
         if problem := topic_name_problem(topic):
             raise ConfigurationError(problem)
         _started(self._engine).run(self._create(TopicConfig(topic, queues, queues)))
 
     def messages(self, topic: str) -> list[MessageExt]:
-        """Every message stored under ``topic``, queue by queue, oldest first, as it is stored; empty for an unknown topic.
-
-        Works for ``%RETRY%group``, ``%DLQ%group`` and ``SCHEDULE_TOPIC_XXXX`` too, which is where a message waits for its retry.
-        """
+        """Every message stored under ``topic``, queue by queue, oldest first, as it is stored; empty for an unknown topic. Works
+        for ``%RETRY%group``, ``%DLQ%group`` and ``SCHEDULE_TOPIC_XXXX`` too, which is where a message waits for its retry."""
         self._asked.add(topic)
         return self._on_loop(lambda: self._read_all(topic))
 
@@ -260,21 +255,14 @@ class EmbeddedRocketMQ(Generic[C]):
         limit_ms: float = 600_000,
         patience_ms: float = 25,
     ) -> float:
-        """Advance the manual clock step by step until ``condition()`` is true.
+        """Advance the manual clock step by step until ``condition()`` is true, at most by ``limit_ms`` milliseconds. Returns how
+        many that took. Raises AssertionError (it is still false).
 
-        A step is ``step_ms`` long, or goes to the next timer of the clock if that is later. The next step begins when clients and
-        servers are at rest (:meth:`ManualClock.is_at_rest`). They do not come to rest while a listener waits for something, an answer
-        is lost, or a client is connected that does not use this clock, as that of another process: then the next step begins after
-        ``patience_ms`` of real time, and is ``step_ms`` long. A call of a listener that runs for 20 such steps is no longer waited for,
-        nor are threads of the test; :meth:`wait_until` does that.
-
-        Args:
-            condition: a function without arguments.
-            step_ms: milliseconds of one step at least.
-            limit_ms: milliseconds of the clock to try in all.
-            patience_ms: milliseconds of real time after a step, if clients and servers do not come to rest earlier.
-
-        Returns how many milliseconds of the clock that took. Raises AssertionError (it is still false after ``limit_ms``).
+        A step is ``step_ms`` milliseconds long, or goes to the next timer of the clock if that is later. The next step begins when
+        clients and servers are at rest (:meth:`ManualClock.is_at_rest`). They do not come to rest while a listener waits for
+        something, an answer is lost, or a client is connected that does not use this clock, as that of another process: then the
+        next step begins after ``patience_ms`` milliseconds of real time, and is ``step_ms`` long. A call of a listener that runs
+        for 20 such steps is no longer waited for, nor are threads of the test; :meth:`wait_until` does that.
         """
         advanced_ms = 0.0
         began_s, most_real_ms = time.monotonic(), 0.0
@@ -348,7 +336,6 @@ class EmbeddedRocketMQ(Generic[C]):
     # -- clients on the same clock -------------------------------------------------------------------------------------------------
 
     def _here(self, options: Options) -> Options:
-        """``options`` with this name server and clock, unless they have others."""
         return cast(Options, {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options})
 
     def producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> rmq.Producer:

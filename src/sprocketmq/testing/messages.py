@@ -19,14 +19,9 @@ def message(
 ) -> MessageExt[Any]:
     """A received message for a direct call of a listener: ``handle(message("orders", value={"id": 1}))``.
 
-    Args:
-        topic: its topic.
-        body: its body; default the JSON of ``value``.
-        value: what ``message.value`` is; default none, as without a ``value_deserializer``.
-        message_id: default one that no other message has.
-        fields: others of Message and MessageExt: ``tags``, ``reconsume_times``, ``queue_offset`` and so on.
-
-    Raises ConfigurationError (there is neither a body nor a value, or a field is wrong).
+    ``body``: default the JSON of ``value``, which ``message.value`` is. ``message_id``: default one that no other message has.
+    ``fields``: others of Message and MessageExt: ``tags``, ``reconsume_times``, ``queue_offset`` and so on. Raises
+    ConfigurationError (there is neither a body nor a value, or a field is wrong).
     """
     if body is None:
         if value is _NOT_GIVEN:

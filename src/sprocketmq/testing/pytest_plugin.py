@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pytest fixture ``rocketmq``: an embedded RocketMQ of the test's own, on a clock that the test moves.
 
-    def test_orders_are_retried(rocketmq): ...
-
     @pytest.mark.rocketmq(clock="system", messageDelayLevel="1s 2s")     # what EmbeddedRocketMQ takes
     def test_in_real_time(rocketmq): ...
 
-Every pytest run on a machine that has the package imports this module, so it imports nothing from the package until the fixture is
-used.
+Every pytest run on a machine that has the package imports this module, so it imports nothing from the package until it is used.
 """
 
 from __future__ import annotations
