@@ -117,8 +117,7 @@ class AsyncClient(Generic[P]):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Several callers share one start; does nothing if it runs already. Raises ClosedError (it was shut down, meanwhile or for
-        good)."""
+        """Several callers share one start; does nothing if it runs. Raises ClosedError (it was shut down)."""
         while True:
             self._check_loop()
             step = self._life.start()

@@ -188,7 +188,8 @@ class PushConsumerOptions(CommonOptions, total=False):
         pull_threshold_size_for_queue: MiB cached of one queue before pulling from it pauses, 1 to 1024 (default 100).
         pull_threshold_for_topic: messages cached of one topic, shared out to its queues; -1 is off (default -1).
         pull_threshold_size_for_topic: MiB cached of one topic, shared out to its queues; -1 is off (default -1).
-        consume_concurrently_max_span: offsets from the oldest unfinished to the newest cached message of a queue (default 2000).
+        consume_concurrently_max_span: offsets cached from a queue's oldest unfinished message on before pulling pauses (default
+            2000).
         max_reconsume_times: tries after the first before the dead-letter topic; -1 means 16 (orderly: without limit) (default -1).
         consume_timeout_ms: limit of a delivery, after which the message is sent back and passed; 0 is off (milliseconds, default
             900000).

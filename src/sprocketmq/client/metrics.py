@@ -5,8 +5,7 @@ A client that is not watched is not measured, and ``prometheus_client`` is impor
 tables that the client's loop changes: it takes no lock, and reads again if a table changed meanwhile.
 
 docs/guides/watching.md lists them. Those of a consumer carry ``consumer_group`` and ``topic``. A ``client_id`` is new at each
-start, which makes new series each time, so it is a label only on request; without it the numbers of clients with equal labels are
-added.
+start, which makes new series, so it is a label only on request; without it numbers of clients with equal labels are added.
 """
 
 from __future__ import annotations

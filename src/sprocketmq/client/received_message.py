@@ -105,8 +105,7 @@ class ReceivedMessage(MessageExt[V]):
     def nack(self, reason: str = "", *, delay_ms: int | None = None, delay_level: int = 0) -> None:
         """It failed: send it back for a retry (to the dead-letter topic when its retries are used up); an orderly queue pauses
         instead. ``delay_ms``: milliseconds, rounded up to the broker's next delay level (orderly: as it is, 10 ms to 30 s); default
-        the schedule chooses: 10 s, 30 s, 1 min, ... ``delay_level``: the level itself, 1 to 18 by the broker's default; wins over
-        ``delay_ms``."""
+        the schedule chooses: 10 s, 30 s, 1 min, ... ``delay_level``: wins over it, 1 to 18 by the broker's default."""
         self._delivery.settle(Verdict.NACK, RetryLater(reason, delay_ms=delay_ms, delay_level=delay_level))
 
     def dead_letter(self, reason: str = "") -> None:

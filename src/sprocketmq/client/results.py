@@ -121,8 +121,7 @@ class ConsumeOrderlyContext(msgspec.Struct):
 
     Attributes:
         auto_commit: True (default) commits progress at SUCCESS; False leaves it to COMMIT and ROLLBACK.
-        suspend_current_queue_time_ms: pause before the next try after SUSPEND or ROLLBACK, 10..30000; -1 takes the consumer's
-            setting.
+        suspend_current_queue_time_ms: pause before the next try after SUSPEND or ROLLBACK, 10..30000; -1 takes the consumer's.
         dead_letter: with SUSPEND, give these messages up: to the dead-letter topic now (raising DeadLetter does the same).
     """
 

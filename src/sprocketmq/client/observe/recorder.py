@@ -5,8 +5,7 @@ Rules
 1. At the end of a turn of the loop its decisions are written to the operating system, and those that led to a listener call before
    that call. So the record of a killed process is complete up to its last turn, except for one torn line. (The last notes of
    listeners may be missing.)
-2. FILE and FILE.1 together have at most ``record_max_bytes`` and the states of all machines with which they begin; the oldest part
-   is deleted.
+2. FILE and FILE.1, which begin with the state of all machines, have at most ``record_max_bytes`` beside it; the oldest is deleted.
 3. Recording never stops the consumer: if the file cannot be written, the record ends, and the log says so.
 4. An existing record is renamed to FILE.1, so a restarted process keeps the record of the one before.
 """

@@ -6,8 +6,7 @@ SendMessageTraceHookImpl, ConsumeMessageTraceHookImpl, EndTransactionTraceHookIm
 were started with ``traceTopicEnable=true``, else the first trace creates it like any other.
 
 Rules
-1. Tracing does not affect the messages: at most 2048 records wait, others are dropped and counted, and a trace that cannot be sent
-   is logged.
+1. Tracing does not affect the messages: at most 2048 records wait, others are dropped and counted; a failed send is logged.
 2. Records are sent when ``trace_msg_batch_num`` wait, 5 s after the first of them, and when the client shuts down.
 3. Trace messages are not traced, nor are messages that the broker marks with TRACE_ON=false.
 4. Each message of a batch has its own record. (Java writes one record for the batch, under an id that no message has.)

@@ -50,8 +50,7 @@ _ENDPOINT: Final = re.compile(r"(?:\w+://)?(MQ_INST_\w+_\w+)\..*")
 
 
 def check_namespace(name: str, namespace: str) -> str:
-    """The namespace. Raises ConfigurationError (not text, empty, or with other characters than letters, digits, ``_`` and
-    ``-``)."""
+    """The namespace. Raises ConfigurationError (empty, or with other characters than letters, digits, ``_`` and ``-``)."""
     if not isinstance(namespace, str) or not _NAME.fullmatch(namespace):
         raise ConfigurationError(
             f"{name} is {namespace!r}, a name of letters, digits, '_' and '-' is allowed; leave it out for none"

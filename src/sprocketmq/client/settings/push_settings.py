@@ -82,7 +82,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         pull_threshold_size_for_queue: MiB cached of one queue before pulling from it pauses, 1 to 1024.
         pull_threshold_for_topic: messages cached of one topic, shared out to its queues; -1 is off.
         pull_threshold_size_for_topic: MiB cached of one topic, shared out to its queues; -1 is off.
-        consume_concurrently_max_span: offsets from the oldest unfinished to the newest cached message of a queue.
+        consume_concurrently_max_span: offsets cached from a queue's oldest unfinished message on before pulling pauses.
         max_reconsume_times: tries after the first before the dead-letter topic; -1 means 16 (orderly: without limit).
         consume_timeout_ms: limit of a delivery, after which the message is sent back and passed; 0 is off.
         follow_group_retry_policy: wait between retries as the group's retry policy on a 5.x broker says, if it has one (Java's

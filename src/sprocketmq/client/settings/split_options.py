@@ -68,7 +68,7 @@ _ELSEWHERE: Final[Mapping[str, tuple[str, ...] | str]] = {
 def split_options(
     given: Mapping[str, object], client_options: type[ClientOptions], settings: type[msgspec.Struct] | None, what: str
 ) -> tuple[ClientOptions, dict[str, Any]]:
-    """The ClientOptions, and the rest for ``settings``. Raises ConfigurationError, with the nearest name: a name is neither's."""
+    """The ClientOptions, and the rest for ``settings``. Raises ConfigurationError (an unknown name; it suggests the nearest)."""
     own = set(client_options.__struct_fields__)
     others = set(settings.__struct_fields__) - {"group"} if settings is not None else set()
     for name in given:

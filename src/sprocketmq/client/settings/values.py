@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values instead of bytes: the functions that convert between them (no Java counterpart; Kafka's clients have the same two
-options).
+"""Values instead of bytes: the functions that convert between them (no Java counterpart; Kafka's clients have both options).
 
 A serializer makes the body at once, where the value is given; a deserializer reads it when ``message.value`` is first read. An
 option is one function for all topics, or a mapping of topics to functions. Any function with such an argument and result may be
