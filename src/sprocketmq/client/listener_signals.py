@@ -46,7 +46,7 @@ class RetryLater(ListenerSignal):
         delay_ms: the wait in milliseconds; default the schedule chooses, as after any failure. Concurrent consumption rounds it up
             to the broker's next delay level (1 s, 5 s, 10 s, 30 s, 1 to 10 min, 20 min, 30 min, 1 h, 2 h); an orderly queue pauses
             for it, within 10 ms and 30 s.
-        delay_level: the level itself, 1 to 18 by the broker's default (a broker takes its highest for more); wins over ``delay_ms``.
+        delay_level: the level, 1 to 18 by the broker's default (a broker takes its highest for more); wins over ``delay_ms``.
 
     Raises ConfigurationError: a value is out of range; inside a listener that makes it an ordinary failure.
     """

@@ -200,8 +200,6 @@ class ClientMetrics:
 
 
 class _SendTimes:
-    """The hook of a producer."""
-
     def __init__(self, metrics: ClientMetrics) -> None:
         self._metrics = metrics
 
@@ -215,8 +213,6 @@ class _SendTimes:
 
 
 class _ConsumeTimes:
-    """The hook of a push consumer."""
-
     def __init__(self, metrics: ClientMetrics) -> None:
         self._metrics = metrics
 

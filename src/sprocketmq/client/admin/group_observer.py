@@ -106,7 +106,6 @@ class GroupObserver:
         return msgspec.structs.replace(found, evidence=(*found.evidence, sentence), head=head)
 
     async def _observation(self, first: Mapping[MessageQueue, _Position], begun_ms: int) -> GroupState:
-        """The second observation, with the changes since the first."""
         admin, group, proxy = self._admin, self._group, self._proxy
         reports = await self._reports(jstack=True)
         second = await self._positions(reports)
@@ -189,7 +188,6 @@ class GroupObserver:
         return found
 
     async def _waiting(self, positions: Mapping[MessageQueue, _Position]) -> dict[MessageQueue, int]:
-        """How long the next message of each queue has been waiting."""
         found: dict[MessageQueue, int] = {}
         for topic in sorted({queue.topic for queue, at in positions.items() if at.lag}):
             try:

@@ -211,7 +211,6 @@ class AdminSession(AsyncClient[AdminParts]):
         return [address for name in masters for address in info.broker_addr_table[name].broker_addrs.values()]
 
     async def _one(self, broker: str) -> str:
-        """The address of one broker."""
         return next(iter((await self._masters(None, broker)).values()))
 
     @staticmethod
