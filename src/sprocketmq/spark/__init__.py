@@ -1,13 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RocketMQ for Spark: ``format("rocketmq")``, retries for single rows, and lag reports.
-
-Spark finds the source through ``pyspark_rocketmq``; import this package for the rest::
-
-    from sprocketmq.spark import RocketMQProgressListener, foreach_batch, send_back
-
-The import sets PYSPARK_PYTHON if Spark's workers would not find this package otherwise; see ``use_this_python``. So import it before the
-session is made.
-"""
+"""RocketMQ for Spark: ``format("rocketmq")``, retries for single rows, and lag reports. Import it before the session is made: it sets
+PYSPARK_PYTHON if Spark's workers would not find this package otherwise (``use_this_python``)."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and edit the checkpoint of a stream while no query runs (``sprocketmq spark-checkpoint``); needs no PySpark. The files are
-Spark's:
+"""Read and edit the checkpoint of a stream while no query runs (``sprocketmq spark-checkpoint``); needs no PySpark. The files are Spark's:
 
     CHECKPOINT/metadata        {"id": query}
     CHECKPOINT/offsets/N       offset log: v1, one line of the batch, one line of JSON for each source; written before batch N runs
     CHECKPOINT/commits/N       commit log: v1, one line of JSON; written when batch N is done
     CHECKPOINT/offsets/.N.crc  checksums of local files; Hadoop's ChecksumFileSystem accepts a missing one
 
-The next batch begins where the last one ended (MicroBatchExecution.populateStartOffsets), so a stream is moved by an edit of the last
-file of ``offsets``. What is not edited stays the same, byte for byte. Files are replaced as a whole, and the old content is kept.
+The next batch begins where the last one ended (MicroBatchExecution.populateStartOffsets), so a stream is moved by an edit of the last file
+of ``offsets``. The rest stays the same, byte for byte. Files are replaced as a whole, and the old content is kept.
 """
 
 from __future__ import annotations
@@ -74,16 +73,13 @@ class StreamCheckpoint:
 
     @property
     def planned(self) -> int:
-        """The last batch in the offset log; -1 if there is none."""
         return self._last("offsets")
 
     @property
     def done(self) -> int:
-        """The last batch in the commit log; -1 if there is none."""
         return self._last("commits")
 
     def sources(self) -> list[SourceLine]:
-        """The rocketmq sources of the query, as in the last planned batch."""
         batch = self.planned
         text = self._text(batch)
         documents = map(_document, text.split("\n")[_FIRST_LINES:])
@@ -134,12 +130,9 @@ class StreamCheckpoint:
             )
 
     def finish(self, how: Literal["plan-anew", "done"]) -> None:
-        """Mark a batch that is planned but not committed as done.
-
-        With ``plan-anew`` it becomes a batch without rows. Its number is not used again: a sink that knows it (Spark's file sink,
-        Delta, a transactional write) would skip the rows of the new plan. Raises ConfigurationError (the query is stateful, and the
-        batch did not write its state version; or it is the first batch).
-        """
+        """Mark a batch that is planned but not committed as done; with ``plan-anew`` as one without rows. Its number is not used again: a
+        sink that knows it (Spark's file sink, Delta, a transactional write) would skip the rows of the new plan. Raises
+        ConfigurationError (a stateful query whose batch did not write its state version, or the first batch)."""
         number = self.planned
         if number == self.done:
             return

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that a read should have returned and that are gone: which, why, and how many. No I/O.
+"""Messages that a read should have returned and that are gone: which, why, and how many (docs/spark/read.md). No I/O.
 
-| reason | found when | missing |
-|---|---|---|
-| deleted | the wanted offset is below the smallest offset | the offsets between |
-| went back (topic created again, log lost) | the wanted offset is beyond the next offset | a task knows: the rest of its range |
-| topic gone, queue gone | the broker answers and does not know it | from the wanted offset to the last known end |
-| broker retired | the broker is in ``retiredBrokers``; fails no query | the same |
-
-Merging counts each offset of a queue once, however often a loss is reported: tasks may run twice.
+Missing are the offsets below the smallest one ("deleted"); what is beyond the next offset, for a task the rest of its range ("went back");
+or all up to the last known end (topic or queue gone, or broker retired, which fails no query). Merging counts each offset of a queue once,
+however often a loss is reported: tasks may run twice.
 """
 
 from __future__ import annotations

@@ -70,7 +70,6 @@ class StreamOffset:
     includes_retry: bool | None = None  # None: written by an older version
 
     def to_json(self) -> dict[str, Any]:
-        """Equal offsets give equal text (2)."""
         if self.initial is not None:
             return {"v": VERSION, "init": self.initial}
         document: dict[str, Any] = {"v": VERSION, "q": queues_to_json(self.queues)}

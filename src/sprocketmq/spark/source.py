@@ -62,7 +62,6 @@ _TYPES: Mapping[str, DataType] = {
 
 
 def message_schema(columns: tuple[str, ...] = tuple(COLUMNS)) -> StructType:
-    """The schema of the source, or of a choice of its columns."""
     return StructType([StructField(name, _TYPES[COLUMNS[name]]) for name in columns])
 
 

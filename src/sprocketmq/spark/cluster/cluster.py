@@ -2,10 +2,8 @@
 """The brokers behind a name server, as driver and tasks use them. The methods block; coroutines run on the process's engine loop.
 
 Spark gives a Python source no second chance: an exception out of ``latestOffset`` ends the query. So each request is retried until
-``retry_timeout_ms`` is over as long as its failure is transient (no connection, no answer, broker busy).
-
-A process has one set of connections for each name server address and account. Spark forks its Python workers and uses them for many
-batches. So connections are made on first use, kept for the next batch (``shared_clients``), and never used across a fork.
+``retry_timeout_ms`` is over as long as its failure is transient (no connection, no answer, broker busy). Spark forks its Python workers and
+uses them for many batches, so connections are made on first use, shared (``shared_clients``), and never used across a fork.
 """
 
 from __future__ import annotations
@@ -50,12 +48,9 @@ _SYSTEM_TOPIC: Final = re.compile(
 
 
 class Cluster(remoting.Cluster):
-    """Use :meth:`at`, not the constructor, and keep a reference while you use it: when nobody refers to the object, its connections may be
-    closed.
-
-    Blocking methods retry, and raise NetworkError, RequestTimeout or RemoteError when the request still fails after ``retry_timeout_ms``.
-    Coroutines send one request; call them in ``run`` or ``retrying``.
-    """
+    """Use :meth:`at`, and keep a reference: when nobody refers to the object, its connections may be closed. Blocking methods retry, and
+    raise NetworkError, RequestTimeout or RemoteError when the request still fails after ``retry_timeout_ms``. Coroutines send one
+    request; call them in ``run`` or ``retrying``."""
 
     shared: ClassVar[SharedClients[tuple[str, Access], Cluster]] = SharedClients()
 
@@ -76,8 +71,7 @@ class Cluster(remoting.Cluster):
 
     @classmethod
     def at(cls, namesrv_addr: str, retry_timeout_ms: int = 60_000, access: Access = ANONYMOUS) -> Cluster:
-        """This process's cluster object for the address, the account and the retry timeout. Objects that differ in the retry timeout alone
-        share connections, routes and members."""
+        """Objects that differ in the retry timeout alone share connections, routes and members."""
         first = cls.shared.get((namesrv_addr, access), lambda _: cls(namesrv_addr, access))
         if retry_timeout_ms == first.retry_timeout_ms:
             return first
@@ -88,8 +82,7 @@ class Cluster(remoting.Cluster):
     # -- routes ----------------------------------------------------------------------------------------------------------------
 
     def topics_matching(self, pattern: str) -> tuple[str, ...]:
-        """Topics whose whole name matches ``pattern``, without system topics, sorted. Raises ConfigurationError (behind a proxy,
-        which lists no topics)."""
+        """Topics whose whole name matches, without system topics, sorted. Raises ConfigurationError (a proxy lists no topics)."""
         matcher = re.compile(pattern)
         try:
             names = self.run(self._topic_list)
@@ -107,9 +100,8 @@ class Cluster(remoting.Cluster):
         return (await self.ask_body(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list
 
     def queues(self, topics: Iterable[str], *, missing_ok: bool = False) -> list[MessageQueue]:
-        """The readable queues of ``topics``. ``missing_ok``: a topic without a route has no queues, as while its broker restarts.
-        Raises TopicNotExist (no route). A retry or dead-letter topic counts as empty then, because a broker creates it with its
-        first message."""
+        """``missing_ok``: a topic without a route has no queues, as while its broker restarts. Raises TopicNotExist (no route). A retry or
+        dead-letter topic counts as empty then, because a broker creates it with its first message."""
         names = list(topics)
         routes = self.run(lambda: self.gather(self.routes.recent(name) for name in names))
         found: list[MessageQueue] = []
@@ -124,7 +116,6 @@ class Cluster(remoting.Cluster):
         return sorted(found)
 
     async def readable_queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of one topic; none if it has no route."""
         return _readable_queues(topic, await self.routes.recent(topic))
 
     def master_names(self, topics: Iterable[str] = ()) -> set[str]:
@@ -168,11 +159,9 @@ class Cluster(remoting.Cluster):
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
     def run(self, ask: Callable[[], Awaitable[T]], max_retry_ms: int | None = None) -> T:
-        """``retrying`` for callers outside of the engine's loop: blocks."""
         return self.engine.run(self.retrying(ask, max_retry_ms))
 
     async def gather(self, questions: Iterable[Awaitable[T]]) -> list[T]:
-        """The results in order, many requests in flight. The first failure is raised."""
         gate = asyncio.Semaphore(_IN_FLIGHT)
 
         async def gated(question: Awaitable[T]) -> T:
@@ -218,7 +207,6 @@ def _broker_request_handler(
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether a broker or a transactional write created ``topic`` for its own use."""
     return _SYSTEM_TOPIC.fullmatch(topic) is not None
 
 
@@ -228,7 +216,6 @@ def is_apache_4(answer: Command) -> bool:
 
 
 def _cluster_topics(info: bodies.ClusterInfo) -> set[str]:
-    """Topics that are named after a cluster or a broker, and the reply topic of each cluster."""
     clusters = info.cluster_addr_table.keys()
     return {*clusters, *info.broker_addr_table, *(cluster + "_REPLY_TOPIC" for cluster in clusters)}
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A heartbeat for the stream's consumer group, so that brokers, dashboards and ``mqadmin`` see it online (Java: HEART_BEAT, 34).
 
-The heartbeat also makes the brokers create the group and its retry topic; without the group they refuse offset commits. A proxy keeps it
-and creates neither, so there another request makes the retry topic. The heartbeat is sent by a daemon thread of Spark's source process. The
-thread ends with the stream, and the brokers drop the member when the connection closes.
+It also makes the brokers create the group and its retry topic; without the group they refuse offset commits. A proxy creates neither, so
+there another request makes the retry topic. A daemon thread of Spark's source process sends it and ends with the stream; the brokers drop
+the member when the connection closes.
 
 The member announces CONSUME_ACTIVELY ("pull"), as Spark assigns the queues. A push consumer in the same group would still leave it a share
 of the queues. So: one group, one query.
@@ -11,9 +11,6 @@ of the queues. So: one group, one query.
 %RETRY%group is one topic for the whole group, and a stream reads all of its queues. Two members that read retries would both get each
 retried row and both send it back: 2, 4, 8 copies, and as many dead letters. So a stream with ``includeRetry`` does not start while its
 group has another member. It waits for a member that is about to leave, as after a restart.
-
-The member answers GET_CONSUMER_RUNNING_INFO (307: ``mqadmin consumerStatus``, dashboards) with its subscriptions and the committed offset
-of each queue. Messages that are read and not committed are in Spark's tasks and not part of the answer.
 """
 
 from __future__ import annotations
@@ -47,8 +44,7 @@ _CONSUME_TYPE: Final = "CONSUME_ACTIVELY"
 
 
 class Membership:
-    """One member of a consumer group. ``start`` sends the first heartbeat before it returns, then one every 30 seconds.
-    ``committed``: for the running info; the mapping may change later."""
+    """One member of a consumer group; ``start`` sends the first heartbeat, then one every 30 seconds. ``committed`` may change later."""
 
     def __init__(self, cluster: Cluster, options: ReadOptions, committed: Mapping[MessageQueue, int]) -> None:
         self._cluster, self._options, self._committed = cluster, options, committed
@@ -69,7 +65,8 @@ class Membership:
         self._cluster.members.pop(self._options.group, None)
 
     def running_info(self) -> bodies.ConsumerRunningInfo:
-        """The answer to GET_CONSUMER_RUNNING_INFO. Sends no request."""
+        """The answer to GET_CONSUMER_RUNNING_INFO (307), with the committed offset of each queue; messages in Spark's tasks are no part of
+        it."""
         return bodies.ConsumerRunningInfo(
             properties={
                 running_info.PROP_NAMESERVER_ADDR: self._cluster.namesrv_addr,

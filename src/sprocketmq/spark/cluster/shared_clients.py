@@ -4,14 +4,10 @@
 Spark reuses its Python workers for many tasks, and a driver runs for weeks. So a client is kept for the next task with the same settings,
 and closed when there are too many.
 
-    get(key) --> client, referenced by its users --> last reference dropped --> kept among the ``most`` last used ones
-                                                                           `--> otherwise closed by its finalizer
-
-Rules
 1. A client is closed by its finalizer (``close_when_dropped``). So it is never closed while somebody refers to it, on whatever thread.
 2. While a client is used or kept, ``get`` returns it for its key.
 3. One caller makes a client. Other callers for its key wait for it; callers for other keys do not.
-4. Of the unused clients at most ``most`` are kept, and those that ``surplus`` returned and nobody dropped.
+4. Of the unused clients the last used ``most`` are kept, and those that ``surplus`` returned and nobody dropped.
 5. A forked child does not use its parent's clients and does not close them.
 """
 
@@ -36,16 +32,13 @@ _WAIT_S: Final = 1.0
 
 
 class Surplus(NamedTuple, Generic[K, C]):
-    """A client beyond the limit, and the number of its last use when ``surplus`` was called."""
-
     key: K
     client: C
     last_use: int
 
 
 class SharedClients(Generic[K, C]):
-    """Clients by key. Thread-safe. ``most``: how many unused clients are kept. ``drops``: whether ``get`` drops the surplus. If
-    not, the owner calls ``surplus`` and ``drop``."""
+    """Clients by key. Thread-safe. ``drops``: whether ``get`` drops the surplus. If not, the owner calls ``surplus`` and ``drop``."""
 
     def __init__(self, most: int = _MOST_KEPT, drops: bool = True) -> None:
         self._most, self._drops = most, drops
@@ -67,8 +60,7 @@ class SharedClients(Generic[K, C]):
         self._begin()
 
     def get(self, key: K, make: Callable[[C | None], C], fits: Callable[[C], bool] = lambda client: True) -> C:
-        """The client of ``key``; ``make`` makes it if there is none or if it does not fit, with the one that does not fit. Other
-        callers for the key wait meanwhile."""
+        """The client of ``key``; ``make`` makes it if there is none or if it does not fit, with the one that does not fit."""
         while True:
             with self._lock:
                 client = self._alive.get(key)
@@ -110,7 +102,6 @@ class SharedClients(Generic[K, C]):
                 self._forget(surplus.key)
 
     def remove(self, client: C) -> None:
-        """Do not return ``client`` from ``get`` any more."""
         with self._lock:
             for key, known in list(self._alive.items()):
                 if known is client:
@@ -118,12 +109,10 @@ class SharedClients(Generic[K, C]):
                     self._forget(key)
 
     def values(self) -> list[C]:
-        """All clients that are used or kept."""
         with self._lock:
             return list(self._alive.values())
 
     def _made(self, key: K, make: Callable[[C | None], C], known: C | None) -> C:
-        """Outside the lock, so that a slow one does not delay callers for other keys."""
         client = None
         try:
             client = make(known)

@@ -49,12 +49,10 @@ def text(array: Array, validity: Any = None) -> Array:
 
 
 def validity_of(known: Mask) -> Any:
-    """The buffer that says which rows are not null."""
     return pa.py_buffer(np.packbits(known, bitorder="little"))
 
 
 def is_utf8(array: Array) -> bool:
-    """Whether each value of a ``binary`` column is UTF-8."""
     data = array.buffers()[2]
     content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
     if not len(content) or content.max() < NOT_ASCII:
@@ -108,8 +106,7 @@ def _blocks(data: Bytes, size: int) -> Items:
 
 
 def slices(data: Bytes, starts: Numbers, sizes: NDArray[np.integer], heads: Bytes | None = None) -> Array:
-    """``binary`` array of slices of ``data``, which must reach ``SPARE_BYTES`` beyond the last start. ``heads``: the first bytes of each,
-    if they are gathered already."""
+    """``data`` must reach ``SPARE_BYTES`` beyond the last start. ``heads``: the first bytes of each, if they are gathered already."""
     count = len(starts)
     if count and sizes[0] > 0 and (sizes == sizes[0]).all():
         block = gathered(data, starts, int(sizes[0]))
@@ -151,8 +148,7 @@ def _short_slices(
 
 
 def laid_out(count: int, parts: Sequence[tuple[Rows, Bytes]]) -> tuple[Offsets, Bytes]:
-    """Blocks of bytes, each of one of ``count`` rows, in the order of rows: offsets, and the bytes. ``parts``: rows, and a table of as
-    many rows; rows without bytes are in none."""
+    """Blocks of bytes, each of one of ``count`` rows, in the order of rows. ``parts``: rows, and a table of as many rows."""
     if len(parts) == 1 and isinstance(parts[0][0], slice):
         block = parts[0][1]
         laid = np.ascontiguousarray(_rows_of(block)).view(np.uint8) if block.size else np.empty(0, np.uint8)
@@ -170,5 +166,4 @@ def laid_out(count: int, parts: Sequence[tuple[Rows, Bytes]]) -> tuple[Offsets, 
 
 
 def _rows_of(table: Bytes) -> Items:
-    """Each row of a table of bytes as one opaque item, which NumPy copies by one memcpy."""
     return table.view(f"V{table.shape[1]}")[:, 0]

@@ -48,9 +48,8 @@ _ORIGIN_NAMES: Final = (props.RETRY_TOPIC, props.DLQ_ORIGIN_TOPIC)
 
 
 class BatchDecoder:
-    """Decodes pull bodies into batches of ``schema``, the Arrow schema that Spark expects; names out of ``source_columns.COLUMNS``.
-    ``tags``: keep only messages with one of these tags (brokers compare hash codes, so others slip through); empty keeps all. Retry
-    topics are not filtered, as in Java."""
+    """``schema`` is the Arrow schema that Spark expects, of names out of ``source_columns.COLUMNS``. ``tags``: keep only messages with one
+    of these tags (brokers compare hash codes, so others slip through); empty keeps all. Retry topics are not filtered, as in Java."""
 
     def __init__(self, schema: pa.Schema, tags: frozenset[str] = frozenset()) -> None:
         self.schema = schema
@@ -81,8 +80,6 @@ class BatchDecoder:
 
 
 class _Rows:
-    """The messages of one batch, and what several columns need of them."""
-
     def __init__(self, records: Records) -> None:
         self.records, self.head, self.which, self.bodies = records, records.head, records.which, records.bodies
 

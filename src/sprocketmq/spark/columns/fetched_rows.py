@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetches the rows of a DataFrame to the driver, without a memory leak in Spark.
-
-Jobs of ``toLocalIterator`` start after their execution has ended, and Spark 4.3.0 never releases those
-(``DAGScheduler.activeQueryToJobs``): half a megabyte for each micro-batch. ``toArrow`` runs its job inside the execution. All rows are
-in memory at once, as Arrow.
-"""
+"""Fetches the rows of a DataFrame to the driver, without a memory leak in Spark: jobs of ``toLocalIterator`` start after their execution
+has ended, and Spark 4.3.0 never releases those (``DAGScheduler.activeQueryToJobs``), half a megabyte for each micro-batch. ``toArrow``
+runs its job inside the execution."""
 
 from __future__ import annotations
 
@@ -18,7 +15,8 @@ _AT_ONCE: Final = 4096
 
 
 class FetchedRows:
-    """The rows of ``rows``, which are computed once, now. Each row is a dict; bodies are ``bytes``, a map is a list of pairs."""
+    """The rows are computed once, now, and are all in memory, as Arrow. Each row is a dict; bodies are ``bytes``, a map is a list of
+    pairs."""
 
     def __init__(self, rows: DataFrame) -> None:
         self._table = rows.toArrow()

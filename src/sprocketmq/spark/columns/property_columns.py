@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The properties of many messages as columns, without a Python object per message.
+"""The properties of many messages as columns, without a Python object per message. A text is ``name \\x01 value \\x02`` again and again
+(``wire.records.properties.decode_properties``). Texts are read in one of two ways (docs/decisions/0044-two-ways-that-remain.md):
 
-A text is ``name \\x01 value \\x02`` again and again (``wire.records.properties.decode_properties``). Texts are read in one of two ways
-(docs/decisions/0044-two-ways-that-remain.md):
+By template (``property_templates``). Producers repeat themselves: names stay, and values such as keys and ids mostly keep their length. So
+of texts that are alike (size, names, places of the separators) the first is the template; the others are compared with it as words, names
+and separators alone. A value is then known by its place, and a column of it is a copy of a block of bytes.
 
-By template (``property_templates``). Producers repeat themselves: names stay, and values such as keys and ids mostly keep their length.
-So of texts that are alike (size, names, places of the separators) the first is the template; the others are compared with it as words,
-names and separators alone. A value is then known by its place, and a column of it is a copy of a block of bytes.
-
-By separators (``property_separators``), if few texts are alike. The positions of both separators, found over the whole batch at once,
-are the ends of all names and values. This takes any texts, at about half the speed.
+By separators (``property_separators``), if few texts are alike. The positions of both separators, found over the whole batch at once, are
+the ends of all names and values. This takes any texts, at about half the speed.
 """
 
 from __future__ import annotations

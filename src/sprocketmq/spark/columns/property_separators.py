@@ -47,8 +47,6 @@ _NEIGHBOURS: Final = 15
 
 
 class PropertiesBySeparator:
-    """Columns of all (name, value) pairs of the batch; ``column`` and ``maps`` as in ``property_columns``."""
-
     def __init__(self, texts: Texts) -> None:
         self._count = len(texts.starts)
         self._raw, offsets = _whole(texts)

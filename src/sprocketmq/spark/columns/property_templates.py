@@ -55,7 +55,6 @@ class AlikeTexts(NamedTuple):
 
 
 def alike_texts(texts: Texts) -> list[AlikeTexts] | None:
-    """The texts by template; None if there are too many templates."""
     search = _Search(len(texts.starts))
     return search.found if search.goes_through(texts, _ALL) else None
 
@@ -152,8 +151,6 @@ def _like_the_first(texts: Bytes, fixed: Bytes) -> Mask | None:
 
 
 class PropertiesByTemplate:
-    """Columns of ``count`` messages; ``column`` and ``maps`` as in ``property_columns``."""
-
     def __init__(self, count: int, alike: list[AlikeTexts]) -> None:
         self._count, self._alike = count, alike
 
@@ -192,7 +189,6 @@ class PropertiesByTemplate:
         )
 
     def _strings(self, parts: list[tuple[Rows, Bytes, list[int]]]) -> Array:
-        """The strings of all pairs: of each row those of its part one after the other, of the sizes of that part."""
         _, laid = laid_out(self._count, [(rows, block) for rows, block, _ in parts])
         # The size of each string, four bytes for each pair: laid out as the texts are, for rows have differing numbers of pairs.
         own_sizes = [(rows, _in_each_row(_SIZE, sizes, block)) for rows, block, sizes in parts]
@@ -201,7 +197,6 @@ class PropertiesByTemplate:
 
 
 def _in_each_row(kind: type[np.integer], numbers: list[int], table: Bytes) -> Bytes:
-    """The bytes of ``numbers``, once for each row of ``table``."""
     own = np.array(numbers, kind).view(np.uint8)
     return np.broadcast_to(own, (len(table), len(own)))
 

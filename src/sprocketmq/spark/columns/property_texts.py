@@ -31,8 +31,7 @@ _CHECKED_TEXTS: Final = 256
 
 
 class Texts(NamedTuple):
-    """Where the texts are. ``sizes``: with the last separator, which is to be written behind those that lack it. ``is_cut``: some
-    lack it."""
+    """``sizes``: with the last separator, which is to be written behind those that lack it. ``is_cut``: some lack it."""
 
     data: Bytes
     starts: Numbers
@@ -57,7 +56,6 @@ class Texts(NamedTuple):
 
 
 def texts_of(data: Bytes, starts: Numbers, sizes: Numbers) -> Texts:
-    """The texts at ``starts`` of ``data``, behind whose last one ``SPARE_BYTES`` follow."""
     lacking: Mask = (data[starts + sizes - 1] != END) & (sizes > 0)
     is_cut = bool(lacking.any())
     return Texts(data, starts, sizes + lacking if is_cut else sizes, is_cut)

@@ -2,9 +2,8 @@
 """Finds where each record of some pull bodies starts. Only the size of the record before it says so.
 
 If all records of a body have one size, their starts are checked together; if not, bodies are walked record by record (``size_chains``),
-many at once. A few large bodies of small records are too few chains, so further starts are guessed where the magic word of a record is
-found. A guess counts only if the walk before it ends exactly there. A body may contain the magic word, so the guesses behind a walk
-that ended elsewhere are dropped.
+many at once. A few large bodies of small records are too few chains, so further starts are guessed at the magic word of a record. A body
+may contain that word, so a guess counts only if the walk before it ends exactly there.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ _SMALL_RECORD: Final = 800
 
 
 def record_starts(data: Bytes, bodies: Sequence[PullBody]) -> tuple[Numbers, Numbers]:
-    """Where each record starts, and how many records each body contains. ``data``: all bodies one after the other, with some more bytes
-    at the end. Raises ProtocolError (the bytes are not records)."""
+    """``data``: all bodies one after the other, with some more bytes at the end. Raises ProtocolError (the bytes are not records)."""
     ends = np.cumsum([len(entry.body) for entry in bodies], dtype=np.int64)
     begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends
     filled = ends > begins
@@ -80,7 +78,6 @@ def _walked(data: Bytes, begins: Numbers, ends: Numbers, bodies: Sequence[PullBo
 
 
 def _guesses(data: Bytes, begins: Numbers, end: int) -> Numbers:
-    """Return the places where a record may start, if there are few bodies with many records."""
     sizes = sizes_in(data)
     spots = np.arange(int(begins[0]) + _APART, end - _SEEN, _APART)
     is_worth_it = len(begins) < FEW_CHAINS <= len(begins) + len(spots)

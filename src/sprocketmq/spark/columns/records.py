@@ -42,9 +42,8 @@ HOST_BITS: Final = {"born_host": flags.BORNHOST_V6, "store_host": flags.STOREHOS
 
 
 class Records:
-    """Records of one batch, or the messages that they hold. Bodies and properties are (start, size) in ``data``. ``head``: the fixed
-    fields; an IPv4 host is a number here. ``hosts_v6``: by name, the hosts of all records as they are stored, if one of that name is
-    an IPv6 one. ``which``: the number of the pull body."""
+    """Bodies and properties are (start, size) in ``data``. ``head``: the fixed fields; an IPv4 host is a number here. ``hosts_v6``: by
+    name, the hosts of all records as they are stored, if one of that name is an IPv6 one. ``which``: the number of the pull body."""
 
     __slots__ = (
         "bodies",
@@ -130,8 +129,7 @@ class Records:
         return own
 
     def wanted(self, or_wrapped: bool = False) -> Records:
-        """Those whose offsets are in the range that was asked for. ``or_wrapped``: also batches in one record, whose messages have offsets
-        of their own."""
+        """Those in the range that was asked for. ``or_wrapped``: also batches in one record, whose messages have offsets of their own."""
         offsets, sys_flags = self.head["queue_offset"], self.head["sys_flag"]
         first = np.array([entry.start for entry in self.bodies], np.int64)[self.which]
         upto = np.array([entry.end for entry in self.bodies], np.int64)[self.which]

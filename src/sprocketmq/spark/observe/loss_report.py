@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the messages that tasks could not read, on the driver.
-
-    LossReport(spark) --format, options--> source --pickled--> task --add--> Spark accumulator --task done--> LossReport.losses
+"""Counts the messages that tasks could not read, on the driver, by a Spark accumulator.
 
 Spark passes accumulators to the tasks of a registered source, but not to those of a source that it found by itself, such as ``rocketmq``;
 and that source cannot be registered again. So the report registers the same source under another name. It is a set of ranges: a task or a
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class LossCountingDataSource(RocketMQDataSource):
-    """The ``rocketmq`` source under a name that can be registered."""
-
     @classmethod
     def name(cls) -> str:
         return "rocketmq_counted"

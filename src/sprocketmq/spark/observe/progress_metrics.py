@@ -1,20 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lag of streams as Prometheus metrics.
-
-It is a collector: a scrape returns what the last batch of each query reported, and sends no request.
-
-| metric | kind | what |
-|---|---|---|
-| sprocketmq_spark_offsets_behind_latest | gauge | messages of a queue that the query has not read |
-| sprocketmq_spark_ms_behind_latest | gauge | time between the newest message of a queue and the first unread one |
-| sprocketmq_spark_oldest_unread_timestamp_ms | gauge | when the oldest unread message was stored; absent if there is none |
-| sprocketmq_spark_batch | gauge | number of the last batch |
-| sprocketmq_spark_rows_total | counter | rows read |
-| sprocketmq_spark_lost_messages_total | counter | messages left out because they were gone, where the number is known |
-| sprocketmq_spark_losses_total | counter | how often messages were left out |
-
-All have the label ``query`` (its name, or its id); those of a queue also ``topic``, ``broker`` and ``queue``.
-"""
+"""The lag of streams as Prometheus metrics (docs/spark/operate.md); a scrape returns what the last batch of each query reported, and sends
+no request."""
 
 from __future__ import annotations
 

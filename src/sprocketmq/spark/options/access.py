@@ -2,8 +2,7 @@
 """Account and TLS settings of a Spark job. Parsed on the driver, used in every process.
 
 No text shows a secret: neither ``repr`` nor an error message. ``secretKeyFile`` is a path on every machine; each process reads the file
-when it signs, and again when it was renewed, so its secret is never pickled. The option ``secretKey`` is pickled. An SSL context cannot be;
-each process makes its own, once.
+when it signs, and again when it was renewed, so its secret is never pickled. The option ``secretKey`` is.
 """
 
 from __future__ import annotations
@@ -62,7 +61,6 @@ class Access:
         return _ssl_context(self) if self.tls else None
 
     def client_options(self) -> dict[str, Any]:
-        """The settings as keyword arguments of a producer or another client."""
         _ = self.credentials
         return {
             "access_key": self.access_key or None,

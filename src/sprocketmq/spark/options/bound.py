@@ -17,12 +17,9 @@ from sprocketmq.wire.records.message import MessageQueue
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a read starts or ends, before any broker is asked. A queue that is not named starts at its smallest offset, or ends at its
-    latest one.
-
-    ``kind``: a word, ``timestamp`` (``timestamp_ms``), ``offsets`` (by queue; -2 is earliest, -1 latest) or ``timestamps`` (``offsets`` are
-    times by queue, in ms). ``option``: the option's name, for error messages.
-    """
+    """Where a read starts or ends, before any broker is asked; a queue that is not named at its smallest or latest offset. ``kind``: a
+    word, ``timestamp`` (``timestamp_ms``), ``offsets`` (by queue; -2 is earliest, -1 latest) or ``timestamps`` (``offsets`` are times by
+    queue, in ms). ``option``: for error messages."""
 
     kind: Literal["earliest", "latest", "group", "timestamp", "offsets", "timestamps"]
     timestamp_ms: int = 0

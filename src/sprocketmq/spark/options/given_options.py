@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that the user gave, under their documented spelling, and the conversion of each kind of value.
-
-Every error is one sentence: the option, its value, what is allowed (as in ``option_table``), and a suggestion.
-"""
+"""The options that the user gave, under their documented spelling, and the conversion of each kind of value. Every error is one sentence:
+the option, its value, what is allowed (as in ``option_table``), and a suggestion."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every option of the source and of the sink, in one table.
-
-Names are checked against it, error messages quote it, and docs/spark/options.md is generated from it (``make generate``).
-"""
+"""Every option of the source and of the sink: names are checked against this table, error messages quote it, and docs/spark/options.md is
+generated from it (``make generate``)."""
 
 from __future__ import annotations
 

@@ -99,7 +99,6 @@ class BrokerPoller:
         return Cluster.at(self._options.namesrv_addr, self._options.retry_timeout_ms, self._options.access)
 
     def check_filter(self) -> None:
-        """Call ``check_sql92`` once. Raises ConfigurationError if the brokers refuse the expression."""
         if self._filter_checked:
             return
         try:
@@ -109,9 +108,8 @@ class BrokerPoller:
         self._filter_checked = check_sql92(self._options, self.cluster, queues)
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
-        """What the brokers hold now. With ``brokerUnavailable=wait`` the queues of an unreachable broker are left out. Raises
-        NetworkError, RequestTimeout, RemoteError (``brokerUnavailable`` is fail), ConfigurationError (a broker of ``retiredBrokers`` is
-        registered)."""
+        """With ``brokerUnavailable=wait`` the queues of an unreachable broker are left out. Raises NetworkError, RequestTimeout,
+        RemoteError (``brokerUnavailable`` is fail), ConfigurationError (a broker of ``retiredBrokers`` is registered)."""
         waits = self._options.broker_unavailable == "wait"
         self.is_answered = False
         try:
@@ -175,8 +173,7 @@ class BrokerPoller:
             self.earliest_offsets.pop(queue, None)
 
     def gone(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Reason]:
-        """Which of the unseen ``queues`` no longer exist, and why. Empty while their brokers are unreachable, and if this was asked
-        just now."""
+        """Empty while the brokers of ``queues`` are unreachable, and if this was asked just now."""
         missing = list(queues)
         now_s = time.monotonic()
         if not missing or now_s < self._gone_until_s:
@@ -218,11 +215,9 @@ def is_read(options: ReadOptions, topic: str) -> bool:
 
 
 def check_sql92(options: ReadOptions, cluster: Cluster, queues: Iterable[MessageQueue]) -> bool:
-    """Ask the brokers whether they accept the expression of ``sql92``; returns whether one answered.
-
-    Apache's broker filters nothing if it cannot parse the expression of a pull (ExpressionMessageFilter), and reports the error only
-    for CHECK_CLIENT_CONFIG. The first answer decides. Raises ConfigurationError (the broker refuses the expression).
-    """
+    """Ask the brokers whether they accept the expression of ``sql92``, the first answer decides; returns whether one answered. Apache's
+    broker filters nothing if it cannot parse the expression of a pull (ExpressionMessageFilter), and reports the error only for
+    CHECK_CLIENT_CONFIG. Raises ConfigurationError (the broker refuses the expression)."""
     if options.expression_type != "SQL92":
         return True
     one_of_each = {queue.broker_name: queue for queue in queues if not queue.topic.startswith(RETRY_PREFIX)}

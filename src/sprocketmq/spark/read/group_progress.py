@@ -24,14 +24,12 @@ _WARN_EACH_S: Final = 30.0
 
 
 def committed_offsets(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    """``query_committed``, retried while failures are transient."""
     return cluster.run(lambda: query_committed(cluster, group, queues))
 
 
 async def query_committed(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    """The committed offset of each queue; queues without one are left out. A failed request raises: it must not look like "none". For a
-    topic whose first message is still in memory, a 4.x broker answers 0 instead of "none", so then its whole offset table is requested,
-    as a slave does."""
+    """Queues without a committed offset are left out. A failed request raises: it must not look like "none". For a topic whose first
+    message is still in memory, a 4.x broker answers 0 instead of "none", so then its whole offset table is requested, as a slave does."""
 
     async def one(queue: MessageQueue) -> int | None:
         address = await cluster.master(queue.broker_name, queue.topic)
@@ -58,8 +56,7 @@ async def query_committed(cluster: Cluster, group: str, queues: Sequence[Message
 def commit_offsets(
     cluster: Cluster, group: str, offsets: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, RocketMQError]:
-    """Commit ``offsets`` (next to read), one request for each queue, without retries: the stream must not wait. Returns the queues
-    whose commit failed, with the error."""
+    """One request for each queue, without retries: the stream must not wait. Returns the queues whose commit failed, with the error."""
 
     async def one(queue: MessageQueue, offset: int) -> RocketMQError | None:
         try:
@@ -74,11 +71,8 @@ def commit_offsets(
 
 
 class GroupProgress:
-    """Commits the progress of a stream. ``offsets``: what was committed.
-
-    A queue whose broker cannot be reached does not delay the others; it is skipped for a while. A commit that is refused is repeated
-    with the next call, because the group may be created meanwhile, and skipped after that.
-    """
+    """Commits the progress of a stream. A queue whose broker cannot be reached does not delay the others; it is skipped for a while. A
+    commit that is refused is repeated with the next call, because the group may be created meanwhile, and skipped after that."""
 
     def __init__(self, group: str) -> None:
         self._group = group
@@ -87,7 +81,6 @@ class GroupProgress:
         self._warn_again_s: dict[str, float] = {}
 
     def commit(self, cluster: Cluster, offsets: Mapping[MessageQueue, int], now_s: float) -> None:
-        """Commit the offsets that have changed. Failures are logged and tried again later."""
         moved = {
             queue: at
             for queue, at in offsets.items()

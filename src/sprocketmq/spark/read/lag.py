@@ -6,9 +6,8 @@ Each progress event carries the end of the batch and what ``reportLatestOffset``
     {"v":1,"q":{topic:{broker:{queue:latest}}},"behindMs":{topic:{broker:{queue:ms}}},"oldestUnreadMs":1700000000000,
      "begins":{topic:{broker:{queue:smallest}}}}
 
-``behindMs`` is the store time of the queue's last message minus that of the first message that the batch does not read, both times of
-the broker; queues that are read to their end are left out. A queue that the stream has not begun to read lags by the messages that it
-holds (``begins``). A queue that several sources of the query read is as late as in the last of them.
+``behindMs`` is by store times of the broker; queues that are read to their end are left out. A queue that the stream has not begun to read
+lags by the messages that it holds (``begins``). A queue that several sources of the query read is as late as in the last of them.
 """
 
 from __future__ import annotations

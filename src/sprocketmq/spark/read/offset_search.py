@@ -81,7 +81,6 @@ def real_min_offsets(
 def offsets_by_time(
     cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], times_ms: Mapping[MessageQueue, int], group: str
 ) -> dict[MessageQueue, int]:
-    """``search_by_time``, retried while failures are transient."""
     return cluster.run(lambda: search_by_time(cluster, bounds, times_ms, group))
 
 

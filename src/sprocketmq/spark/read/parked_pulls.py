@@ -36,7 +36,6 @@ class ParkedPulls:
         self._is_woken, self._woken_s = False, 0.0
 
     def park(self, ends: Mapping[MessageQueue, int]) -> None:
-        """Have each queue's broker say when it has a message at its end."""
         if len(ends) > _MOST_QUEUES or self._cluster.behind_proxy or time.monotonic() < self._again_s:
             return
         if self._is_woken and time.monotonic() < self._woken_s + _UNREAD_S:

@@ -37,7 +37,6 @@ def task_count(ranges: Sequence[QueueRange], options: ReadOptions) -> int:
 
 
 def split_ranges(ranges: Sequence[QueueRange], tasks: int, *, ordered: bool = False) -> list[tuple[QueueRange, ...]]:
-    """``ranges`` as at most ``tasks`` parts of (nearly) equal size."""
     filled = [entry for entry in ranges if entry.count > 0]
     return _pack_whole(filled, tasks) if ordered else _cut(filled, tasks)
 

@@ -55,9 +55,8 @@ def resolve_start(
     fallback: Literal["earliest", "latest", "error"] = "earliest",
     strategy: Literal["error", "latest"] = "error",
 ) -> dict[MessageQueue, int]:
-    """The first offset of every queue that exists now. A retry topic starts at the group's committed offset, otherwise at its smallest
-    one, whatever ``bound`` says. Raises ConfigurationError (no message is that young, a queue has no committed offset, or a queue is
-    named that does not exist)."""
+    """A retry topic starts at the group's committed offset, otherwise at its smallest one, whatever ``bound`` says. Raises
+    ConfigurationError (no message is that young, a queue has no committed offset, or a queue is named that does not exist)."""
     _all_exist(bound, facts)
     start = {}
     for queue, bounds in facts.bounds.items():
@@ -147,16 +146,10 @@ def plan_batch(
     starts: Offsets | None = None,
     first: bool = False,
 ) -> BatchPlan:
-    """The batch that begins at ``start`` (already resolved).
-
-    Args:
-        bounds: what the brokers hold now; a queue that is missing keeps its position.
-        limit: about how many messages the batch may hold; None for no limit. ``byte_limit``: the same in bytes.
-        target: where an AvailableNow run ends; queues outside of it do not advance.
-        known: the next offsets that were seen before, to detect queues that went back.
-        starts: where new queues begin; others begin at their smallest offset.
-        first: this is the first batch, which must be written to the offset log even if there is nothing to read yet.
-    """
+    """The batch that begins at ``start`` (already resolved), with about ``limit`` messages (None: no limit). A queue missing in ``bounds``
+    keeps its position. ``target``: where an AvailableNow run ends; queues outside of it do not advance. ``known``: next offsets that
+    were seen before, to detect queues that went back. ``starts``: where new queues begin; others begin at their smallest offset.
+    ``first``: of the query; it must be written to the offset log even if there is nothing to read yet."""
     planner = _BatchPlanner(start, dict(start.queues) if first else {}, target, known or {}, starts or {})
     for queue, reason in sorted((gone or {}).items()):
         planner.remove_queue(queue, reason)
@@ -172,8 +165,6 @@ def plan_batch(
 
 
 class _BatchPlanner:
-    """The position of each queue, how far it could be read, and what is lost."""
-
     def __init__(
         self,
         start: StreamOffset,

@@ -34,7 +34,6 @@ _NO_SUCH_QUEUE: Final = ("queueId[", "queueId is ")
 
 
 def question_count(cluster: Cluster, queues: Iterable[MessageQueue]) -> int:
-    """How many requests ``queue_bounds`` sends for ``queues``."""
     if cluster.behind_proxy:
         return 2 * len(set(queues))
     return len({(queue.topic, queue.broker_name) for queue in queues})
@@ -180,8 +179,7 @@ async def _maybe_held(
 async def _held(
     cluster: Cluster, address: str, topic: str, wanted: AbstractSet[MessageQueue]
 ) -> dict[MessageQueue, QueueBounds]:
-    """The offsets of the ``wanted`` queues at the master. A queue of a 4.x broker whose last message was deleted is empty, whatever its
-    smallest offset says."""
+    """A queue of a 4.x broker whose last message was deleted is empty, whatever its smallest offset says."""
 
     async def one(queue: MessageQueue) -> QueueBounds:
         low, high = await queue_ends(cluster, queue, at=address)

@@ -82,8 +82,7 @@ class BatchReader(DataSourceReader):
 
 
 def source_queues(options: ReadOptions, cluster: Cluster, topics: Sequence[str]) -> list[MessageQueue]:
-    """The queues of ``topics`` when a read begins. Raises TopicNotExist, GroupNotExist (of retries or dead letters without queues no
-    broker knows the group)."""
+    """Raises TopicNotExist, GroupNotExist (of retries or dead letters without queues no broker knows the group)."""
     queues = cluster.queues(topics)
     for topic in topics if not queues else ():
         if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
@@ -96,7 +95,6 @@ def source_queues(options: ReadOptions, cluster: Cluster, topics: Sequence[str])
 def fetch_offsets(
     options: ReadOptions, bound: Bound, cluster: Cluster, queues: Sequence[MessageQueue]
 ) -> BrokerOffsets:
-    """Ask the brokers for the offsets that ``bound`` needs."""
     bounds = queue_bounds(cluster, queues)
     if bound is options.starting:
         bounds = real_min_offsets(cluster, bounds, options.group)
@@ -129,7 +127,6 @@ def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
 def partitions_for(
     ranges: Sequence[QueueRange], tasks: int, ordered: bool, losses: tuple[Loss, ...] = ()
 ) -> list[InputPartition]:
-    """``ranges`` as the input partitions of at most ``tasks`` tasks."""
     pieces = split_ranges(ranges, tasks, ordered=ordered)
     if losses and not pieces:
         pieces = [()]  # everything is lost: one task must report it

@@ -160,7 +160,6 @@ class StreamPlanner:
         self._parked.park({queue: held.max for queue, held in bounds.items()})
 
     def _wait(self, seconds: float) -> bool:
-        """Wait until the next poll, or until a message comes. Whether one came."""
         if self._parked is not None:
             return self._parked.wait(seconds)
         time.sleep(seconds)
@@ -194,7 +193,6 @@ class StreamPlanner:
         return bounds, {**poller.gone(sorted(missing - retired)), **gone}
 
     def _add_retries(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
-        """With ``waitForRetries``: what is in the group's retry topic now belongs to the target."""
         if self._target is not None and self._options.wait_for_retries_ms:
             retry = RETRY_PREFIX + self._options.group
             self._target.update({queue: held for queue, held in bounds.items() if queue.topic == retry})

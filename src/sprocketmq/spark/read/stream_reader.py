@@ -66,7 +66,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner.aim_at_available()
 
     def initialOffset(self) -> dict[str, Any]:
-        """A constant symbol, see ``offsets``."""
         return StreamOffset(initial=self._options.starting.kind).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -97,7 +96,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is None else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The latest offset of every queue and the age of unread messages, for progress events. Sends no request."""
         report = self._planner.report()
         return None if report is None else report.to_json()
 

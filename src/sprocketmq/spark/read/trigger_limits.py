@@ -24,13 +24,10 @@ _NEWEST: Final = 0.5
 
 
 class MessageSizes:
-    """The average size of a message by queue, from samples."""
-
     def __init__(self) -> None:
         self._average: dict[MessageQueue, float] = {}
 
     def learn(self, queue: MessageQueue, messages: int, total_bytes: int) -> None:
-        """Add a sample: ``messages`` of ``queue`` with ``total_bytes`` stored bytes."""
         if messages > 0 and total_bytes > 0:
             seen = total_bytes / messages
             known = self._average.get(queue, seen)
@@ -48,8 +45,6 @@ class MessageSizes:
 
 @dataclass(frozen=True)
 class ByteLimit:
-    """At most ``max_bytes`` in a batch, by the sizes of ``size_of``."""
-
     max_bytes: int
     size_of: Callable[[MessageQueue], float]
 
@@ -99,8 +94,7 @@ class TriggerDelay:
         self._last_ms: int | None = None
 
     def is_due(self, available: int, now_ms: int) -> bool:
-        """Whether the trigger is due now; if so, it counts as the last one. Called at each poll, also without messages, as in Kafka's
-        source."""
+        """If it is due, this counts as the last trigger. Called at each poll, also without messages, as in Kafka's source."""
         due = self._last_ms is None or available >= self._least or now_ms - self._last_ms >= self._max_delay_ms
         if due:
             self.triggered(now_ms)

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends bad rows back: which by request, which as a copy, and each message once.
 
-    BadRow without reason --> CONSUMER_SEND_MSG_BACK (36): the broker copies its record; if that is gone: as below
-           with reason    --> a copy of the row's own body and properties; if it is refused: as above, without the reason
-
-A copy by the broker is cheap, but cannot carry anything new. The reason is the property RETRY_REASON, also of later copies and of the
-dead letter. A message is sent back once for a batch, however many of its rows are bad: the first row decides. Rows that can be sent
-back in neither way are returned. A copy that is stored but not on the disk or at a slave yet counts, and WARNING names it: each further
-one would come again, too. Only a dead letter, which does not come again, is made twice.
+A row without reason by CONSUMER_SEND_MSG_BACK (36): the broker copies its record, which is cheap; if that is gone, as a copy of the row's
+own body and properties. A row with reason as such a copy, with property RETRY_REASON; if it is refused, by request, without the reason. A
+message is sent back once for a batch, however many of its rows are bad: the first row decides. A copy that is stored but not on the disk or
+at a slave yet counts, and WARNING names it: each further one would come again, too. Only a dead letter, which does not come again, is made
+twice.
 """
 
 from __future__ import annotations
@@ -45,7 +43,6 @@ class BadRowSender:
         self._again: Counter[tuple[int, int]] = Counter()  # by the number of the failed try and the level
 
     def first_of_each_message(self, rows: Iterable[BadRow]) -> Iterator[BadRow]:
-        """The rows whose messages were not sent back yet."""
         for row in rows:
             if row.place not in self._done:
                 self._done.add(row.place)

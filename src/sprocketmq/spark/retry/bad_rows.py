@@ -74,8 +74,7 @@ def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_recons
 
 
 def bad_rows(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[BadRow]:
-    """The rows of ``batch`` (columns of ``row_messages.ACK_COLUMNS``) whose action is retry or dlq. Raises ConfigurationError, as
-    ``bad_row``."""
+    """The rows whose action is retry or dlq, of a batch with columns ``row_messages.ACK_COLUMNS``. Raises as ``bad_row``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a query reads the retries of the rows that it sends back, by the options of its rocketmq sources: in a classic session from
-the query's logical plan, with Spark Connect from the batch in the offset log.
-
-The offset log says nothing of this run about a batch that an earlier run planned. What cannot be traced (another source, an older
-offset log, another version of Spark's classes) is never an error.
-"""
+"""Whether a query reads the retries of the rows that it sends back, by the options of its rocketmq sources: in a classic session from the
+query's logical plan, with Spark Connect from the batch in the offset log. What cannot be traced (another source, an older offset log, a
+batch that an earlier run planned, another version of Spark's classes) is never an error."""
 
 from __future__ import annotations
 

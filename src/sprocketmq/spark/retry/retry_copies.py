@@ -48,9 +48,8 @@ _TRY_MS: Final = 10_000
 def send_with_content(
     bad: DataFrame, refused: Sequence[tuple[BadRow, RemoteError]], send: Callable[[Iterable[BadRow]], None]
 ) -> None:
-    """Call ``send`` with the ``refused`` rows and their bodies, which are fetched from ``bad`` now: a stream that is days behind.
-    Raises ConfigurationError (the rows lack columns of a copy, or are not found again), RocketMQError (the broker refuses the copy,
-    too)."""
+    """Fetch the bodies of the ``refused`` rows from ``bad``, now: of a stream that is days behind. Raises ConfigurationError (the rows lack
+    columns of a copy, or are not found again), RocketMQError (the broker refuses the copy, too)."""
     missing = [name for name in COPY_COLUMNS if name not in bad.columns]
     if missing:
         row, error = refused[0]
@@ -100,12 +99,9 @@ def retry_copies(rows: Iterable[BadRow], group: str, max_reconsume_times: int) -
 
 
 def send_copies(rows: Iterable[BadRow], group: RetryGroup) -> list[UnsafeCopy]:
-    """Send a copy of each row (all have content) to the broker of its record, which would have made the copy. It creates %RETRY%group
-    with the first message for it, so no route is needed.
-
-    Returns the rows whose copies were refused, here or by the broker, or are not stored with SEND_OK. Raises NetworkError,
-    RequestTimeout, SystemBusy (some copies may be stored).
-    """
+    """Send a copy of each row (all have content) to the broker of its record, which creates %RETRY%group with the first message for it, so
+    no route is needed. Returns the rows whose copies were refused, here or by the broker, or are not stored with SEND_OK. Raises
+    NetworkError, RequestTimeout, SystemBusy (some copies may be stored)."""
     cluster = group.cluster
     settings = SendSettings(group=group.name + "_RETRY")
     writer = MessageWriter(settings, SystemClock(), UniqueKeys(local_ip()), None, False)
@@ -132,7 +128,6 @@ class _Addresses:
             return self._known[broker_name]
 
     def forget(self, broker_name: str) -> None:
-        """Request the address again: the broker may have moved."""
         self._known.pop(broker_name, None)
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Retry and dead letter for single rows: a bad row neither stops the stream nor is lost.
 
-``process(rows, batch_id)`` returns the rows with a column for the verdict. Good rows are passed to ``write``. Bad rows are sent back to
-the broker that stores them (CONSUMER_SEND_MSG_BACK, 36), as Java consumers do; with ``includeRetry=true`` the copies come back into the
-same stream under the name of their origin topic.
+Bad rows are sent back to the broker that stores them (CONSUMER_SEND_MSG_BACK, 36), as Java consumers do; with ``includeRetry=true`` the
+copies come back into the same stream under the name of their origin topic.
 
 1. Good rows are written before bad rows are sent back, and both before the batch is done. A crash in between repeats the batch
    (``each_try_once`` drops repeated copies).
@@ -212,7 +211,6 @@ class RowRetry:
         self._send_back(verdicts, bad, batch_id)
 
     def _stored(self, store: VerdictStore, batch_id: int) -> tuple[DataFrame, FetchedRows] | None:
-        """The rows with the verdicts of an earlier call for this batch, and the bad ones; None if there was none."""
         verdicts = store.load()
         if verdicts is None:
             return None
@@ -303,7 +301,6 @@ class RowRetry:
         return bad.select(*here)
 
     def _bad_row(self, row: dict[str, Any]) -> BadRow | None:
-        """``row`` as it is sent back; None if it is dropped."""
         action = action_of(row.get("action"), self._on_error)
         if action == "drop":
             return None

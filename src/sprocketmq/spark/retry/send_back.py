@@ -28,10 +28,8 @@ _CHUNK: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class SendBackRequest:
-    """One message to be consumed again later: where its record is stored, and with which delay.
-
-    ``delay_level`` 0 lets the broker choose (10 s, 30 s, 1 min, ...), 1 to 18 is a fixed level, -1 sends it to the dead letters.
-    """
+    """One message to be consumed again later, by the place of its stored record. ``delay_level`` 0 lets the broker choose (10 s, 30 s, 1
+    min, ...), 1 to 18 is a fixed level, -1 sends it to the dead letters."""
 
     broker_name: str
     commit_log_offset: int
@@ -46,8 +44,6 @@ class SendBackRequest:
 
 @dataclass(frozen=True, slots=True)
 class RetryGroup:
-    """The consumer group that gets messages back, and how its brokers are asked; the fields as in ``send_back``."""
-
     name: str
     namesrv_addr: str
     access: Access = ANONYMOUS
@@ -87,7 +83,6 @@ def send_back(
 
 
 def send_back_to(group: RetryGroup, messages: Iterable[SendBackRequest]) -> list[tuple[SendBackRequest, RemoteError]]:
-    """``send_back`` to a group."""
     cluster, rest, refused = group.cluster, iter(messages), []
     while chunk := list(islice(rest, _CHUNK)):
         refused += cluster.engine.run(_sent_back(cluster, group, chunk))
@@ -105,7 +100,6 @@ async def _sent_back(
 
 
 async def _refusal(cluster: Cluster, group: RetryGroup, message: SendBackRequest) -> RemoteError | None:
-    """The broker's error if it refuses; None once the message is stored."""
     header = headers.ConsumerSendMsgBackRequestHeader(
         offset=message.commit_log_offset,
         group=group.name,
@@ -133,7 +127,6 @@ async def _refusal(cluster: Cluster, group: RetryGroup, message: SendBackRequest
 
 
 def warn_unsafe(group: str, message: SendBackRequest, status: str) -> None:
-    """Name a copy that is stored and not on the disk or at a slave yet. It counts, as another one would come again as well."""
     log.warning(
         "group %s: the copy of %s is stored with %s, and lost if that machine fails now",
         *(group, message.message_id, status),

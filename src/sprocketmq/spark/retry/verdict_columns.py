@@ -33,8 +33,7 @@ VERDICT_TYPES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def check_verdict(verdicts: DataFrame) -> None:
-    """Check what a function given to ``foreach_batch`` returned. Raises ConfigurationError (no DataFrame, no verdict or two, or a
-    type)."""
+    """Raises ConfigurationError (no DataFrame, no verdict or two, or a type)."""
     if not hasattr(verdicts, "dtypes"):
         raise ConfigurationError(
             f"the function given to foreach_batch returned {type(verdicts).__name__}; return the rows with a column action or failed, "
@@ -83,14 +82,12 @@ def action_of(value: str | None, otherwise: str) -> str:
 
 
 def check_delay_level(level: int) -> int:
-    """Return ``level`` if it is valid; otherwise raise ConfigurationError."""
     if not 0 <= level <= _HIGHEST_LEVEL:
         raise ConfigurationError(_no_level(level))
     return level
 
 
 def normalized_action(column: str) -> Column:
-    """The column ``action`` in lower case, without surrounding blanks; null stays null."""
     from pyspark.sql import functions as f
 
     return f.lower(f.btrim(f.col(column), f.lit(BLANKS)))

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the verdicts of a micro-batch in the checkpoint of its query (docs/decisions/0025-verdicts-in-the-checkpoint.md).
+"""Keeps the verdicts of a micro-batch in the checkpoint of its query (docs/decisions/0025-verdicts-in-the-checkpoint.md), in the folder
+``sprocketmq/verdicts-<name>``: ``rows`` (Parquet, one batch, overwritten by the next) and ``checked`` (batch, id of the verdicts, number
+of rows).
 
-    process --rows with verdicts--> <checkpointLocation>/sprocketmq/verdicts-<name>/rows     --> good rows: ``write``
-          (Parquet, one batch, overwritten by the next)      |                              `-> bad rows: back to the brokers
-                                                             `--> /checked: batch, id of the verdicts, number of rows
-
-Files in the query's own checkpoint survive executors and driver, so another driver that repeats a batch finds the verdicts of the
-first. They belong to one batch as in the offset log, its number and its offsets, and count once they are complete and all of them can
-be carried out: ``checked`` is written last. Whoever finds it counts their rows again; if rows are missing, new verdicts are computed.
-Only the first call for a batch in a run can be a repetition, and a call after one that failed.
+Another driver that repeats a batch finds the verdicts of the first. They belong to one batch as in the offset log, its number and its
+offsets, and count once they are complete and all of them can be carried out: ``checked`` is written last. Whoever finds it counts their
+rows again; if rows are missing, new verdicts are computed. Only the first call for a batch in a run can be a repetition, and a call after
+one that failed.
 """
 
 from __future__ import annotations
@@ -96,7 +94,6 @@ class VerdictStore:
             self._last[self.path] = run, batch_id
 
     def call_failed(self) -> None:
-        """Note that the call failed: another call for this batch is a repetition and finds the stored verdicts."""
         self._last.pop(self.path, None)
 
     def load(self) -> DataFrame | None:
@@ -123,9 +120,8 @@ class VerdictStore:
         return None
 
     def save(self, verdicts: DataFrame) -> DataFrame:
-        """Compute the verdicts once, write them, and return the rows that were written. They count once ``complete`` is called.
-        Raises ConfigurationError: a verdict has an invalid value, or the checkpoint is not on storage that all processes share.
-        A corrected function is asked again."""
+        """Compute the verdicts once, write them, and return the rows that were written. Raises ConfigurationError (an invalid value, or the
+        checkpoint is not on storage that all processes share). A corrected function is asked again."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 

@@ -60,8 +60,7 @@ def element_rows(
     batch: pa.RecordBatch, topic: str | None, unique_keys: list[str], marks: Mapping[str, str | range], most_bytes: int
 ) -> Elements | None:
     """The rows of ``batch`` as elements; None if they must be made one by one. ``topic``: of all rows; None: the column names it.
-    ``unique_keys``: one for each row. ``marks``: further properties: the same text for all rows, or a number for each. ``most_bytes``:
-    the longest body."""
+    ``marks``: further properties: the same text for all rows, or a number for each. ``most_bytes``: the longest body."""
     try:
         return _elements(batch, topic, unique_keys, marks, most_bytes)
     except _NotByColumns:
@@ -159,7 +158,6 @@ def _optional(name: str, values: Array) -> list[Any]:
 
 
 def _checked_values(values: Array) -> Array:
-    """Property values, if they can be sent as they are; null and empty values are allowed."""
     if values.type != pa.string():
         raise _NotByColumns
     content = _content(values)
@@ -195,7 +193,6 @@ def _content(values: Array) -> Any:
 
 
 def _of_map(maps: Array) -> Array:
-    """The user's properties, one text for each row."""
     count = len(maps)
     offsets = np.frombuffer(maps.buffers()[1], np.int32)[maps.offset : maps.offset + count + 1]
     names, values = maps.keys, maps.items

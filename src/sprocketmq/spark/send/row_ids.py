@@ -87,12 +87,8 @@ def each_write_once(rows: DataFrame, within: str | None = None) -> DataFrame:
     Args:
         rows: of the source, batch or stream, with the columns ``messageId``, ``reconsumeTimes``, ``body`` and ``properties``, and with
             ``topic`` if several topics are read.
-        within: for a stream: how long repetitions are recognized, counted from when a row was first read; 3 hours by default. Choose more
-            than the time that the writer may be down between two runs of one batch. In a batch all rows are compared. Not for rows with a
-            watermark of yours, whose delay it is then: a query has one watermark, so call ``withWatermark`` before this function.
-
-    Returns:
-        The rows, each once; ``properties`` without the marks.
+        within: for a stream, as of ``each_try_once``; choose more than the time that the writer may be down between two runs of one batch.
+            In a batch all rows are compared.
     """
     from pyspark.sql import functions as f
 
@@ -122,8 +118,7 @@ def each_write_once(rows: DataFrame, within: str | None = None) -> DataFrame:
 
 
 def first_of_each(rows: DataFrame, columns: Sequence[str], within: str | None) -> DataFrame:
-    """The rows of a stream, without those that have the same values of ``columns`` as an earlier one. ``within``: how long values are
-    remembered, 3 hours by default. None if ``rows`` has a watermark, whose delay it is then: Spark allows one in a query."""
+    """The first row of each value of ``columns``. ``within`` as of ``each_try_once``; None if ``rows`` has a watermark."""
     from pyspark.sql import functions as f
 
     delays = {field.name: field.metadata[_DELAY_MS] for field in rows.schema if _DELAY_MS in (field.metadata or {})}

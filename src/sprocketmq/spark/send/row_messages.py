@@ -131,7 +131,6 @@ def _meant_column(column: str, known: Mapping[str, object]) -> str | None:
 
 
 def columns_of(batch: pa.RecordBatch) -> dict[str, list[Any]]:
-    """The columns of the sink in ``batch``, as Python values."""
     return {name: batch.column(name).to_pylist() for name in batch.schema.names if name in SEND_COLUMNS}
 
 
@@ -166,9 +165,8 @@ def outgoing_rows(
     max_bytes: int = MAX_BODY_BYTES,
     max_delay_level: int = MOST_DELAY_LEVELS,
 ) -> Iterator[OutgoingRow]:
-    """The rows of one record batch, given as columns of Python values. ``refuse``: called with each row that cannot be a message, and
-    the error; by default the first error is raised. Raises ConfigurationError (no topic or body, an invalid topic, too long a body, no
-    such delay, or a value that no message may hold)."""
+    """``columns``: of one record batch. ``refuse``: called with each row that cannot be a message, and the error (no topic or body, an
+    invalid topic, too long a body, no such delay, or a value that no message may hold); by default the first error is raised."""
     count = len(columns["body"])
     nothing: Sequence[Any] = [None] * count
 

@@ -70,7 +70,6 @@ class RowSender:
 
 
 def is_transient_send_error(error: RocketMQError) -> bool:
-    """Whether sending again later may help."""
     return (
         not isinstance(error, RemoteError) or isinstance(error, SystemBusy | SignatureRefused) or error.code in _PASSING
     )

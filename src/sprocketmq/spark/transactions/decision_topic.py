@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ledger as a topic: one queue on one broker, written by drivers only, read from its end backwards as far as needed.
-
-``core.transactions.decision_ledger`` says what the records mean, ``ledger_location`` on which broker the topic is. A process reads each
-part of the topic once, on its engine's loop.
-"""
+"""The ledger as a topic: one queue on one broker, written by drivers only, read from its end backwards as far as needed, each part once.
+``core.transactions.decision_ledger`` says what the records mean, ``ledger_location`` on which broker the topic is."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _POLL_S: Final = 0.05
 
 
 class DecisionTopic:
-    """Reads the decisions of one ledger topic. ``group``: the group whose name is in the requests."""
+    """Belongs to the loop of its process's engine. ``group``: the one that requests name."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str) -> None:
         self._cluster, self.topic, self._group = cluster, topic, group
@@ -46,9 +43,8 @@ class DecisionTopic:
         self._read_at_s = 0.0
 
     async def queue(self, *, create: bool = False) -> MessageQueue:
-        """The one queue that holds the decisions. ``create``: create an unknown topic; only when nothing can have been decided yet.
-        Raises NetworkError (the topic is unknown, or its broker unreachable), ConfigurationError (decisions are on more than one
-        broker)."""
+        """``create``: create an unknown topic; only when nothing can have been decided yet. Raises NetworkError (the topic is unknown, or
+        its broker unreachable), ConfigurationError (decisions are on more than one broker)."""
         place = await find_ledger(self._cluster, self.topic, create=create)
         if self._broker_name not in (None, place.queue.broker_name):
             self._ledger = None  # it was merged into another ledger, where the same records have other offsets
@@ -64,8 +60,7 @@ class DecisionTopic:
             return await self._read_older_for(ledger, query, batch)
 
     async def ledger_of(self, query: str, batch: int, upto: int = 0, *, is_new: bool = False) -> DecisionLedger:
-        """The ledger, read to its end (at least to ``upto``) and as far back as ``batch`` needs; nothing older for a query that
-        ``is_new``."""
+        """Read to its end (at least to ``upto``) and as far back as ``batch`` needs; nothing older for a query that ``is_new``."""
         async with self._lock:
             ledger = await self._read_newer(upto)
             await self._warn_once()

@@ -39,9 +39,8 @@ async def end_half_messages(
     state: LocalTransactionState,
     direct_end_window_ms: int | None,
 ) -> list[HalfMessage]:
-    """Tell the broker at ``address`` how the half messages of ``positions`` end. ``direct_end_window_ms``:
-    core.transactions.decision_ledger; None for any age (a repeated rollback does no harm). Returns those that are left to the broker's
-    check-back."""
+    """``direct_end_window_ms``: core.transactions.decision_ledger; None for any age (a repeated rollback does no harm). Returns those that
+    are left to the broker's check-back."""
     header = EndTransactionRequestHeader(
         producer_group=group,
         tran_state_table_offset=0,

@@ -224,7 +224,6 @@ class _RowsInFlight:
             await self._retry(at, row, queue, sequence, begun, sent_ms)
 
     async def _retry(self, at: int, *how: Any) -> None:
-        """Send a row that needs more than one try, while others are sent."""
         self._retries[asyncio.ensure_future(self._sender.store(*how))] = at
         await self._wait_for_retries(self._most)
 

@@ -37,16 +37,13 @@ _CONFIG_TIMEOUT_MS: Final = 3_000
 
 @dataclass(frozen=True, slots=True)
 class LedgerLocation:
-    """The one queue of a ledger, and the address of its broker."""
-
     queue: MessageQueue
     address: str
 
 
 async def find_ledger(cluster: Cluster, topic: str, *, create: bool) -> LedgerLocation:
-    """The location of the ledger ``topic``. ``create``: create it if there is none, and add placeholders; only when nothing can have
-    been decided yet. Raises NetworkError (its broker is unreachable; or there is no ledger, and ``create`` is false),
-    ConfigurationError (decisions are on more than one broker)."""
+    """``create``: create it if there is none, and add placeholders; only when nothing can have been decided yet. Raises NetworkError (its
+    broker is unreachable; or there is no ledger, and ``create`` is false), ConfigurationError (decisions are on more than one broker)."""
     route = await cluster.name_servers.route(topic)
     permissions = {} if route is None else {data.broker_name: data.perm for data in route.queue_datas}
     if not permissions and not create:
@@ -76,12 +73,10 @@ async def find_ledger(cluster: Cluster, topic: str, *, create: bool) -> LedgerLo
 
 
 def ledger_brokers(permissions: Mapping[str, int]) -> list[str]:
-    """The brokers with more than a placeholder, by the permissions of the topic at each."""
     return sorted(name for name, permission in permissions.items() if permission != PERM_NONE)
 
 
 async def set_permission(cluster: Cluster, address: str, topic: str, permission: int) -> None:
-    """Create the ledger topic at a broker, or change its permission there."""
     header = headers.CreateTopicRequestHeader(
         topic=topic, default_topic="TBW102", read_queue_nums=1, write_queue_nums=1, perm=permission
     )

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merges two ledgers of one name: decisions that only other brokers have are appended again to the ledger that remains.
-
-    others: writes refused --> read completely --> append missing decisions, query by query, in order --> others become placeholders
-
-The decisions of different queries do not depend on each other. If both ledgers decided a batch, for different attempts, a person must
-choose: nothing is changed. If the merge is stopped at any step, queries still refuse the ledger, and the merge can be run again.
-"""
+"""Merges two ledgers of one name. Writes of the others are refused, then they are read completely; decisions that only they have are
+appended to the ledger that remains, in order for each query, as queries do not depend on each other; then they become placeholders. If
+both ledgers decided a batch, for different attempts, a person must choose: nothing is changed. If the merge is stopped at any step,
+queries still refuse the ledger, and the merge can be run again."""
 
 from __future__ import annotations
 

@@ -56,12 +56,10 @@ def half_name(attempt: str, sequence: str, tried: str | None) -> str:
 
 
 def refuse_behind_proxy(cluster: Cluster, max_retry_ms: int | None = None) -> None:
-    """Refuse a transactional write behind a proxy, before anything is sent.
-
-    A proxy answers SUCCESS to END_TRANSACTION, and passes it on only for a half message that a broker is checking (SendMessageActivity,
-    TransactionActivity, TransactionDataManager): a row would appear half a minute late, and nobody could find out whether it is there
-    already. Raises ConfigurationError (it is a proxy), NetworkError, RequestTimeout, RemoteError (no name server answers).
-    """
+    """Before anything is sent. A proxy answers SUCCESS to END_TRANSACTION, and passes it on only for a half message that a broker is
+    checking (SendMessageActivity, TransactionActivity, TransactionDataManager): a row would appear half a minute late, and nobody could
+    find out whether it is there already. Raises ConfigurationError (it is a proxy), NetworkError, RequestTimeout, RemoteError (no name
+    server answers)."""
     try:
         cluster.run(cluster.name_servers.cluster_info, max_retry_ms)
     except RequestNotServed as error:
@@ -73,9 +71,8 @@ def refuse_behind_proxy(cluster: Cluster, max_retry_ms: int | None = None) -> No
 
 
 class Responder:
-    """This process's member of the producer group. Use :meth:`at`. ``answers``: counts the answers. ``unsettled``: the brokers where a
-    driver waited in vain until decided rows were visible (``settling``), and since when rows may be missing there, milliseconds since
-    1970."""
+    """Use :meth:`at`. ``answers``: counts the answers. ``unsettled``: the brokers where a driver waited in vain until decided rows were
+    visible (``settling``), and since when rows may be missing there, milliseconds since 1970."""
 
     shared: ClassVar[SharedClients[tuple[object, ...], Responder]] = SharedClients(drops=False)
 
@@ -211,13 +208,10 @@ class Responder:
         return HalfLifetime.of(await broker_settings(self.cluster, address))
 
     async def direct_end_window_ms(self, address: str, topic: str) -> int:
-        """Up to which age a half message for ``topic`` may be ended without a check-back, by the settings of the broker at ``address``
-        (``core.transactions.decision_ledger.direct_end_window_ms``); 0 if it does not answer.
-
-        Asked again for each batch: an administrator may lower ``transactionTimeOut`` while the broker runs, or take away the right to
-        query the index. With an older answer an END would be sent although a check-back is under way, and Apache would deliver the row
-        for both.
-        """
+        """Up to which age a half message for ``topic`` may be ended without a check-back
+        (``core.transactions.decision_ledger.direct_end_window_ms``); 0 if the broker does not answer. Asked again for each batch: an
+        administrator may lower ``transactionTimeOut`` meanwhile, or take away the right to query the index. With an older answer an END
+        would be sent although a check-back is under way, and Apache would deliver the row for both."""
         try:
             settings = await broker_settings(self.cluster, address)
             is_kept = settings.get("messageIndexEnable", "true") == "true"

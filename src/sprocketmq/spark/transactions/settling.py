@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits until decided rows are visible: those left to the brokers' check-backs, and those that a broker gave up.
+"""Waits until decided rows are visible: those left to the brokers' check-backs, and those that a broker gave up
+(TRANS_CHECK_MAX_TIME_TOPIC).
 
-    half queue of a broker    ... | left | ... end | copies made by checks ... stop       TRANS_CHECK_MAX_TIME_TOPIC  given up
+1. The broker's checks pass ``end`` of its half queue: each half message before it is ended, or given up, or has a copy behind ``end``.
+2. A decided half message among the copies whose row is not visible is open: its answer is under way, or got lost, or was UNKNOWN.
+3. A decided half message that was given up and is not visible is put back (RESUME_CHECK_HALF_MESSAGE), and is open; only while no newer
+   copy of it is open: two copies could both be committed.
+4. The same with the end of the copies, until nothing is open.
 
-    1. the broker's checks pass ``end``: each half message before it is ended, or given up, or has a copy behind ``end``
-    2. a decided half message among the copies whose row is not visible is open: its answer is under way, or got lost, or was UNKNOWN
-    3. a decided half message that was given up and is not visible is put back (RESUME_CHECK_HALF_MESSAGE), and is open
-    4. the same with ``stop`` as the end, until nothing is open
-
-A row is settled when it is visible in its topic, unless the broker does not allow this group to look. A half message that was given up
-is put back only while no newer copy of it is open: two copies could both be committed. If this process waited in vain, it waits for the
-same half messages again with the next ones (``Responder.unsettled``).
+A row is settled when it is visible in its topic, unless the broker does not allow this group to look. If this process waited in vain, it
+waits for the same half messages again with the next ones (``Responder.unsettled``).
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ _EARLIER_MS: Final = 3_600_000
 
 
 class UncheckedHalfMessages(NamedTuple):
-    """Half messages that are left to a broker's check-back, before the offset ``end`` of its half queue. ``since_ms``: when the oldest
-    was sent; 0 if unknown."""
+    """Left to a broker's check-back, before the offset ``end`` of its half queue. ``since_ms``: when the oldest was sent; 0 if unknown."""
 
     end: int
     since_ms: int = 0

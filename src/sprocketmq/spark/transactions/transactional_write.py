@@ -66,8 +66,7 @@ _SUMMARY_EVERY_RECORDS: Final = 1_000
 
 @dataclass
 class TransactionalTaskResult(WriterCommitMessage):
-    """What one task did, and the positions of the half messages of its attempt. ``skipped``: the batch was decided before, so nothing
-    was sent."""
+    """``half_positions``: of its attempt. ``skipped``: the batch was decided before, so nothing was sent."""
 
     query: str
     batch: int

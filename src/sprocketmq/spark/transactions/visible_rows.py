@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the row of a half message is visible in its topic already. Asked before a check-back is answered with COMMIT.
+"""Whether the row of a half message is visible in its topic already. Asked before a check-back is answered with COMMIT: after an END a
+broker notes that the half message is done (5.x: up to transactionOpBatchInterval later); a round of checks that finds no such record
+makes a copy, and its COMMIT would deliver the row again.
 
-    END commit --broker--> row in its topic, and later a record that the half message is done  (5.x: up to transactionOpBatchInterval later)
-    a round of checks that finds no such record --> a copy of the half message, checked back: its COMMIT would deliver the row again
-
-The row is looked up in the broker's index by its unique key. One thread of the broker dispatches its log to queues and index, in order,
-so what was stored before the copy is in the index once the copy is in its queue. None ("unknown"): the index is switched off, or this
-group may not query it.
+The row is looked up in the broker's index by its unique key. One thread of the broker dispatches its log to queues and index, in order, so
+what was stored before the copy is in the index once the copy is in its queue. None ("unknown"): the index is switched off, or this group
+may not query it.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ _EARLIER_MS: Final = 3_600_000
 
 
 class VisibleRows:
-    """Queries the brokers of one cluster. Belongs to its loop. Every method raises NetworkError, RequestTimeout, RemoteError (the
-    broker does not answer now)."""
+    """Belongs to the loop of its cluster. Methods raise NetworkError, RequestTimeout, RemoteError (the broker does not answer now)."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -46,7 +44,6 @@ class VisibleRows:
         self._entered: dict[str, tuple[int, float]] = {}
 
     async def has(self, half: MessageExt) -> bool | None:
-        """Whether the row of ``half``, as in a check-back, is visible."""
         broker_name = half.broker_name
         queue = MessageQueue(HALF_TOPIC, broker_name, 0)
         address = await self._cluster.master(queue.broker_name, queue.topic) if broker_name else half.store_host
@@ -54,11 +51,9 @@ class VisibleRows:
         return await self.is_visible(address, half.topic, half.message_id, half.born_timestamp_ms)
 
     async def is_visible(self, address: str, topic: str, key: str, born_ms: int) -> bool | None:
-        """Whether the index of the broker at ``address`` has a row with that unique key."""
         return await self._asked(address, topic, key, max(0, born_ms - _EARLIER_MS))
 
     async def can_tell(self, address: str, topic: str) -> bool:
-        """Whether this group may query the index of the broker at ``address`` for keys of ``topic``."""
         return await self._asked(address, topic, "-", 0) is not None
 
     async def _asked(self, address: str, topic: str, key: str, begin_ms: int) -> bool | None:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends rows of a Spark task as messages, for every write but the transactional one (``half_messages``).
 
-Rows without a queue of their own are sent in batches (SEND_BATCH_MESSAGE) to the queues in turn, several at once. Rows with a sharding
-key or a queue id are collected by queue and sent to each queue one batch after the other, in the order of the task. Delayed rows are
-sent alone: RocketMQ accepts none in a batch. ``send`` returns only when every row is stored, with a status that the user accepts
-(``acceptedSendStatus``).
+Rows without a queue of their own are sent in batches (SEND_BATCH_MESSAGE) to the queues in turn, several at once. Rows with a sharding key
+or a queue id are sent to each queue one batch after the other, in the order of the task. Delayed rows are sent alone: RocketMQ accepts none
+in a batch.
 """
 
 from __future__ import annotations
@@ -101,7 +100,6 @@ class MessageSender(RowSender):
             row.message.properties.update({**same, props.SPARK_SEQUENCE: str(number)})
 
     def _elements(self, batch: pa.RecordBatch) -> Elements | None:
-        """The rows by columns; None if they must be made one by one."""
         if self._options.mode != "send" or batch.num_rows < _FEW_ROWS or self._producer.encoded_batch_sender is None:
             return None
         unique_keys = self._engine.run(self._unique_keys(batch.num_rows))
@@ -165,9 +163,8 @@ class MessageSender(RowSender):
             await self._send_bound(part, queue, gate)
 
     async def _send_bound(self, messages: list[Message], queue: MessageQueue, gate: asyncio.Semaphore) -> None:
-        """Send messages of one queue in order: alone or in a batch, or in the other way if a proxy refuses their type in this one. A
-        proxy compares the type of a topic with that of a request (SendMessageActivity): FIFO with a sharding key in its properties, and
-        a batch has no properties."""
+        """In order: alone or in a batch, or in the other way if a proxy refuses their type in this one. A proxy compares the type of a
+        topic with that of a request (SendMessageActivity): FIFO with a sharding key in its properties, and a batch has no properties."""
         topic = messages[0].topic
         alone = len(messages) == 1 or topic in self._fifo_topics
         try:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that cannot be messages, and what ``onError`` does with them: fail the write, count them, or make dead letters (%DLQ%group, with
-the reason).
+"""Rows that cannot be messages, and what ``onError`` does with them: fail the write, count them, or make dead letters (%DLQ%group, with the
+reason).
 
-``deadLettersOf`` reads such a dead letter, and ``mode=replay`` sends it when it is corrected. RocketMQ stores no empty body, so a row
-without one becomes a blank; a body that is too long is cut. Only the content of a row makes it a refused row: if a broker does not
-answer, or refuses everything, the write fails, whatever ``onError`` says. A write that runs again gives its dead letters the same ids,
-if its rows have ids (``row_ids``).
+RocketMQ stores no empty body, so a row without one becomes a blank; a body that is too long is cut. Only the content of a row makes it a
+refused row: if a broker does not answer, or refuses everything, the write fails, whatever ``onError`` says. A write that runs again gives
+its dead letters the same ids, if its rows have ids (``row_ids``).
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ class RefusedRows:
         self.count = 0
 
     def __call__(self, row: Mapping[str, Any], error: ConfigurationError) -> None:
-        """Count the row, or raise ``error`` with ``onError=fail``."""
         if self._options.on_error == "fail":
             raise error
         if not self.count:

@@ -47,16 +47,12 @@ log = logging.getLogger("sprocketmq.spark")
 
 @dataclass
 class TaskResult(WriterCommitMessage):
-    """What one task did: rows stored, rows refused, and messages that the driver is to send back."""
-
     sent: int = 0
     refused: int = 0
     to_send_back: list[BadRow] = field(default_factory=list)
 
 
 class _Sink:
-    """What both writers share."""
-
     def __init__(self, options: SinkOptions, schema: StructType, streaming: bool) -> None:
         check_columns(schema, options.mode, options.topic)
         check_write_name(options, streaming)
@@ -136,8 +132,6 @@ class _Sink:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """``df.write.format("rocketmq").mode("append")``."""
-
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._sink = _Sink(options, schema, streaming=False)
 
@@ -153,8 +147,6 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """``df.writeStream.format("rocketmq")``."""
-
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._sink = _Sink(options, schema, streaming=True)
 
