@@ -20,7 +20,6 @@ _PATIENCE_MS: Final = 5_000
 
 
 def show(location: str, *, as_json: bool) -> None:
-    """Print which batch is planned, which is done, and the next offset of each queue of each source."""
     checkpoint = StreamCheckpoint(location)
     sources = [_source(line) for line in checkpoint.sources()]
     if as_json:
@@ -51,8 +50,7 @@ def move(
     group: str | None = None,
     target: Target,
 ) -> None:
-    """Change the next offset of ``queue`` (``topic/broker/number``) to a number, "earliest" or "latest". ``forward``: whether it must
-    be larger."""
+    """``queue``: ``topic/broker/number``; ``to``: a number, "earliest" or "latest". ``forward``: whether it must be larger."""
     checkpoint = _stopped(location, group, target)
     wanted = _queue(queue)
     line = checkpoint.source(source)
@@ -80,7 +78,6 @@ def drop(
     group: str | None = None,
     target: Target,
 ) -> None:
-    """Remove queues from the checkpoint: those that are named, or all of a broker, a topic, or both."""
     checkpoint = _stopped(location, group, target)
     line = checkpoint.source(source)
     held = line.offset.queues
@@ -98,7 +95,6 @@ def drop(
 
 
 def finish(location: str, how: str, *, group: str | None = None, target: Target) -> None:
-    """Finish a batch that is planned and not done. ``how`` is "plan-anew" or "done"."""
     checkpoint = _stopped(location, group, target)
     number = checkpoint.planned
     if number == checkpoint.done:

@@ -25,8 +25,7 @@ _SHOWN_STALL_MS: Final = 1_000
 def replay_record(
     path: Path, *, message: str | None, queue: str | None, begin: str | None, end: str | None, why: bool, as_json: bool
 ) -> int:
-    """Replay a record and print a summary, or the events of ``message`` or ``queue``. Returns the exit code: 1 if a decision differs
-    from the record, or if nothing was found."""
+    """Returns the exit code: 1 if a decision differs from the record, or if nothing was found."""
     queue_name = None if queue is None else _queue_name(queue)
     replay = Replay()
     story = Story(lambda one: message is not None and (one.message_id == message or message in one.keys))

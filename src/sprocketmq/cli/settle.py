@@ -17,9 +17,8 @@ from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessag
 def settle_half_messages(
     group: str, topics: tuple[str, ...], target: Target, timeout_s: float, assignments: tuple[str, ...] = ()
 ) -> int:
-    """Answer check-backs from the ledger until the brokers of ``topics`` have sent one for every half message that they hold now. Also
-    resume half messages for which the ledger has a decision and which the brokers gave up. Returns the exit code: 1 if some are left
-    after ``timeout_s``."""
+    """Also resume half messages for which the ledger has a decision and which the brokers gave up. Returns the exit code: 1 if half
+    messages of ``topics`` are left after ``timeout_s``."""
     responder = _member(group, topics, target, assignments)
     try:
         ends = responder.engine.run(responder.half_queue_ends())

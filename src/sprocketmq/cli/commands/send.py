@@ -88,8 +88,7 @@ def _message(
 
 
 def _delivery(target: Target, topic: str, delay_ms: int | None, deliver_at_ms: int | None) -> dict[str, Any]:
-    """The arguments of ``Producer.send`` for a delay or a delivery time. A 4.9 broker supports only delay levels; it would ignore a
-    time."""
+    """A 4.9 broker supports only delay levels; it would ignore a time."""
     from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
     from sprocketmq.errors import RequestNotServed, TopicNotExist
 

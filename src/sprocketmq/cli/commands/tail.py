@@ -85,7 +85,6 @@ def tail(
 
 
 def _note_unread(admin: Admin, topic: str, readable: list[MessageQueue]) -> None:
-    """Say how many messages are in queues that the topic does not have any more."""
     held = {queue: at.max_offset - at.min_offset for queue, at in admin.topic_stats(topic).items()}
     unread = {queue: count for queue, count in held.items() if count > 0 and queue not in readable}
     if unread:

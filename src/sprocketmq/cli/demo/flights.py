@@ -50,7 +50,6 @@ class Flights:
 
     @cached_property
     def bad_rows(self) -> frozenset[int]:
-        """Cancelled flights: no departure time."""
         return frozenset(self.table.index[self.table["dep_time"].isna()].tolist())
 
     @cached_property

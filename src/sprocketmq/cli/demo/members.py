@@ -80,8 +80,6 @@ class Member:
 
 
 class Members:
-    """Children of one stage of the demo, stopped together when the ``with`` ends."""
-
     def __init__(self, logs: Path) -> None:
         self._logs = logs
         self._events: queue.SimpleQueue[tuple[Member, Any]] = queue.SimpleQueue()

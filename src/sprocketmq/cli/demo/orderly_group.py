@@ -24,8 +24,6 @@ class OrderlyMemberOptions(msgspec.Struct):
 
 
 class InOrder(msgspec.Struct):
-    """The rows since the last report: new ones, repeated ones, and the number that came out of order."""
-
     rows: list[int] = []
     repeated: int = 0
     inversions: int = 0

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Last stage, a child process so that the JVM ends with it: Spark parses the messages and writes them to Parquet; bad rows are retried
-one by one and become dead letters. Each batch overwrites its own folder, so a batch that is repeated after a crash does not count
-twice."""
+"""Last stage, a child process so that the JVM ends with it. Each batch overwrites its own folder, so a batch that is repeated after a crash
+does not count twice."""
 
 from __future__ import annotations
 
@@ -40,8 +39,6 @@ class PipelineOptions(msgspec.Struct):
 
 
 class Batch(msgspec.Struct):
-    """One batch: rows written, rows sent back (to be retried, or as dead letters), and how long it took."""
-
     good: int
     bad: int
     seconds: float
@@ -139,7 +136,6 @@ def _start(spark: SparkSession, options: PipelineOptions) -> StreamingQuery:
 
 
 def _write_means(spark: SparkSession, out: Path) -> None:
-    """``delays.parquet``: mean departure delay by carrier and scheduled hour, over the flights that left."""
     from pyspark.sql import functions as f
 
     flights = spark.read.parquet(str(out / "flights.parquet"))

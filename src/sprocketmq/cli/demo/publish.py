@@ -22,15 +22,12 @@ _BATCH_MESSAGES: Final = 256
 
 @dataclass(frozen=True)
 class Published:
-    """``acknowledged``: number of messages that the broker acknowledged; ``seconds``: from the first send to the last acknowledgement."""
-
     acknowledged: int
     seconds: float
 
 
 async def publish(target: Target, flights: Flights, advance: Callable[[int], object]) -> Published:
-    """Create the topic and send all flights. ``advance(n)`` runs at each acknowledgement. Raises ConfigurationError (the topic has
-    messages)."""
+    """``advance(n)`` runs at each acknowledgement. Raises ConfigurationError (the topic has messages)."""
     async with rmq.AsyncAdmin(**target.options()) as admin:
         await _make_topic(admin)
     by_queue: list[list[tuple[str, str | None, bytes]]] = [[] for _ in range(QUEUES)]

@@ -97,9 +97,8 @@ def main() -> None:
 
 
 def _wait_for_share(consumer: rmq.PushConsumer, share: int) -> None:
-    """Wait until this member has its share of the queues, or the others are late. The first member gets all queues, and what it
-    consumes before it loses some may come again: at-least-once allows that, but the demo's count of repeated deliveries would be
-    hard to understand."""
+    """Or until the others are late. The first member gets all queues, and what it consumes before it loses some may come again: the demo's
+    count of repeated deliveries would be hard to understand."""
     deadline_s = time.monotonic() + _SHARE_DEADLINE_S
     while time.monotonic() < deadline_s:
         if sum(queue.topic == TOPIC for queue in consumer.assigned_queues) == share:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Check:
-    """One number of the run; not checked if ``expected`` is None. ``note`` explains a difference that counts do not show; then the
-    check fails."""
+    """Not checked if ``expected`` is None. ``note`` explains a difference that counts do not show; then the check fails."""
 
     name: str
     measured: int | float | str
@@ -32,8 +31,6 @@ class Check:
 
 @dataclass
 class Reconciliation:
-    """Collects checks stage by stage; ``table`` shows them, ``holds`` is the demo's exit code."""
-
     flights: Flights
     stages: dict[str, list[Check]] = field(default_factory=dict)
 
@@ -51,7 +48,6 @@ class Reconciliation:
         return Check(name, len(got), len(wanted), note)
 
     def means(self, delays: pd.DataFrame) -> list[Check]:
-        """Compare the pipeline's Parquet (``carrier, hour, flights, mean_dep_delay``) with the means over the CSV, cell by cell."""
         expected = self.flights.mean_delays
         both = expected.merge(delays, on=["carrier", "hour"], how="outer", suffixes=("", "_got"), indicator=True)
         in_both = both[both["_merge"] == "both"]

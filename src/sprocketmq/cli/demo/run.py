@@ -36,9 +36,8 @@ _MARK: Final = ".sprocketmq-demo"
 
 
 def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool, target: Target | None = None) -> int:
-    """Run all stages. Returns the exit code: 0 if all numbers match, 1 if one does not, 130 after an interrupt. ``target``: a cluster,
-    or its proxy; None starts a broker of the demo's own. Raises ConfigurationError (no extra, no Java, or ``out`` holds other
-    files)."""
+    """Returns the exit code: 0 if all numbers match, 1 if one does not, 130 after an interrupt. ``target``: None starts a broker of the
+    demo's own. Raises ConfigurationError (no extra, no Java, or ``out`` holds other files)."""
     console = Console()
     if not console.is_terminal:
         console.width = max(console.width, _LOG_WIDTH)

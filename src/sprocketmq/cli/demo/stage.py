@@ -31,7 +31,6 @@ class Stage:
 
     @contextlib.contextmanager
     def bar(self, title: str) -> Iterator[Bar]:
-        """A progress bar over all flights, which stays on the screen after the stage."""
         self.doing = title
         bar = self.current = Bar(
             self.progress, self.progress.add_task(title, total=len(self.flights), detail=""), len(self.flights)

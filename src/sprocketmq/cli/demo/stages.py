@@ -68,7 +68,6 @@ def publish_all(stage: Stage) -> None:
 
 
 def consume_with_retry(stage: Stage) -> None:
-    """Two members share the topic; bad records are tried three times and then become dead letters."""
     bad, wanted = stage.flights.bad_rows, len(stage.flights)
     consumed: set[int] = set()
     failures: dict[tuple[int, int], str] = {}
@@ -119,7 +118,6 @@ def consume_with_retry(stage: Stage) -> None:
 
 
 def consume_in_order(stage: Stage) -> None:
-    """One orderly member checks the order of every aircraft's flights."""
     rows: set[int] = set()
     repeated = inversions = 0
     pace = ThroughputMeter()
@@ -162,7 +160,6 @@ class _Batches:
 
 
 def run_pipeline(stage: Stage) -> None:
-    """Spark reads, parses and writes; bad rows are sent back one by one and become dead letters; progress is written to the broker."""
     import pandas as pd
 
     from sprocketmq.cli.demo.picture import draw_delays
@@ -190,7 +187,6 @@ def run_pipeline(stage: Stage) -> None:
 
 
 def _watch_pipeline(stage: Stage) -> tuple[_Batches, dict[int, str]]:
-    """Run the pipeline until every flight is written or a dead letter; return its batches, and the dead letters by row."""
     batches, wanted, topic = _Batches(), len(stage.flights), f"%DLQ%{pipeline.GROUP}"
     bad = len(stage.flights.bad_rows)
     with stage.bar("Spark pipeline") as bar, Members(stage.logs) as members:

@@ -41,8 +41,6 @@ def contexts_path(environment: Mapping[str, str] = os.environ) -> Path:
 
 @dataclass(slots=True)
 class Contexts:
-    """All contexts; ``current`` is the name of the one that is used if none is given."""
-
     path: Path
     current: str | None = None
     by_name: dict[str, Context] = field(default_factory=dict)
@@ -66,7 +64,7 @@ class Contexts:
         return cls(path, current if current in by_name else None, by_name)
 
     def save(self) -> None:
-        """Write the file (law 2). Raises ConfigurationError (it cannot be written, or this user has no home directory for it)."""
+        """Raises ConfigurationError (it cannot be written, or this user has no home directory for it)."""
         user_path(self.path)
         settings = {name: _settings(context) for name, context in sorted(self.by_name.items())}
         text = json.dumps({"current": self.current, "contexts": settings}, indent=2) + "\n"

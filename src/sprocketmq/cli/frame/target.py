@@ -76,7 +76,6 @@ class Target:
         return found
 
     def spark_options(self) -> dict[str, str]:
-        """The options of Spark's source and sink."""
         options = {
             "namesrvAddr": self.namesrv_addr,
             "accessKey": self.access_key,

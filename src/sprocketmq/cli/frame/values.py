@@ -140,5 +140,4 @@ def permission_text(perm: int) -> str:
 
 
 def time_text(time_ms: int) -> str:
-    """Local time in ISO 8601, to the second."""
     return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(timespec="seconds")

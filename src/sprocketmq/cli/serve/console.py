@@ -46,13 +46,10 @@ def serve_console(
 
 
 class ConsoleProcess:
-    """The console of a broker: `sprocketmq console` with ``arguments`` as a child process, which ends with this one, also after a kill
-    (its stdin closes).
-
-    Not in the broker's process: to decode the answers of 2,000 groups, or of a broker that a stranger registered, takes seconds. On the
-    broker's loop its clients wait for that; on a thread they wait for the GIL, because one call of msgspec or of the cyclic garbage
-    collector over such an answer holds it for more than 50 ms. And the console's connections would take the broker's descriptors.
-    """
+    """`sprocketmq console` with ``arguments`` as a child process, which ends with this one, also after a kill (its stdin closes). Not in
+    the broker's process: to decode the answers of 2,000 groups, or of a broker that a stranger registered, takes seconds. Clients would
+    wait for the broker's loop, or for the GIL, which one call of msgspec or of the cyclic garbage collector holds for more than 50 ms.
+    And the console's connections would take the broker's descriptors."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self._arguments = arguments

@@ -19,8 +19,7 @@ _LONGEST_MESSAGE: Final = 2_000
 
 
 class JsonLines(logging.Formatter):
-    """``{"time", "level", "logger", "message"}``, and ``exception`` with the traceback where there is one. ``time`` is UTC. Values that
-    a caller adds, such as ``extra={"request_code": 10}``, are further keys."""
+    """``time`` is UTC. Values that a caller adds, such as ``extra={"request_code": 10}``, are further keys."""
 
     _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -38,9 +37,8 @@ class JsonLines(logging.Formatter):
 
 
 class LogRateLimiter(logging.Filter):
-    """Limits log lines, so that misbehaving peers cannot fill the disk: at most ``_LINES_A_MINUTE`` of one place in the code pass in a
-    minute, and the next that passes says how many were left out. A message, which may contain long names, is cut at 2,000
-    characters."""
+    """So that misbehaving peers cannot fill the disk, at most ``_LINES_A_MINUTE`` of one place in the code pass in a minute, and the next
+    that passes says how many were left out. A message, which may contain long names, is cut at 2,000 characters."""
 
     def __init__(self) -> None:
         super().__init__()

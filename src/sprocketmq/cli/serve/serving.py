@@ -49,14 +49,10 @@ def serve_until_stopped(
     until_stdin_closes: bool = False,
     show: Callable[[list[Part]], StatusLine | None] = lambda parts: None,
 ) -> None:
-    """Start each part, wait until clients find it, print ``ready(parts)`` with the process id, wait for SIGTERM, SIGINT or SIGHUP (the
-    terminal was closed; not under ``nohup``), stop the parts in reverse order. What a part raises when it is started is raised.
-
-    Args:
-        parts: each is called after the part before it has started, so that a broker can use its name server's port.
-        until_stdin_closes: also stop at the end of stdin, so that the servers end with the program that started them.
-        show: creates the status line, or returns None.
-    """
+    """Start each part after the one before it, so that a broker can use its name server's port; when clients find all, print
+    ``ready(parts)`` with the process id; wait for SIGTERM, SIGINT or SIGHUP (the terminal was closed; not under ``nohup``); stop them in
+    reverse order. What a part raises when it is started is raised. ``until_stdin_closes``: so that the servers end with the program that
+    started them."""
     raise_descriptor_limit()
     loop = new_event_loop()
     asyncio.set_event_loop(loop)

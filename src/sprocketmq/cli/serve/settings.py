@@ -27,12 +27,9 @@ def settings_of(
     *,
     of: Sequence[type[NetworkConfig]] = (),
 ) -> dict[str, str]:
-    """The settings from ``config``, the environment, ``--set-file`` and ``--set``; a later one overrides an earlier one.
-
-    ``of``: the configurations that have the allowed keys; default: all keys are allowed, as always in ``config``. Other users of the
-    machine see the arguments of ``--set``; for passwords there are files, and variables (``SPROCKETMQ_SET_`` and the key, with ``__``
-    for a dot).
-    """
+    """The settings from ``config``, the environment, ``--set-file`` and ``--set``; a later one overrides an earlier one. ``of``: the
+    configurations that have the allowed keys; default: all are, as always in ``config``. Other users of the machine see the arguments of
+    ``--set``; for passwords there are files, and variables (``SPROCKETMQ_SET_`` and the key, with ``__`` for a dot)."""
     settings: dict[str, str] = {}
 
     def put(where: str, key: str, value: str) -> None:
