@@ -24,7 +24,6 @@ _STATIC: Final = Path(__file__).parent / "static"
 
 
 def make_app(parts: ConsoleParts) -> Starlette:
-    """The application; its server starts and closes ``parts.watcher``."""
     settings = parts.settings
     guard = Middleware(
         Guard,

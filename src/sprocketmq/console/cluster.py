@@ -36,7 +36,6 @@ class Known(Generic[T]):
 
     @property
     def why(self) -> list[str]:
-        """The sentence, for a page's list of what is missing."""
         return [] if self.missing is None else [self.missing]
 
 
@@ -57,7 +56,6 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """The name of the cluster in the console: the addresses of its name servers."""
         return self._options.get("namesrv_addr") or "NAMESRV_ADDR"
 
     async def ask(self, what: str, call: Awaitable[T], *, limits: float = 1) -> Known[T]:

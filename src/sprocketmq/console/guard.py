@@ -109,8 +109,6 @@ def _limited(receive: Receive) -> Receive:
 
 
 def _with_headers(scope: Scope, send: Send) -> Send:
-    """Adds the headers to every response, also to those of errors."""
-
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)

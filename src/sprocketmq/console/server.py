@@ -65,10 +65,7 @@ class _Server(uvicorn.Server):
 
 
 class ConsoleServer:
-    """One console. Start and stop it on a running loop.
-
-    ``settings``: see ConsoleSettings. Raises ConfigurationError (the token is too short, or the audit file cannot be written).
-    """
+    """Start and stop it on a running loop. Raises ConfigurationError (the token is too short, or the audit file cannot be written)."""
 
     def __init__(self, settings: ConsoleSettings) -> None:
         self._settings = settings

@@ -91,7 +91,6 @@ async def broker(request: Request) -> Response:
 
 
 async def access(request: Request) -> Response:
-    """The page with users and policies, from each master of 5.x."""
     parts = parts_of(request)
     admin = parts.cluster.admin
     speaks, missing = await parts.ask_masters("the version", admin.speaks_5x)

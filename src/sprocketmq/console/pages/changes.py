@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of groups and topics: ``group reset``, ``group alter --enable | --disable``, ``group create`` and ``topic create`` in the
-browser."""
+"""Changes of groups and topics: ``group reset``, ``alter --enable | --disable``, ``create`` and ``topic create`` in the browser."""
 
 from __future__ import annotations
 
@@ -21,7 +20,6 @@ _MOST_QUEUES: Final = 1_024
 
 
 async def reset_group(request: Request) -> Response:
-    """Let a group continue elsewhere in a topic, or tell what that would do (``dry_run``)."""
     form = await change_of(request)
     admin, ask = parts_of(request).cluster.admin, parts_of(request).cluster.ask
     group, topic, to = (str(form.get(name, "")).strip() for name in ("group", "topic", "to"))
@@ -36,7 +34,6 @@ async def reset_group(request: Request) -> Response:
         return await (admin.offset_by_time(queue, time_ms) if time_ms else admin.min_offset(queue))
 
     async def effect() -> str:
-        """Of queues with progress, as the command says it."""
         back = skipped = 0
         progress = await admin.consumer_progress(group, topic)
         for queue in await admin.queues(topic):

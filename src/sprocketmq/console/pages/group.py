@@ -139,7 +139,6 @@ async def group_stack(request: Request) -> Response:
 
 
 async def group_history(request: Request) -> Response:
-    """Lag over time as JSON: the sum, and the queues with the largest lag."""
     name, watcher = given(request, "name"), parts_of(request).watcher
     watcher.page_loaded()
     state, history = watcher.view.groups.get(name), watcher.history
@@ -153,7 +152,6 @@ async def group_history(request: Request) -> Response:
 
 
 def _words(values: list[int | None] | None, times: list[int]) -> str:
-    """A text alternative of the chart."""
     known = [(at, value) for at, value in zip(times, values or [], strict=bool(values)) if value is not None]
     if not known:
         return "No lag is known yet."

@@ -202,7 +202,6 @@ async def message(request: Request) -> Response:
 
 
 async def message_body(request: Request) -> Response:
-    """The whole body as a file, masked."""
     parts = parts_of(request)
     queue, offset = place_of(request)
     found = await stored_at(parts, queue, offset)
@@ -218,7 +217,6 @@ async def message_body(request: Request) -> Response:
 
 
 async def message_fate(request: Request) -> Response:
-    """The part of the page with copies, groups, retries, dead letters and trace."""
     parts = parts_of(request)
     queue, offset = place_of(request)
     found = await stored_at(parts, queue, offset)

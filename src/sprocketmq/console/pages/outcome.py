@@ -21,8 +21,6 @@ _LIMITS: Final = 3  # a send may be retried at other brokers
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one change: ``what`` was changed, and a ``sentence`` about the result."""
-
     is_done: bool
     what: str
     sentence: str
@@ -63,6 +61,5 @@ async def changing(
 
 
 def outcome_response(request: Request, outcomes: list[Outcome], *, dry_run: bool = False) -> Response:
-    """The results of changes: a part of a page for htmx, otherwise a page."""
     template = "outcome.html" if request.headers.get("hx-request") == "true" else "outcome_page.html"
     return page(request, template, outcomes=outcomes, dry_run=dry_run)

@@ -22,7 +22,6 @@ _KEEP_ALIVE_S: Final = 15.0
 
 
 async def overview(request: Request) -> Response:
-    """The overview; with a token in the address, sign in."""
     if token := request.query_params.get("token"):
         return sign_in_by_link(request, token)
     return page_or_live(request, "overview", **_context(request))
@@ -79,7 +78,6 @@ def summary(view: ClusterView, groups: list[GroupState]) -> str:
 
 
 def urgency(view: ClusterView, groups: list[GroupState]) -> Level:
-    """The most urgent level of all brokers and groups."""
     if view.at_ms is None:
         return Level.UNKNOWN
     if not (view.brokers or view.proxy) or not all(one.is_up for one in view.brokers):
@@ -89,7 +87,6 @@ def urgency(view: ClusterView, groups: list[GroupState]) -> Level:
 
 
 async def events(request: Request) -> Response:
-    """Server-sent events: ``tick`` whenever there is a new view."""
     return event_stream(request, _ticks(parts_of(request), request.state.session))
 
 

@@ -37,7 +37,6 @@ _MOST_TAILS: Final = 16
 
 
 async def topics(request: Request) -> Response:
-    """The page with all topics; system topics, retry topics and dead letters only on request."""
     parts = parts_of(request)
     wanted, with_all = request.query_params.get("q", "").strip(), "all" in request.query_params
     view, admin = parts.watcher.view, parts.cluster.admin
@@ -148,7 +147,6 @@ async def topic_traffic(request: Request) -> Response:
 
 
 async def tail(request: Request) -> Response:
-    """Server-sent events: one for each new message."""
     name, parts = given(request, "name"), parts_of(request)
     expression = request.query_params.get("tags", "").strip() or "*"
     return event_stream(request, _Tail(parts, request.state.session, name, expression).events())
@@ -210,7 +208,6 @@ class _Tail:
         return [end.missing for end in ends if end.missing is not None]
 
     async def _turn(self) -> tuple[list[MessageExt], list[str]]:
-        """One pull from each queue, with all brokers concurrently."""
         brokers = sorted({queue.broker_name for queue in self._positions})
         answers, missing = await self._parts.cluster.ask_each("new messages", brokers, self._pull)
         found = [message for messages in answers.values() for message in messages]
@@ -250,7 +247,6 @@ def message_address(message: MessageExt) -> str:
 
 
 def _event(name: str, data: str) -> str:
-    """One server-sent event, with a data line for each line of text."""
     lines = "".join(f"data: {line}\n" for line in data.splitlines() or [""])
     return f"event: {name}\n{lines}\n"
 

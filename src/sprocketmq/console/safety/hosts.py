@@ -47,7 +47,6 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _bare(host: str) -> str:
-    """The host in lower case, without port and brackets; "" if it is invalid."""
     host = host.strip().lower()
     if _address(host) is not None:  # an IPv6 address without brackets
         return host

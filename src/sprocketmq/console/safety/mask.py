@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hiding parts of messages: text that matches one of the operator's regular expressions is never sent to a browser.
 
-Laws
-    1. A whole body is masked before it is cut, converted or downloaded, and the result of a conversion is masked again: in indented JSON,
-       for example, escapes have become text.
-    2. A body that is not UTF-8 is masked, too; bytes that are not text are unchanged.
+1. A whole body is masked before it is cut, converted or downloaded, and the result of a conversion is masked again: in indented JSON, for
+   example, escapes have become text.
+2. A body that is not UTF-8 is masked, too; bytes that are not text are unchanged.
 """
 
 from __future__ import annotations
@@ -17,19 +16,15 @@ MASKED: Final = "•••"
 
 
 class Mask:
-    """Args: ``patterns`` are the regular expressions; without any, nothing is hidden."""
-
     def __init__(self, patterns: Sequence[re.Pattern[str]] = ()) -> None:
         self._patterns = tuple(patterns)
 
     def text(self, text: str) -> str:
-        """``text`` with matches replaced by ``MASKED``."""
         for pattern in self._patterns:
             text = pattern.sub(MASKED, text)
         return text
 
     def body(self, body: bytes) -> bytes:
-        """``body`` with matches replaced (laws 1 and 3)."""
         if not self._patterns:
             return body
         return self.text(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")

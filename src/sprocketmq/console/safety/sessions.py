@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is signed in: one token opens the console, and each browser then has its own session.
 
-Laws
-    1. Token, session and form key are compared in constant time.
-    2. There are at most ``MOST_SESSIONS``; a further one replaces the least recently used. Each ends after twelve hours without use.
-    3. A session has at most ``MOST_STREAMS`` streams of events, all together have at most ``_ALL_STREAMS``, so that connections are left
-       for pages.
-    4. Each session has a secret key for its forms, so that other sites cannot send them.
+Token, session and form key are compared in constant time. A session beyond ``MOST_SESSIONS`` replaces the least recently used; each ends
+after twelve hours without use. A session has at most ``MOST_STREAMS`` streams of events, all together ``_ALL_STREAMS``, so that connections
+are left for pages. Its form key is secret, so that other sites cannot send its forms.
 """
 
 from __future__ import annotations
@@ -41,8 +38,7 @@ class Session:
 
 
 class Sessions:
-    """All sessions of one console. ``token``: opens the console; None: a new one is made. Raises ConfigurationError (the token is too
-    short)."""
+    """``token`` opens the console; None: a new one is made. Raises ConfigurationError (the token is too short)."""
 
     def __init__(self, token: str | None, now_s: Callable[[], float]) -> None:
         if token is not None and len(token) < _LEAST_TOKEN:
@@ -55,7 +51,6 @@ class Sessions:
         self._count = self._streams = 0
 
     def open(self, token: str) -> Session | None:
-        """A new session, or None if the token is wrong."""
         if not _equal(token, self.token):
             return None
         if len(self._sessions) >= MOST_SESSIONS:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A message's body on a page: text, indented JSON, or hex, masked (``safety.mask``) and cut if it is long; and an edited text as bytes.
-
-Law: ``edited_body(body, what a browser sends for its text) == body``. Browsers send each line break as CR LF, so a body with several
-kinds of line breaks cannot be edited, nor one with characters that a page cannot contain.
-"""
+Browsers send each line break as CR LF, so a body with several kinds of line breaks cannot be edited, nor one with characters that a page
+cannot contain; of others ``edited_body(body, what a browser sends for its text) == body``."""
 
 from __future__ import annotations
 
@@ -106,7 +104,7 @@ def _picture(character: str) -> str:
 
 
 def editable_text(body: bytes, mask: Mask) -> tuple[str | None, str]:
-    """The text of a body for editing on a page, or why it cannot be edited (law 2)."""
+    """The text of a body for editing on a page, or why it cannot be edited."""
     if len(body) > MOST_EDITED_BYTES:
         return None, f"it has {len(body):,} bytes, and {MOST_EDITED_BYTES:,} can be edited here"
     if mask.body(body) != body:
@@ -124,6 +122,5 @@ def editable_text(body: bytes, mask: Mask) -> tuple[str | None, str]:
 
 
 def edited_body(original: bytes, submitted: str) -> bytes:
-    """The bytes of a text that a browser sent, with the line breaks of the original."""
     text = submitted if b"\r\n" in original else submitted.replace("\r\n", "\n")
     return text.encode()

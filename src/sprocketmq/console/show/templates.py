@@ -16,8 +16,6 @@ _FOLDER: Final = Path(__file__).parent.parent / "templates"
 
 
 class Templates:
-    """Args: ``everywhere`` are variables of all templates."""
-
     def __init__(self, **everywhere: Any) -> None:
         self._environment = Environment(
             loader=FileSystemLoader(_FOLDER),

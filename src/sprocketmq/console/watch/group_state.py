@@ -61,16 +61,10 @@ class QueueLag:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """One group.
-
-    Attributes:
-        queues: as reported by brokers, without retry topics. Those that brokers leave out of the progress of all groups (code 317: of a
-            group that the broker does not know, or that the topic does not let read) are as old as the verdict.
-        silent: brokers that did not answer; the true lag may be larger than the one shown.
-        per_second: messages consumed per second between the last two updates; None before the second one.
-        missing: why a proxy does not tell its lag.
-        retried: messages that its retry topic ever had.
-    """
+    """One group. ``queues``: as reported by brokers, without retry topics; those that brokers leave out of the progress of all groups (code
+    317: of a group that the broker does not know, or that the topic does not let read) are as old as the verdict. ``silent``: brokers
+    that did not answer; the true lag may be larger. ``per_second``: messages consumed, between the last two updates; None before the
+    second one. ``missing``: why a proxy does not tell its lag. ``retried``: messages that its retry topic ever had."""
 
     group: str
     queues: dict[MessageQueue, QueueLag] = field(default_factory=dict)
@@ -83,7 +77,6 @@ class GroupState:
 
     @property
     def is_offline(self) -> bool:
-        """Whether the doctor found no member online."""
         diagnosis = self.verdict.diagnosis if self.verdict is not None else None
         return diagnosis is not None and diagnosis.verdict is GroupVerdict.OFFLINE
 

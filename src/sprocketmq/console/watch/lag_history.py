@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lag over time, in bounded memory: one ring of times, and for each group and queue a parallel ring of numbers of 8 bytes.
 
-Laws
-    1. At most ``moments`` * ``series`` numbers are stored. Further series are left out; then ``is_full`` is true.
-    2. A value that was unknown at a time is None there, not 0 and not the previous number.
-    3. A series without a known value in the stored times is deleted.
+At most ``moments`` * ``series`` numbers are stored. Further series are left out; then ``is_full`` is true. A value that was unknown at a
+time is None there. A series without a known value in the stored times is deleted.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ class LagHistory(Generic[K]):
         self.is_full = False
 
     def add(self, now_ms: int, lags: Mapping[K, int]) -> None:
-        """Add the lag of each series at this time; for all others it is unknown."""
         slot = self._count % self._moments
         self._times[slot] = now_ms
         for values in self._series.values():
@@ -51,7 +48,6 @@ class LagHistory(Generic[K]):
         return [self._times[slot] for slot in self._slots()]
 
     def of(self, key: K) -> list[int | None] | None:
-        """The lag at each of ``times``; None for a series that is not stored."""
         found = self._series.get(key)
         if found is None:
             return None

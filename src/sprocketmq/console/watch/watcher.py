@@ -6,14 +6,10 @@
     always          the doctor, for a few groups at once; healthy groups once a minute, others each 15 s; with it the queues of the group
                     that the brokers leave out of the progress of all groups
 
-It is in use while a page is open that waits for events, and for two minutes after a page was loaded. At other times nothing is
-requested: the progress of all groups costs a broker time, and the doctor requests the stacks of members' threads. A proxy lists no
-brokers and no groups, and needs requests about each queue; there the groups are those whose pages were opened last.
-
-Laws
-    1. A broker that is slow or dead does not delay the others: all are queried concurrently, each with a timeout.
-    2. What a broker did not report this time is missing; older values are not shown in its place.
-    3. The view is immutable and replaced as a whole; it shows the state at ``at_ms``.
+It is in use while a page is open that waits for events, and for two minutes after a page was loaded: the progress of all groups costs a
+broker time, and the doctor requests the stacks of members' threads. A proxy lists no brokers and no groups, and needs requests about each
+queue; there the groups are those whose pages were opened last. A slow or dead broker does not delay the others, which are queried
+concurrently. What a broker did not report this time is missing; older values are not shown in its place.
 """
 
 from __future__ import annotations
@@ -158,7 +154,6 @@ class Watcher:
         return _is_within(self._page_loaded_ms, self._now_ms(), _IN_USE_FOR_MS)
 
     async def update(self) -> None:
-        """Query the cluster once, and replace ``view``."""
         missing: list[str] = []
         brokers = await self._cluster.ask("the brokers", self._brokers_or_proxy(), limits=2)
         if isinstance(brokers.value, str):
@@ -294,8 +289,7 @@ class Watcher:
         await self._notify()
 
     async def _queues_left_out(self, group: str) -> dict[MessageQueue, QueueLag]:
-        """The queues of a group that are missing in the progress of all groups. Those of a group without progress have to be requested
-        by topic."""
+        """Those of a group without progress have to be requested by topic."""
         admin = self._cluster.admin
         progress: dict[MessageQueue, QueueProgress] = {}
         with contextlib.suppress(GroupNotExist):
