@@ -25,7 +25,6 @@ _STEPS: Final = tuple(
 
 
 def java_hash(text: str) -> int:
-    """``text.hashCode()`` as Java computes it: a signed 32-bit number."""
     if text.isascii() and len(text) <= _SHORT:
         value: int = sum(map(mul, text.encode("ascii"), _WEIGHTS[len(text)]))
     else:

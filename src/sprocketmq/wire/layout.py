@@ -50,7 +50,6 @@ class Layout:
         return struct.Struct(">" + "".join(parts))
 
     def single(self, name: str) -> struct.Struct:
-        """One field, for use at its position."""
         return struct.Struct(">" + self.types[name])
 
     def repeated(self, name: str, count: int, *of_ends: str) -> struct.Struct:
@@ -89,5 +88,4 @@ class Layout:
         }
 
     def numpy_type(self, name: str) -> str:
-        """NumPy's name of a field's type."""
         return _NUMPY_TYPES.get(self.types[name]) or f"V{self.width(name)}"

@@ -181,7 +181,6 @@ def _read(field: list[str]) -> TraceRecord | None:
 
 
 def trace_keys(records: Iterable[TraceRecord]) -> list[str]:
-    """The keys of a trace message with these records, each once, in order."""
     return list(dict.fromkeys(key for record in records for key in record.index_keys if key))
 
 

@@ -32,8 +32,6 @@ class QueryAssignmentResponseBody(Body):
 
 
 class SetMessageRequestModeRequestBody(Body):
-    """Body of SET_MESSAGE_REQUEST_MODE (401): the mode in which a group reads a topic."""
-
     topic: str
     consumer_group: str
     mode: str = "PULL"

@@ -10,8 +10,6 @@ from sprocketmq.wire.bodies.heartbeat import SubscriptionData
 
 
 class GetConsumerListByGroupResponseBody(Body):
-    """Body of the answer to GET_CONSUMER_LIST_BY_GROUP (38): client ids, in arbitrary order."""
-
     consumer_id_list: list[str] = []
 
 
@@ -25,8 +23,6 @@ class Connection(Body):
 
 
 class ConsumerConnection(Body):
-    """Body of the answer to GET_CONSUMER_CONNECTION_LIST (203): the members and subscriptions of a group."""
-
     connection_set: list[Connection] = []
     subscription_table: dict[str, SubscriptionData] = {}
     consume_type: str | None = None
@@ -35,14 +31,10 @@ class ConsumerConnection(Body):
 
 
 class ProducerConnection(Body):
-    """Body of the answer to GET_PRODUCER_CONNECTION_LIST (204): the members of a producer group."""
-
     connection_set: list[Connection] = []
 
 
 class GroupList(Body):
-    """Body of the answer to QUERY_TOPIC_CONSUME_BY_WHO (300): the groups that consume a topic."""
-
     group_list: list[str] = []
 
 
@@ -57,8 +49,6 @@ class ProducerInfo(Body):
 
 
 class ProducerTableInfo(Body):
-    """Body of the answer to GET_ALL_PRODUCER_INFO (328): producers by group."""
-
     data: dict[str, list[ProducerInfo]] = {}
 
 
@@ -71,8 +61,6 @@ class QuerySubscriptionResponseBody(Body):
 
 
 class GroupForbidden(Body):
-    """Body of the answer to UPDATE_AND_GET_GROUP_FORBIDDEN (353): whether the group may read the topic."""
-
     group: str
     topic: str
     readable: bool

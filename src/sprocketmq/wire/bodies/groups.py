@@ -52,8 +52,6 @@ class SubscriptionGroupConfig(Body):
 
 
 class SubscriptionGroupWrapper(Body):
-    """All groups of a broker."""
-
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
     forbidden_table: dict[str, dict[str, int]] = {}
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
@@ -65,8 +63,6 @@ class SubscriptionGroupWrapper(Body):
 
 
 class SubscriptionGroupList(Body):
-    """Body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST (225): several groups to create or change."""
-
     group_config_list: list[SubscriptionGroupConfig]
 
 
@@ -92,13 +88,9 @@ class ConsumerFilterData(Body):
 
 
 class FilterDataMapByTopic(Body):
-    """The filters of a topic, by group."""
-
     topic: str
     group_filter_data: dict[str, ConsumerFilterData] = {}
 
 
 class ConsumerFilterWrapper(Body):
-    """consumerFilter.json: the filters by topic."""
-
     filter_data_by_topic: dict[str, FilterDataMapByTopic] = {}

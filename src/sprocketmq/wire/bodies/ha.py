@@ -32,8 +32,6 @@ class HAClientRuntimeInfo(Body):
 
 
 class HARuntimeInfo(Body):
-    """Body of the answer to GET_BROKER_HA_STATUS (907): the state of replication."""
-
     master: bool = False
     master_commit_log_max_offset: int = 0
     in_sync_slave_nums: int = 0

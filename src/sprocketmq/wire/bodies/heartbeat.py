@@ -13,8 +13,6 @@ from sprocketmq.wire.text import fastjson
 
 
 class ConsumeType(NamedEnum):
-    """How the consumers of a group get messages: pull, push, or POP."""
-
     CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
     CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
     CONSUME_POP = "CONSUME_POP"
@@ -39,8 +37,6 @@ class ConsumeFromWhere(NamedEnum):
 
 
 class ProducerData(Body):
-    """One producer group of a client."""
-
     group_name: str
 
 
@@ -58,8 +54,6 @@ class SubscriptionData(Body):
 
 
 class ConsumerData(Body):
-    """One consumer group of a client."""
-
     group_name: str
     consume_type: str = ConsumeType.CONSUME_PASSIVELY.value
     message_model: str = MessageModel.CLUSTERING.value

@@ -10,8 +10,6 @@ from sprocketmq.wire.records.message import MessageQueue
 
 
 class LockBatchRequestBody(Body):
-    """Body of LOCK_BATCH_MQ (41): lock these queues for one client of the group, or renew its locks."""
-
     consumer_group: str
     client_id: str
     mq_set: list[MessageQueue] = []
@@ -25,8 +23,6 @@ class LockBatchResponseBody(Body):
 
 
 class UnlockBatchRequestBody(Body):
-    """Body of UNLOCK_BATCH_MQ (42): unlock these queues of one client of the group."""
-
     consumer_group: str
     client_id: str
     mq_set: list[MessageQueue] = []

@@ -78,8 +78,6 @@ class ResetOffsetBodyForC(Body):
 
 
 class QueryCorrectionOffsetBody(Body):
-    """Body of the answer to QUERY_CORRECTION_OFFSET (308): offsets by queue id."""
-
     correction_offsets: dict[int, int] = {}
 
 

@@ -28,8 +28,6 @@ _MAX_ODD_TOPIC_BYTES: Final = 0
 
 
 class RegisterBrokerBody(Body):
-    """Body of REGISTER_BROKER (103): the topics of a broker. ``compressed`` in the header says which form the body has."""
-
     topic_config_serialize_wrapper: TopicConfigSerializeWrapper = msgspec.field(
         default_factory=TopicConfigSerializeWrapper
     )

@@ -52,8 +52,6 @@ class ClusterInfo(Body):
 
 
 class TopicList(Body):
-    """Body of the answer to GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206), and of other lists of topics."""
-
     topic_list: list[str] = []
     broker_addr: str | None = None
 
@@ -71,14 +69,10 @@ class KVConfig(Body):
 
 
 class BrokerMemberGroup(Body):
-    """The brokers of one name by id."""
-
     cluster: str | None = None
     broker_name: str | None = None
     broker_addrs: dict[int, str] = {}
 
 
 class GetBrokerMemberGroupResponseBody(Body):
-    """Body of the answer to GET_BROKER_MEMBER_GROUP (901)."""
-
     broker_member_group: BrokerMemberGroup | None = None

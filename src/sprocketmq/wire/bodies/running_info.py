@@ -56,8 +56,6 @@ class ConsumeStatus(Body):
 
 
 class ConsumerRunningInfo(Body):
-    """Body of the answer to GET_CONSUMER_RUNNING_INFO (307): the state of a running consumer."""
-
     properties: dict[str, str] = {}
     subscription_set: list[SubscriptionData] = []
     mq_table: dict[MessageQueue, ProcessQueueInfo] = {}
@@ -68,8 +66,6 @@ class ConsumerRunningInfo(Body):
 
 
 class CMResult(NamedEnum):
-    """The result of a direct consumption."""
-
     CR_SUCCESS = "CR_SUCCESS"
     CR_LATER = "CR_LATER"
     CR_ROLLBACK = "CR_ROLLBACK"
@@ -79,8 +75,6 @@ class CMResult(NamedEnum):
 
 
 class ConsumeMessageDirectlyResult(Body):
-    """Body of the answer to CONSUME_MESSAGE_DIRECTLY (309)."""
-
     consume_result: str | None = None
     order: bool = False
     auto_commit: bool = True

@@ -21,8 +21,6 @@ class TopicOffset(Body):
 
 
 class TopicStatsTable(Body):
-    """Body of the answer to GET_TOPIC_STATS_INFO (202): the range of each queue."""
-
     offset_table: dict[MessageQueue, TopicOffset] = {}
     topic_put_tps: float = 0.0
 
@@ -37,15 +35,11 @@ class OffsetWrapper(Body):
 
 
 class ConsumeStats(Body):
-    """Body of the answer to GET_CONSUME_STATS (208): the progress of a group."""
-
     offset_table: dict[MessageQueue, OffsetWrapper] = {}
     consume_tps: float = 0.0
 
 
 class ConsumeStatsList(Body):
-    """Body of the answer to GET_BROKER_CONSUME_STATS (317): for each group, the progress in each of its topics."""
-
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
     broker_addr: str | None = None
     total_diff: int = 0
@@ -61,8 +55,6 @@ class BrokerStatsItem(Body):
 
 
 class BrokerStatsData(Body):
-    """Body of the answer to VIEW_BROKER_STATS_DATA (315): a counter in three windows."""
-
     stats_minute: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
     stats_hour: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
     stats_day: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
@@ -84,8 +76,6 @@ class QueueTimeSpan(Body):
 
 
 class QueryConsumeTimeSpanBody(Body):
-    """Body of the answer to QUERY_CONSUME_TIME_SPAN (303)."""
-
     consume_time_span_set: list[QueueTimeSpan] = []
 
 
@@ -119,7 +109,5 @@ class TimerMetric(Body):
 
 
 class TimerMetricsSerializeWrapper(Body):
-    """The waiting timer messages of all topics of a broker."""
-
     timing_count: dict[str, TimerMetric] = {}
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)

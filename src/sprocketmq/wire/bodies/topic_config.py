@@ -36,8 +36,6 @@ class TopicConfig(Body):
 
 
 class TopicConfigSerializeWrapper(Body):
-    """All topics of a broker."""
-
     topic_config_table: dict[str, TopicConfig] = {}
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
 

@@ -54,7 +54,6 @@ class SigningKey:
         self._new_outer = hashlib.sha1(block.translate(_OUTER)).copy
 
     def signature(self, text: str, body: bytes | bytearray | memoryview) -> bytes:
-        """The signature of ``text`` (:func:`signed_text`) and body."""
         inner, outer = self._new_inner(), self._new_outer()
         inner.update(text.encode())
         inner.update(body)
@@ -68,7 +67,6 @@ def signing_key(secret_key: str) -> SigningKey:
 
 
 def sign(ext_fields: Mapping[str, str], body: bytes | bytearray | memoryview, secret_key: str) -> str:
-    """The signature of a request that has these ext fields and this body."""
     return signing_key(secret_key).signature(signed_text(ext_fields), body).decode()
 
 

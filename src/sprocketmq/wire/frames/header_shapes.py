@@ -31,8 +31,6 @@ _Runs = tuple[bytes, bytes, bytes]
 
 
 class _Varying:
-    """A field whose values are left out."""
-
     __slots__ = ("attribute", "begin", "is_text", "name", "size")
 
     def __init__(self, header_type: type[Any], attribute: str) -> None:

@@ -29,14 +29,11 @@ class SignedRequest(msgspec.Struct, gc=False):
     security_token: str = msgspec.field(default="", name=SECURITY_TOKEN)
 
     def is_signed_with(self, key: SigningKey, body: Buffer) -> bool:
-        """Return whether the signature of the request, which has this body, was made with ``key``."""
         texts = astuple(self)
         return compare_digest(key.signature("".join(texts[:-1]), body), texts[-1].encode())
 
 
 class _OfFields(SignedRequest, gc=False):
-    """A request whose ext fields were read into a dictionary."""
-
     fields: Mapping[str, str] = {}
 
     def is_signed_with(self, key: SigningKey, body: Buffer) -> bool:
@@ -66,8 +63,6 @@ def signed_request(command: Command) -> SignedRequest:
 
 
 class _Header(Protocol):
-    """The part of a JSON header that is read."""
-
     extFields: SignedRequest  # noqa: N815 - wire name
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typed headers of requests and responses, one struct for each Java class: ``Type(...).to_ext()`` writes, ``command.header(Type)`` reads.
-
-A module is imported at the first use of one of its names: see ``sprocketmq.names``.
-"""
+``wire.requests`` declares what they are for. A module is imported at the first use of one of its names (``sprocketmq.names``)."""
 
 from __future__ import annotations
 

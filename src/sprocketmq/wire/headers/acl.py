@@ -21,14 +21,11 @@ class CreateAccessConfigRequestHeader(ExtHeader):
 
 
 class DeleteAccessConfigRequestHeader(ExtHeader):
-    """Header of DELETE_ACL_CONFIG (51, 4.9): delete an account."""
-
     access_key: str
 
 
 class GetBrokerAclConfigResponseHeader(ExtHeader):
-    """Header of the answer to GET_BROKER_CLUSTER_ACL_INFO (52, 4.9): a DataVersion as JSON, and a JSON object with the DataVersion of
-    each file."""
+    """Code 52 of 4.9: a DataVersion as JSON, and a JSON object with the DataVersion of each file."""
 
     version: str
     all_acl_file_version: str
@@ -38,8 +35,7 @@ class GetBrokerAclConfigResponseHeader(ExtHeader):
 
 
 class UpdateGlobalWhiteAddrsConfigRequestHeader(ExtHeader):
-    """Header of UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53, 4.9): addresses that need no account, separated by commas. Without a path, the
-    default file is changed."""
+    """Code 53 of 4.9: addresses that need no account, separated by commas; without a path those of the default file."""
 
     global_white_addrs: str
     acl_file_full_path: str | None = None
@@ -58,8 +54,7 @@ class ListUsersRequestHeader(ExtHeader):
 
 
 class AclSubjectRequestHeader(ExtHeader):
-    """Header of AUTH_CREATE_ACL, AUTH_UPDATE_ACL (with an AclInfo as body) and AUTH_GET_ACL (3006, 3007, 3009, 5.x): policies of
-    ``User:name``."""
+    """Codes 3006, 3007 (with an AclInfo as body) and 3009 of 5.x: policies of ``User:name``."""
 
     subject: str | None = None
 

@@ -16,34 +16,25 @@ class HeartbeatResponseHeader(ExtHeader):
 
 
 class UnregisterClientRequestHeader(ExtHeader):
-    """Header of UNREGISTER_CLIENT (35): remove a client from its producer group and consumer group."""
-
     client_id: str = msgspec.field(default="", name="clientID")
     producer_group: str | None = None
     consumer_group: str | None = None
 
 
 class GetConsumerListByGroupRequestHeader(ExtHeader):
-    """Header of GET_CONSUMER_LIST_BY_GROUP (38): get the client ids of a consumer group, for its rebalance."""
-
     consumer_group: str
 
 
 class NotifyConsumerIdsChangedRequestHeader(ExtHeader):
-    """Header of NOTIFY_CONSUMER_IDS_CHANGED (40), broker to consumer, one-way: the members of the group changed; rebalance now."""
-
     consumer_group: str
 
 
 class GetConsumerConnectionListRequestHeader(ExtHeader):
-    """Header of GET_CONSUMER_CONNECTION_LIST (203): get the connected clients and subscriptions of a consumer group."""
-
     consumer_group: str
 
 
 class GetConsumeStatsRequestHeader(ExtHeader):
-    """Header of GET_CONSUME_STATS (208): the progress of a group in one topic, all its topics, or those of ``topic_list``, each followed
-    by ``;``."""
+    """The progress of a group in one topic, all its topics, or those of ``topic_list``, each followed by ``;``."""
 
     consumer_group: str
     topic: str | None = None
@@ -51,16 +42,13 @@ class GetConsumeStatsRequestHeader(ExtHeader):
 
 
 class GetConsumerRunningInfoRequestHeader(ExtHeader):
-    """Header of GET_CONSUMER_RUNNING_INFO (307), administrator to broker to client: get the state of a running consumer."""
-
     consumer_group: str
     client_id: str
     jstack_enable: bool = False
 
 
 class ConsumeMessageDirectlyResultRequestHeader(ExtHeader):
-    """Header of CONSUME_MESSAGE_DIRECTLY (309): call the listener once with one message, whose record the broker sends to the client as
-    body."""
+    """Call the listener once with one message, whose record the broker sends to the client as body."""
 
     consumer_group: str
     client_id: str | None = None
@@ -72,8 +60,6 @@ class ConsumeMessageDirectlyResultRequestHeader(ExtHeader):
 
 
 class GetProducerConnectionListRequestHeader(ExtHeader):
-    """Header of GET_PRODUCER_CONNECTION_LIST (204): get the connected clients of a producer group."""
-
     producer_group: str
 
 

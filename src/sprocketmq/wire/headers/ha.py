@@ -7,8 +7,8 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int64
 
 
 class ExchangeHAInfoHeader(ExtHeader):
-    """Header of EXCHANGE_BROKER_HA_INFO (906) and of its answer. A request without ``master_ha_address`` asks a master for its
-    replication address; a request with it gives a slave the address."""
+    """Code 906: without ``master_ha_address`` it asks a master for its replication address, with it it gives a slave the
+    address."""
 
     master_ha_address: str | None = None
     master_flush_offset: Int64 | None = None

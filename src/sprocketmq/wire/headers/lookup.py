@@ -24,8 +24,6 @@ class QueryMessageRequestHeader(ExtHeader):
 
 
 class QueryMessageResponseHeader(ExtHeader):
-    """Header of the answer to QUERY_MESSAGE (12): the state of the index. The body has the records, one after the other."""
-
     index_last_update_timestamp: Int64
     index_last_update_phyoffset: Int64
 

@@ -7,8 +7,8 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
 
 class QueryConsumerOffsetRequestHeader(ExtHeader):
-    """Header of QUERY_CONSUMER_OFFSET (14). For a queue without progress whose first message is in memory, the broker answers 0, or with
-    ``set_zero_if_not_found`` False "not found"."""
+    """For a queue without progress whose first message is in memory, the broker answers 0, or with ``set_zero_if_not_found`` False "not
+    found"."""
 
     consumer_group: str
     topic: str
@@ -24,8 +24,6 @@ class QueryConsumerOffsetResponseHeader(ExtHeader):
 
 
 class UpdateConsumerOffsetRequestHeader(ExtHeader):
-    """Header of UPDATE_CONSUMER_OFFSET (15): set the progress of a group in a queue."""
-
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -44,14 +42,10 @@ class SearchOffsetRequestHeader(ExtHeader):
 
 
 class SearchOffsetResponseHeader(ExtHeader):
-    """Header of the answer to SEARCH_OFFSET_BY_TIMESTAMP (29): the offset."""
-
     offset: Int64
 
 
 class GetMaxOffsetRequestHeader(ExtHeader):
-    """Header of GET_MAX_OFFSET (30): get the end of a queue."""
-
     topic: str
     queue_id: Int32
     committed: bool | None = None
@@ -65,22 +59,16 @@ class GetMaxOffsetResponseHeader(ExtHeader):
 
 
 class GetMinOffsetRequestHeader(ExtHeader):
-    """Header of GET_MIN_OFFSET (31): get the beginning of a queue."""
-
     topic: str
     queue_id: Int32
     bname: str | None = None
 
 
 class GetMinOffsetResponseHeader(ExtHeader):
-    """Header of the answer to GET_MIN_OFFSET (31): the offset of the oldest stored message."""
-
     offset: Int64
 
 
 class GetEarliestMsgStoretimeRequestHeader(ExtHeader):
-    """Header of GET_EARLIEST_MSG_STORETIME (32): get the store time of the oldest message of a queue."""
-
     topic: str
     queue_id: Int32
     bname: str | None = None
@@ -93,8 +81,7 @@ class GetEarliestMsgStoretimeResponseHeader(ExtHeader):
 
 
 class ResetOffsetRequestHeader(ExtHeader):
-    """Header of INVOKE_BROKER_TO_RESET_OFFSET (222) and RESET_CONSUMER_CLIENT_OFFSET (220, to a client). ``timestamp`` -1 means the end
-    of the queue."""
+    """Codes 222, and 220 to a client. ``timestamp`` -1 means the end of the queue."""
 
     topic: str
     group: str
@@ -105,8 +92,7 @@ class ResetOffsetRequestHeader(ExtHeader):
 
 
 class GetConsumerStatusRequestHeader(ExtHeader):
-    """Header of INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223) and GET_CONSUMER_STATUS_FROM_CLIENT (221): the progress that a running
-    consumer has in memory."""
+    """Codes 223, and 221 to a client: the progress that a running consumer has in memory."""
 
     topic: str
     group: str
@@ -132,8 +118,7 @@ class CloneGroupOffsetRequestHeader(ExtHeader):
 
 
 class QueryConsumeQueueRequestHeader(ExtHeader):
-    """Header of QUERY_CONSUME_QUEUE (321): ``count`` entries of a consume queue from ``index`` on, and whether they pass the group's
-    filter."""
+    """``count`` entries of a consume queue from ``index`` on, and whether they pass the group's filter."""
 
     topic: str
     queue_id: Int32

@@ -27,7 +27,6 @@ class PullMessageRequestHeader(ExtHeader):
     bname: str | None = None
 
     def to_ext(self) -> dict[str, str]:
-        """Written out: one of the two headers of every pull."""
         ext = {
             "consumerGroup": self.consumer_group,
             "topic": self.topic,
@@ -67,7 +66,6 @@ class PullMessageResponseHeader(ExtHeader):
     forbidden_type: Int32 | None = None
 
     def to_ext(self) -> dict[str, str]:
-        """Written out: one of the two headers of every pull."""
         ext = {
             "suggestWhichBrokerId": str(self.suggest_which_broker_id),
             "nextBeginOffset": str(self.next_begin_offset),

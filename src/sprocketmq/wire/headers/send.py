@@ -64,7 +64,6 @@ class SendMessageRequestHeaderV2(SendMessageRequestHeader, rename=_V2_NAMES):
     bname: str | None = None
 
     def to_ext(self) -> dict[str, str]:
-        """Written out: one of the two headers of every send."""
         ext = {
             "a": self.producer_group,
             "b": self.topic,
@@ -102,7 +101,6 @@ class SendMessageResponseHeader(ExtHeader):
     recall_handle: str | None = None
 
     def to_ext(self) -> dict[str, str]:
-        """Written out: one of the two headers of every send."""
         ext = {"msgId": self.msg_id, "queueId": str(self.queue_id), "queueOffset": str(self.queue_offset)}
         if self.transaction_id is not None:
             ext["transactionId"] = self.transaction_id

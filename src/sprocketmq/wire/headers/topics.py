@@ -22,14 +22,10 @@ class CreateTopicRequestHeader(ExtHeader):
 
 
 class DeleteTopicRequestHeader(ExtHeader):
-    """Header of DELETE_TOPIC_IN_BROKER (215): delete a topic from a broker."""
-
     topic: str
 
 
 class GetTopicStatsInfoRequestHeader(ExtHeader):
-    """Header of GET_TOPIC_STATS_INFO (202): get the range of offsets of each queue of a topic."""
-
     topic: str
 
 
@@ -42,8 +38,6 @@ class GetAllTopicConfigRequestHeader(ExtHeader):
 
 
 class GetAllTopicConfigResponseHeader(ExtHeader):
-    """Header of a 5.x broker's answer to GET_ALL_TOPIC_CONFIG (21): the number of topics."""
-
     total_topic_num: Int32
 
 
@@ -56,14 +50,11 @@ class GetAllSubscriptionGroupRequestHeader(ExtHeader):
 
 
 class GetAllSubscriptionGroupResponseHeader(ExtHeader):
-    """Header of a 5.x broker's answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201): the number of groups."""
-
     total_group_num: Int32
 
 
 class DeleteSubscriptionGroupRequestHeader(ExtHeader):
-    """Header of DELETE_SUBSCRIPTIONGROUP (207). ``clean_offset`` (5.x) and ``remove_offset`` (4.9): is its progress deleted, too? Send
-    both."""
+    """``clean_offset`` (5.x) and ``remove_offset`` (4.9): is its progress deleted, too? Send both."""
 
     group_name: str
     clean_offset: bool | None = None
@@ -71,39 +62,27 @@ class DeleteSubscriptionGroupRequestHeader(ExtHeader):
 
 
 class QueryTopicConsumeByWhoRequestHeader(ExtHeader):
-    """Header of QUERY_TOPIC_CONSUME_BY_WHO (300): get the groups that consume a topic."""
-
     topic: str
 
 
 class GetTopicConfigRequestHeader(ExtHeader):
-    """Header of GET_TOPIC_CONFIG (351, 5.x): get the settings of a topic."""
-
     topic: str
 
 
 class GetSubscriptionGroupConfigRequestHeader(ExtHeader):
-    """Header of GET_SUBSCRIPTIONGROUP_CONFIG (352, 5.x): get the settings of a consumer group."""
-
     group: str
 
 
 class QueryConsumeTimeSpanRequestHeader(ExtHeader):
-    """Header of QUERY_CONSUME_TIME_SPAN (303): get the store times at which a group is in the queues of a topic."""
-
     topic: str
     group: str
 
 
 class QueryTopicsByConsumerRequestHeader(ExtHeader):
-    """Header of QUERY_TOPICS_BY_CONSUMER (343, 5.x): get the topics in which a group has progress."""
-
     group: str
 
 
 class QuerySubscriptionByConsumerRequestHeader(ExtHeader):
-    """Header of QUERY_SUBSCRIPTION_BY_CONSUMER (345, 5.x): get the subscription of a group to a topic."""
-
     group: str
     topic: str
 

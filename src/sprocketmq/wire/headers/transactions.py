@@ -35,8 +35,7 @@ class CheckTransactionStateRequestHeader(ExtHeader):
 
 
 class ResumeCheckHalfMessageRequestHeader(ExtHeader):
-    """Header of RESUME_CHECK_HALF_MESSAGE (323): check again the half message in TRANS_CHECK_MAX_TIME_TOPIC with the offset message id
-    ``msg_id``."""
+    """Check again the half message in TRANS_CHECK_MAX_TIME_TOPIC with the offset message id ``msg_id``."""
 
     msg_id: str
     topic: str | None = None

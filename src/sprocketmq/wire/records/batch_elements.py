@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages of a batch as columns, and the records that the broker stores for them.
 
-    element    head |          body |              length of the properties, properties
-    record     head ---------- body | its topic |  length of the properties, properties
-
 The bytes behind the head of an element are copied unchanged, in two pieces. The heads of the records differ in a few numbers only, which
 NumPy writes for all at once. Elements are split one after the other, for a quarter of a microsecond each; if all have the same lengths,
 which three comparisons of columns show, NumPy splits them for half of that.
@@ -100,7 +97,6 @@ class BatchElements:
         return zip(self.bodies, [tail[_LENGTH_BYTES:] for tail in self.tails], strict=True)
 
     def tags_codes(self) -> list[int]:
-        """The number that a consume queue keeps for each element's TAGS."""
         if _TAGS[1:] not in self.texts:
             return [0] * self.count
         return self._codes_at_one_place() or self._codes_one_by_one()
@@ -242,7 +238,6 @@ def _powers() -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=64)
 def _heads(size: int) -> np.dtype[Any]:
-    """The NumPy type of the heads of elements with this size."""
     columns: np.dtype[Any] = np.dtype(ELEMENT.columns("size", "flag", "body_length", row_bytes=size))
     return columns
 

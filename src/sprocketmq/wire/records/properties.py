@@ -373,7 +373,6 @@ def _not_text(name: object, value: object) -> str:
 
 
 def _advice(value: object) -> str:
-    """Return how to convert a value of another type into text, as the end of a sentence."""
     if value is None:
         return "leave it out for none"
     if isinstance(value, _BYTES):

@@ -43,7 +43,6 @@ def declared() -> tuple[AnyRequest, ...]:
 
 
 def served_by(peer: Peer) -> tuple[AnyRequest, ...]:
-    """The requests that ``peer`` answers, by code."""
     return tuple(one for one in declared() if peer in one.served_by)
 
 

@@ -27,8 +27,6 @@ else:
 
 
 class Peer(Flag):
-    """The peer that answers a request."""
-
     NOBODY = 0
     """None of our programs: the request is only sent."""
     BROKER = auto()

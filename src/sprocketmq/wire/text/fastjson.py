@@ -250,7 +250,6 @@ class _Parser:
         raise ProtocolError(f"a JSON body cannot be read: at character {self.at} {expected}, found {found}")
 
     def skip(self) -> str:
-        """Move over white space; the next character, empty at the end."""
         self.at = self.over(_SPACE)
         return self.text[self.at : self.at + 1] if self.at < self.end else ""
 

@@ -19,7 +19,6 @@ def _is_reference(value: Any) -> bool:
 
 
 def resolve_references(root: Any) -> Any:
-    """Put the objects themselves where references to them stand."""
     found: list[tuple[Any, Any, list[Any]]] = []
     for container, key, chain in _containers(root, []):
         if _is_reference(container[key]):
