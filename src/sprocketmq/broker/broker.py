@@ -230,7 +230,6 @@ class Broker(Service):
         self._access: AccessValidator | None = self.users if config.authentication_enabled else self.plain_access
 
     def _make_replication(self) -> None:
-        """Make the parts that wait for disk and slaves before a send is answered."""
         self.replication = Replication(self)
         self.handover = HandoverDriver(self)
         self.durable_answers = DurableAnswers(self) if self.config.flush_disk_type == "SYNC_FLUSH" else None
@@ -274,12 +273,10 @@ class Broker(Service):
 
     @property
     def namesrv_addr(self) -> str:
-        """The name servers this broker registers with, joined by ``;``."""
         return ";".join(self.name_servers)
 
     @property
     def has_tls(self) -> bool:
-        """Whether clients may or must use TLS."""
         return self.tls is not None
 
     @property
@@ -288,12 +285,10 @@ class Broker(Service):
 
     @property
     def refused_connections(self) -> int:
-        """Number of connections that were refused since the start."""
         return self.ports.refused_connections
 
     @property
     def cut_off_connections(self) -> int:
-        """Number of connections that were closed since the start because their peers did not read."""
         return self.ports.cut_off_connections
 
     def __repr__(self) -> str:

@@ -96,8 +96,6 @@ def _load(library: Library) -> None:
 def once_loaded(
     library: Library, needs: Callable[[Command], bool] = lambda command: True
 ) -> Callable[[Handler], Handler]:
-    """A decorator for handlers of requests of which some need ``library``; ``needs`` says which."""
-
     def waiting(handler: Handler) -> Handler:
         def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
             if library not in _loaded and needs(command):

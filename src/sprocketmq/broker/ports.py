@@ -60,7 +60,6 @@ class Ports:
 
     @property
     def cut_off_connections(self) -> int:
-        """Number of connections that were closed because their peers did not read."""
         return sum(server.cut_off_connections for server in (self._server, self._fast_server) if server is not None)
 
     async def open(self, host: str, port: int, *, with_fast_port: bool) -> int:

@@ -31,7 +31,6 @@ def _destination(topic: str, queue_id: int) -> bytes:
 
 
 def copy_of_record(record: RecordView, topic: str, raw: bytes, store_host: Host) -> StoredMessage:
-    """The message of ``record`` for queue 0 of ``topic``, with the properties ``raw``."""
     return StoredMessage(
         topic=topic,
         queue_id=0,

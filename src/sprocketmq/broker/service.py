@@ -90,9 +90,8 @@ class Service(ABC):
         return self._state == "running"
 
     def start(self) -> None:
-        """Start on the given engine, or on a thread of its own; returns when requests are served. Raises ConfigurationError (the
-        port is taken, or a setting is wrong), StoreError (the store directory cannot be used), ClosedError (it was started
-        before)."""
+        """On the given engine, or on a thread of its own; returns when requests are served. Raises ConfigurationError (the port is
+        taken, or a setting is wrong), StoreError (the store directory cannot be used), ClosedError (it was started before)."""
         engine = self._given_engine or Engine(self._name)
         try:
             engine.run(self.astart())

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters of consumer groups other than tags, one per group and topic (Java: ConsumerFilterManager, ExpressionMessageFilter).
 
-    heartbeat --register--> compiled once per expression --> pull (match_record), parked pulls (when a message arrives)
-    last member gone --unregister--> dead, still there: its pulls may be on their way --clean, 24 h later--> forgotten
-
 1. A filter is replaced only by one of a higher version; the same version only revives a dead filter.
 2. An expression that cannot be compiled removes the former filter: pulls are answered with FILTER_DATA_NOT_EXIST, never unfiltered.
-3. The filter of a topic is dead as soon as the group's heartbeat does not name the topic any more.
+3. The filter of a topic is dead as soon as the group's heartbeat does not name the topic any more; it stays for 24 h, because pulls
+   may be on their way.
 4. Each text is compiled once, also if it is refused, because heartbeats repeat every 30 s.
 """
 

@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delay levels: a delayed message waits in the queue of its level until it is due (Java: ScheduleMessageService).
 
-    put(message, level n) --> SCHEDULE_TOPIC_XXXX, queue n-1; REAL_TOPIC and REAL_QID keep the destination
-                              tags code of the queue entry = delivery time
-                                |  one timer for the head of each queue
-                                v
-                              due: a new record in the real topic and queue; progress[n] = next queue offset
-
-All messages of a level wait equally long, so only the head of its queue needs a timer (Java polls each level every 100 ms). Levels that are
-due take turns, a step each: to the last due message, or to a limit; a pause after it lets a stream of messages be delivered in groups.
-Progress is in ``delayOffset.json``, after the copies are on the disk.
+A message of level n waits in queue n-1 of SCHEDULE_TOPIC_XXXX: REAL_TOPIC and REAL_QID keep its destination, the tags code of its entry is
+the delivery time. All messages of a level wait equally long, so only the head of its queue needs a timer (Java polls each level every 100
+ms). Levels that are due take turns, a step each: to the last due message, or to a limit; a pause after it lets a stream of messages be
+delivered in groups. Progress is in ``delayOffset.json``, after the copies are on the disk.
 
 1. Progress follows the copies: each names its waiting message, so a start finds in the log what was delivered since.
 2. A message is not delivered before its time: store time + delay of its level (but not later than now + delay if the clock went back).

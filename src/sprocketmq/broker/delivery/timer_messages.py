@@ -284,7 +284,6 @@ class TimerMessages:
         self.metrics.pop(topic, None)
 
     def runtime_info(self) -> dict[str, str]:
-        """The timer's lines of GET_BROKER_RUNTIME_INFO."""
         behind_ms = self._clock.now_ms() - self.read_ms if self.enabled else 0
         offset = self._store.max_offset(TIMER_TOPIC, 0) - self.files.queue_offset if self.enabled else 0
         return {
@@ -444,7 +443,6 @@ class TimerMessages:
         self._timer = self._clock.call_later(delay_ms, self._step)
 
     def _walk(self, part: _Round) -> None:
-        """Follow the slot's list backwards, then find the recalled messages."""
         for _ in range(_WALK):
             if part.position == part.until or part.position < 0:
                 break

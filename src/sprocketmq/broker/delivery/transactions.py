@@ -83,7 +83,6 @@ class Transactions:
 
     @property
     def open_count(self) -> int:
-        """Number of half messages whose transaction has not ended."""
         return self._table.open_halves(self._store.max_offset(HALF_TOPIC, 0))
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -101,7 +100,6 @@ class Transactions:
         self._round = None
 
     def _read_queues(self) -> None:
-        """Which half messages are done, and which have newer copies, from where the last run stopped."""
         store = self._store
         half_end, op_end = store.max_offset(HALF_TOPIC, 0), store.max_offset(OP_TOPIC, 0)
         self._table = table = TransactionTable(

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting messages that can never be delivered are set aside, so that the messages after them are delivered.
 
-    waiting message --deliver--> real topic
-                          |  refused for good: the topic name is invalid, the topic was deleted, the properties or the record are too long
-                          v
-                    rmq_sys_UNDELIVERABLE, queue 0       REAL_TOPIC and REAL_QID unchanged, UNDELIVERABLE_REASON if it fits;
-                                                         a log line; a count for the metric
-
-A temporary refusal (no space, a failed disk) is tried again. If only the files of one topic cannot be created, its messages wait a minute
-and are set aside after that. Such messages come from an older version, an Apache broker, or other settings. (Apache drops such a timer
-message, retries such a delayed one forever, and stores one for a deleted topic in a queue that nobody can read.)
+A message is refused for good if its topic's name is invalid, its topic was deleted, or its properties or record are too long: it is
+stored in queue 0 of rmq_sys_UNDELIVERABLE, with UNDELIVERABLE_REASON if it fits. A temporary refusal (no space, a failed disk) is tried
+again. If only the files of one topic cannot be created, its messages wait a minute and are set aside after that. Such messages come from
+an older version, an Apache broker, or other settings. (Apache drops such a timer message, retries such a delayed one forever, and stores
+one for a deleted topic in a queue that nobody can read.)
 """
 
 from __future__ import annotations

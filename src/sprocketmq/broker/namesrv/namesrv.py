@@ -42,14 +42,10 @@ class NameServer(Service):
     """A name server for brokers and clients of Apache RocketMQ 4.9 and 5.x, and for ours.
 
     Args:
-        host: address to listen on, 127.0.0.1 by default.
         port: 9876 by default; 0 takes any free one, see :attr:`port` after the start.
         clock: time of the scan for silent brokers; the machine's by default.
-        config: further settings.
-        engine: an :class:`~sprocketmq.net.process.engine.Engine` to run on; a thread of its own by default.
 
-    Use ``start()`` and ``stop()`` or ``with`` from blocking code, ``astart()`` and ``astop()`` or ``async with`` inside a loop. Set
-    ``intercept`` to a function ``(connection, command, handler) -> answer`` to intercept every request.
+    ``host``, ``config`` and ``engine`` are as those of a :class:`~sprocketmq.broker.Broker`; so is how to start, stop and intercept it.
 
     Raises (at the start):
         ConfigurationError: the port is taken.

@@ -83,7 +83,6 @@ class Counters:
         tally.requests += 1
 
     def sent_back(self, topic: str, group: str) -> None:
-        """Count a message of ``topic`` that ``group`` sent back, for a retry or as a dead letter."""
         if len(self.send_backs) >= self.max_tallies and (topic, group) not in self.send_backs:
             return
         tally = self.send_backs.setdefault((topic, group), Tally())

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics for Prometheus, under Apache 5.x's names where it has the same number (Java: BrokerMetricsManager).
 
-    GET /metrics --HTTP thread--> reading the tables on the broker's loop, in steps --> families --> text
-
 A scrape reads the counters, offsets and positions that the broker keeps anyway, so nothing slows down storing and pulling. Labels are
 Apache's; ``message_type`` of rocketmq_messages_in_total is missing, because it would have to be computed for each message.
 """

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counters in windows of a minute, an hour and a day, as VIEW_BROKER_STATS_DATA shows them (Java: BrokerStatsManager, StatsItem).
 
-    Counters (running totals) --every 10 s, 10 min, 1 h--> snapshots: 7, 7 and 25 of them --> sum, per second, per request
-
 1. A window's sum is the total at its newest snapshot minus the total at its oldest, so a query is up to 10 s (10 min, 1 h) behind.
 2. Unchanged counters are not sampled: 10,000 idle topics cost 10,000 comparisons.
 3. A name that was never counted does not exist; a counted one exists at once, with zeros until the first sample.
@@ -78,7 +76,6 @@ class Statistics:
         self.yesterday_morning = self.today_morning = (0, 0)
 
     def sample(self, now_ms: int) -> None:
-        """Take the snapshots that are due; called every ten seconds."""
         for _ in self.sampling(now_ms):
             pass
 

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that wait for the disk under SYNC_FLUSH (Java: CommitLog.GroupCommitService).
-
-    send --> append --> answer waits with the end of its record --+-- durable: the answer, code 0
-                                                                  +-- 5 s passed: 10 FLUSH_DISK_TIMEOUT (stored, as clients know)
-                                                                  `-- the disk failed: 14 SERVICE_NOT_AVAILABLE
+"""Answers that wait for the disk under SYNC_FLUSH (Java: CommitLog.GroupCommitService). After 5 s the code is 10 FLUSH_DISK_TIMEOUT
+(stored, as clients know), after a failure of the disk 14 SERVICE_NOT_AVAILABLE.
 
 1. One flush is requested at a time, up to the end of the log then; all answers that it covers are sent together, so senders share it.
 2. Answers are sent in the order of their records; one for an earlier record, given later, is sent with the one before it.

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of core.handover: a broker gives its messages to its slave and stops.
 
-    HANDOVER 30001 start --> requests 21, 43, 45, 201 are watched --> store frozen --> finish: config/handedOver.json, then the broker stops
-
-A store that was handed over does not start again: two masters of one name would each store messages that the other does not have.
+A store that was handed over (config/handedOver.json) does not start again: two masters of one name would each store messages that the other
+does not have.
 """
 
 from __future__ import annotations

@@ -192,7 +192,6 @@ class _Parts:
         return self._ahead is not None or len(self._bodies) > 1
 
     def get(self, number: int) -> bytes | None:
-        """None after the last one."""
         if number == len(self._bodies) and self._ahead is not None:
             part, self._ahead = self._ahead, next(self._rest, None)
             if len(self._bodies):

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replication: slaves copy the log over the replication port, and sends of a SYNC_MASTER wait for them (Java: DefaultHAService).
-
-    append --> log --> pump: slices of the log, as fast as each slave reads        polled every 20 ms, and at once when a send waits
-               |
-               `-- send of a SYNC_MASTER --+-- no slave, or all too far behind: 11 SLAVE_NOT_AVAILABLE (stored)
-                                           +-- a slave has it: the normal answer
-                                           `-- 3 s passed: 12 FLUSH_SLAVE_TIMEOUT (stored)
+Without a slave near the end of the log such a send is answered with 11 SLAVE_NOT_AVAILABLE, after 3 s with 12 FLUSH_SLAVE_TIMEOUT; it
+is stored. The log is polled every 20 ms, and at once when a send waits.
 
 core.replication decides which progress counts. The slaves are Apache brokers (brokerRole=SLAVE). inSyncReplicas of 5.x is ignored: its
 default of 1 makes a SYNC_MASTER wait for no slave, and this broker waits for one, as 4.9.

@@ -5,7 +5,6 @@ AclFileWatchService). "Plain" is Apache's name for this kind of access control; 
     conf/plain_acl.yml      the default file: new accounts are written here
     conf/acl/**/*.yml       further files; if two files have the same access key the first counts, and these come before the default file
 
-Rules
 1. Decisions always use one complete reading of all files. A file that is unreadable or wrong stops the start. Later such a file is
    reported in the log, and the last good reading stays in force.
 2. A change is completely on the disk before it is in force and before its request is answered.

@@ -485,12 +485,8 @@ class NameServerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_na
 
     Attributes:
         listen_port: 9876; 0 for any free one.
-        bind_address: address to listen on.
         scan_not_active_broker_interval_ms: how often the name server looks for silent brokers (5,000).
-        enable_all_topic_list: answer GET_ALL_TOPIC_LIST_FROM_NAMESERVER.
-        enable_topic_list: answer for the topics of a cluster or unit.
         order_message_enable: routes carry the order configuration of their topic.
-        return_order_topic_config_to_broker: answers to registrations carry it, too.
         need_wait_for_service, wait_seconds_for_service: no routes in the first 45 s, until all brokers have come back.
         support_acting_master: show the slave with the lowest id as master if a 5.x group that allows this has none.
         notify_min_broker_id_changed: notify 5.x brokers of the lowest id of their group.

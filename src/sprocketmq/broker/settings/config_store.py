@@ -269,7 +269,6 @@ class ConfigStore:
         return writing
 
     def save_all(self) -> None:
-        """At the start: write all tables on the threads."""
         self.topics_changed()
         self.groups_changed()
         self.save_offsets()

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Misspelt configuration keys: suggests the key that was probably meant.
-
-unknown in --set, --set-file, the environment    refused: a key that is given singly should have an effect
-unknown in a file of --config                    one warning: Apache's brokers have keys that mean nothing here
+"""Misspelt configuration keys: suggests the key that was probably meant. In --set, --set-file and the environment one
+is refused, because it should have an effect; in a file of --config it is one warning, because Apache's brokers have
+keys that mean nothing here.
 """
 
 from __future__ import annotations

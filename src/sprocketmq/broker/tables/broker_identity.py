@@ -55,7 +55,6 @@ class BrokerIdentity:
         return f"{self.message_id_prefix}{physical_offset:016X}"
 
     def offset_message_ids(self, physical_offsets: NDArray[np.int64]) -> str:
-        """The same for many copies, joined by commas."""
         import numpy as np
 
         prefix = bytes.fromhex(self.message_id_prefix)
@@ -66,7 +65,6 @@ class BrokerIdentity:
         return ids.hex(",", size).upper()
 
     def new_unique_key(self, now_ms: int) -> str:
-        """A message id for a sender that sent none."""
         if not self._month_start_ms <= now_ms < self._next_month_ms:
             year, month = time.localtime(now_ms / 1000)[:2]
             self._month_start_ms = int(time.mktime((year, month, 1, 0, 0, 0, 0, 0, -1)) * 1000)

@@ -40,7 +40,6 @@ class GroupTable:
         )
 
     def long_content(self) -> LongTable:
-        """:meth:`content`, as it is when its steps come to each group."""
         table, version = self.table, msgspec.structs.replace(self.data_version)
         forbidden = {group: dict(topics) for group, topics in self.forbidden.items()}
 

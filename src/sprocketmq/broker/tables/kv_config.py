@@ -21,8 +21,6 @@ ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 
 
 class KVConfigTable:
-    """Texts by namespace and key. With an empty ``path`` they are in memory only."""
-
     def __init__(self, path: str, max_keys: int = 10_000, max_bytes: int = 4 << 20) -> None:
         self.max_keys, self.max_bytes = max_keys, max_bytes
         self._on_disk = ConfigFile(path or None)
@@ -64,7 +62,6 @@ class KVConfigTable:
         self._file.changed()
 
     def delete(self, namespace: str, key: str) -> None:
-        """Delete a key; does nothing if it does not exist."""
         texts = self._table.get(namespace)
         value = None if texts is None else texts.pop(key, None)
         if texts is None or value is None:

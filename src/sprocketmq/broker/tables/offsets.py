@@ -57,7 +57,6 @@ class OffsetTable:
         return self._long(ConsumerOffsetSnapshot(data_version=version, group_topic_map=topics))
 
     def long_content(self, now_ms: int) -> LongTable:
-        """:meth:`content`, as it is when its steps come to each group of a topic."""
         version = self.content(now_ms).data_version
         assert version is not None
         return self._long(ConsumerOffsetSerializeWrapper(data_version=msgspec.structs.replace(version)))
@@ -130,7 +129,6 @@ class OffsetTable:
             self._begun[key] = -1
 
     def note_pull(self, group: str, topic: str, queue_id: int, begin: int, end: int) -> None:
-        """A pull from ``begin`` on, after which the group goes on at ``end``."""
         key = (group, topic, queue_id)
         if key not in self._pulled:
             if len(self._pulled) >= self.max_offsets:
@@ -158,7 +156,6 @@ class OffsetTable:
         return list(self._groups.get(topic, ()))
 
     def offsets_of(self, group: str, topic: str) -> dict[int, int]:
-        """Committed offsets by queue id; empty if the group has none in the topic."""
         return dict(self._committed.get(f"{topic}@{group}", {}))
 
     def clamp(self, end_of: Callable[[str, int], int]) -> list[tuple[str, str, int, int, int]]:

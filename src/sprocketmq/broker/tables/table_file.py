@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A table on disk, written whole on a thread after its changes (Java: ConfigManager.persist, for which every change waits).
 
-    changed --at the end of the turn--> text of the table --thread--> file --> waiting callers are called
-       `-- while a write is under way: once more after it, one write for all of them
-
-So a thousand changes in one read of a connection need one or two writes, and no other request waits for the disk.
+It is written at the end of the turn, and once more for all changes during a write: a thousand changes in one read of a connection need
+one or two writes, and no other request waits for the disk.
 
 A table may have a file that must be on the disk before it (``first``; its content is None if there is nothing to write). That file is
 always as new as the table's text or newer, so a kill between the two writes does no harm.

@@ -62,7 +62,6 @@ class TopicTable:
         return TopicConfigSerializeWrapper(topic_config_table=self.table, data_version=self.data_version)
 
     def long_content(self) -> LongTable:
-        """:meth:`content`, as it is when its steps come to each topic."""
         table, version = self.table, msgspec.structs.replace(self.data_version)
 
         def body_of(names: list[str]) -> TopicConfigSerializeWrapper:
@@ -136,7 +135,6 @@ class TopicTable:
         return found
 
     def room_problem(self, names: Collection[str]) -> str | None:
-        """Why these topics may not all be created; None if they may."""
         new = sum(name not in self.table for name in names)
         if new and len(self.table) + new > self._broker.config.max_topics:
             allowed = self._broker.config.max_topics

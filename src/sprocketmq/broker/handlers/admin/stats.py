@@ -70,7 +70,6 @@ def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms
 
 @serves(requests.offsets.GET_CONSUME_STATS)
 def consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """Broker and consumer offset of each queue, from which ``lag`` is computed."""
     header = command.header(GetConsumeStatsRequestHeader)
     group = header.consumer_group
     named = list(filter(None, (header.topic_list or "").split(";")))

@@ -141,7 +141,6 @@ def _answer_when_registered(broker: Broker, connection: Connection, command: Com
 
 @serves(requests.topics.GET_ALL_TOPIC_CONFIG)
 def all_topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The whole table for 4.9 and for requests without a page, else one page."""
     wanted = command.header(GetAllTopicConfigRequestHeader)
     topics, config = broker.topics, broker.config
     table = topics.table

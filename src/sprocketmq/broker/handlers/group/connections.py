@@ -68,7 +68,6 @@ def all_producers(broker: Broker, connection: Connection, command: Command, now_
 
 @serves(requests.topics.QUERY_TOPIC_CONSUME_BY_WHO)
 def groups_of_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    """Groups that subscribe to the topic now, and those that have an offset in it."""
     topic = command.header(QueryTopicConsumeByWhoRequestHeader).topic
     online = [name for name, group in broker.consumers.groups.items() if topic in group.subscriptions]
     groups = list(dict.fromkeys([*online, *broker.offsets.groups_of(topic)]))

@@ -88,7 +88,6 @@ def _update(
 
 @serves(requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
 def all_groups(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The whole table for 4.9 and for requests without a page, else one page."""
     wanted = command.header(GetAllSubscriptionGroupRequestHeader)
     groups, config = broker.groups, broker.config
     table, forbidden = groups.table, groups.forbidden

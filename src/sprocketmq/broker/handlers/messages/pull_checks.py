@@ -207,7 +207,6 @@ def _note(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> None
 
 
 def no_property_filter(kind: str | None) -> str:
-    """Why a filter of this kind is not served while ``enablePropertyFilter`` is off."""
     return (
         f"the broker does not filter messages by {kind} (enablePropertyFilter); switch that on, or subscribe with tags"
     )

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replies of request-reply (Java: ReplyMessageProcessor).
 
-    replier --324/325, REPLY_TO_CLIENT--> broker --326--> the requester's producer connection (10 s)
-                                          `--> stored in <cluster>_REPLY_TOPIC --> answer to the replier
-
-The answer says whether the requester accepted the reply (0) or not (1); it is stored in both cases (storeReplyMessageEnable).
+The requester gets the reply as 326 on its producer connection, within 10 s. The answer says whether it accepted the reply (0)
+or not (1); the reply is stored in <cluster>_REPLY_TOPIC in both cases (storeReplyMessageEnable).
 """
 
 from __future__ import annotations

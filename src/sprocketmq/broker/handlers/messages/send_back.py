@@ -36,7 +36,6 @@ _UNIT_SUB: Final = 2  # TopicSysFlag: a unit's retry topic
 
 @serves(requests.messages.CONSUMER_SEND_MSG_BACK)
 def handle_send_back(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """Store the retry copy, or the dead letter, of one stored message."""
     header = command.header(ConsumerSendMsgBackRequestHeader)
     group = broker.groups.find(header.group, now_ms)
     if group is None:
