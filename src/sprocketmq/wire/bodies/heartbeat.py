@@ -63,8 +63,7 @@ class ConsumerData(Body):
 
 
 class HeartbeatData(Body):
-    """Body of HEART_BEAT (34): the groups of a client. A 5.x client may omit known subscriptions: then ``without_sub`` is set, with their
-    ``heartbeat_fingerprint``."""
+    """A 5.x client may omit known subscriptions: then ``without_sub`` is set, with their ``heartbeat_fingerprint``."""
 
     client_id: str = msgspec.field(name="clientID")
     producer_data_set: list[ProducerData] = []

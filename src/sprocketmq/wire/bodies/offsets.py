@@ -32,8 +32,7 @@ class ConsumerOffsetSerializeWrapper(Body):
 
 
 class ConsumerOffsetSnapshot(ConsumerOffsetSerializeWrapper):
-    """Body of the answer to GET_ALL_CONSUMER_OFFSET (43): the same with the topics of each group, which Java's JSON writer adds because of
-    a getter."""
+    """The same with the topics of each group, which Java's JSON writer adds because of a getter."""
 
     group_topic_map: dict[str, list[str]] = {}
 
@@ -82,8 +81,7 @@ class QueryCorrectionOffsetBody(Body):
 
 
 class GetConsumerStatusBody(Body):
-    """Body of the answers to GET_CONSUMER_STATUS_FROM_CLIENT (221; one client: ``message_queue_table``) and
-    INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223; all clients: ``consumer_table``)."""
+    """``message_queue_table``: of one client (221). ``consumer_table``: of all clients (223)."""
 
     message_queue_table: dict[MessageQueue, int] = {}
     consumer_table: dict[str, dict[MessageQueue, int]] = {}

@@ -7,8 +7,7 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int64
 
 
 class ExchangeHAInfoHeader(ExtHeader):
-    """Code 906: without ``master_ha_address`` it asks a master for its replication address, with it it gives a slave the
-    address."""
+    """Code 906: it asks a master for its replication address, or with ``master_ha_address`` gives it to a slave."""
 
     master_ha_address: str | None = None
     master_flush_offset: Int64 | None = None

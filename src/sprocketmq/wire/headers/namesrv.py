@@ -14,9 +14,8 @@ class GetRouteInfoRequestHeader(ExtHeader):
 
 
 class RegisterBrokerRequestHeader(ExtHeader):
-    """Header of REGISTER_BROKER (103): a broker's addresses and topics. ``body_crc32`` is CRC32(body) & 0x7FFFFFFF; 0 means no check.
-    ``compressed`` is the form of the body. ``is_part``, not in Apache: the broker has more topics than these. Apache's name servers
-    ignore it."""
+    """``body_crc32`` is CRC32(body) & 0x7FFFFFFF; 0 means no check. ``compressed`` is the form of the body. ``is_part``, not in
+    Apache: the broker has more topics than these. Apache's name servers ignore it."""
 
     broker_name: str
     broker_addr: str

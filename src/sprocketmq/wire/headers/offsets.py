@@ -7,8 +7,7 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
 
 class QueryConsumerOffsetRequestHeader(ExtHeader):
-    """For a queue without progress whose first message is in memory, the broker answers 0, or with ``set_zero_if_not_found`` False "not
-    found"."""
+    """A queue without progress whose first message is in memory has 0, or with ``set_zero_if_not_found`` False none."""
 
     consumer_group: str
     topic: str
@@ -100,8 +99,7 @@ class GetConsumerStatusRequestHeader(ExtHeader):
 
 
 class QueryCorrectionOffsetHeader(ExtHeader):
-    """Header of QUERY_CORRECTION_OFFSET (308): the lowest progress of all groups in a topic but ``filter_groups`` (separated by ``,``),
-    compared with ``compare_group``."""
+    """The lowest progress of all groups in a topic but ``filter_groups`` (separated by ``,``), compared with ``compare_group``."""
 
     topic: str
     compare_group: str

@@ -7,8 +7,7 @@ from sprocketmq.wire.headers.ext_header import ExtHeader
 
 
 class RecallMessageRequestHeader(ExtHeader):
-    """Header of RECALL_MESSAGE (370). ``recall_handle`` comes from the answer to the send, see ``wire.recall_handle``; to Java a missing
-    one is an empty one."""
+    """``recall_handle`` comes from the answer to the send, see ``wire.recall_handle``; to Java a missing one is an empty one."""
 
     topic: str
     recall_handle: str = ""

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 class SendMessageRequestHeader(ExtHeader):
-    """Header of SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324). ``properties``: as in ``wire.records.properties``; ``bname``: the broker
-    of the queue."""
+    """Form V1. ``properties``: as in ``wire.records.properties``; ``bname``: the broker of the queue."""
 
     producer_group: str
     topic: str
@@ -90,8 +89,7 @@ class SendMessageRequestHeaderV2(SendMessageRequestHeader, rename=_V2_NAMES):
 
 
 class SendMessageResponseHeader(ExtHeader):
-    """Header of the answer to a send. ``msg_id`` is the offset message id (ids of a batch are joined by ``,``). MSG_REGION and TRACE_ON
-    are plain ext fields."""
+    """``msg_id`` is the offset message id (ids of a batch are joined by ``,``). MSG_REGION and TRACE_ON are plain ext fields."""
 
     msg_id: str
     queue_id: Int32

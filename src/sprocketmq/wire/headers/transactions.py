@@ -7,8 +7,7 @@ from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
 
 class EndTransactionRequestHeader(ExtHeader):
-    """Header of END_TRANSACTION (37): ``commit_or_rollback`` is 8 for commit, 12 for rollback, 0 for unknown. Both offsets are those of
-    the half message."""
+    """``commit_or_rollback`` is 8 for commit, 12 for rollback, 0 for unknown. Both offsets are those of the half message."""
 
     producer_group: str
     tran_state_table_offset: Int64

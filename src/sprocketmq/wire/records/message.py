@@ -190,8 +190,7 @@ class Message:
 
 
 def _check_rare(topic: object, flag: object, delay_level: object, wait_store_msg_ok: object) -> tuple[str, int, int]:
-    """Check the arguments if one of them has an unusual value, and return topic, flag and delay level as plain values. Topic and body can
-    still change; the sender checks them."""
+    """Check the arguments if one has an unusual value. Topic and body can still change; the sender checks them."""
     if not isinstance(topic, str):
         raise ConfigurationError(f"topic is {topic!r}, a name (str) is allowed")
     level = plain_int(delay_level)
