@@ -39,8 +39,6 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 class DiskMessageStore(MessageStore):
-    """The store in the directory ``path`` (``storePathRootDir``), which is made if it does not exist."""
-
     path: str
 
     def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:

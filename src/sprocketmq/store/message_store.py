@@ -158,7 +158,6 @@ class MessageStore:
         self._frozen = reason
 
     def append(self, message: StoredMessage, now_ms: int) -> AppendResult:
-        """Write one record and its queue entry."""
         if self.refusal is not None:
             # Without the traceback of the append before: it would grow, and keep the messages of all of them.
             raise self.refusal.with_traceback(None)

@@ -27,15 +27,12 @@ class StoreConfig:
         mapped_file_size_consume_queue: bytes, a multiple of a unit's 20.
         store_path_commit_log: folder of the commit log; None = ``commitlog`` inside the store directory.
         max_message_size: largest body in bytes.
-        flush_interval_commit_log_ms, flush_interval_consume_queue_ms: background flush.
-        max_filter_units: how many queue entries one filtered read checks before it returns NO_MATCHED_MESSAGE.
         accept_store_loss: start although files of the log or tables are missing, without the messages that were in them.
         message_delay_level: the broker's delay levels; recovery needs them to rebuild entries of SCHEDULE_TOPIC_XXXX.
         file_reserved_time: hours a full commit log file is kept; ``delete_when``: hours of the day for deleting, ";" separated.
         disk_max_used_space_ratio: from this use of the disk in percent, expired files go at any hour.
         disk_space_clean_forcibly_ratio: from this use unexpired files go, oldest first, if ``clean_file_forcibly_enable``.
         disk_space_warning_level_ratio: from this use the store refuses appends.
-        delete_file_batch_max: commit log files deleted in one retention round.
         max_mapped_queue_files: consume queue files kept mapped; None = from the process's limit on open files.
         max_hash_slot_num, max_index_num: slots and entries of one file of the index by key. A directory keeps the numbers it was made with.
         max_msgs_num_batch: most records that a query by key finds.

@@ -54,8 +54,7 @@ class StoredMessage(msgspec.Struct, gc=False):
 
 
 class StoredBatch(msgspec.Struct, gc=False):
-    """Messages that are stored together: fields as in ``StoredMessage``, ``elements`` (bodies, properties, flags) and a tags code
-    for each."""
+    """``elements`` (bodies, properties, flags) and a tags code for each; other fields as in ``StoredMessage``."""
 
     topic: str
     queue_id: int
@@ -84,8 +83,7 @@ class BatchAppendResult(AppendResult, frozen=True, gc=False):
 
 
 class ReadResult(msgspec.Struct, gc=False):
-    """``chunks`` are views of whole records, in order. They hold the memory of a deleted file: do not keep them. ``bytes`` and
-    ``count`` are the sums over the chunks."""
+    """``chunks`` are views of whole records, in order. They hold the memory of a deleted file: do not keep them."""
 
     status: ReadStatus
     next_offset: int

@@ -3,17 +3,13 @@
 broker.
 
 If the disk is full, writing to a mapped page without disk space kills the process with SIGBUS; an ordinary write only fails. So
-zeros are written where a file grows, and then the kernel is asked whether the pages can be written:
+zeros are written where a file grows, and then the kernel is asked whether the pages can be written.
 
-    file      |-- records --|-- zeros ----------|-- hole --------
-    folios    |      |            |        |              |              what the page cache keeps in one piece: 4 KiB to 2 MiB
-                                                    ^ a write here needs space for all of it, also for its part in the hole
-
-A page is made writable together with its whole folio (ext4 since Linux 6.16, XFS since 5.18: iomap_page_mkwrite,
-block_page_mkwrite). ``MADV_POPULATE_WRITE`` (Linux 5.14) does what a write would do, and reports the error that the write would die
-of. Only the two ends of what was written can lie in such a folio. One write makes one folio, and the disk gets a changed page
-together with its folio: so pieces are small where a flush finds few changed bytes. A kernel without preemption copies a folio
-without a pause (16 us for each page), so a piece is 256 KiB at the most.
+A page is made writable together with its whole folio, what the page cache keeps in one piece, 4 KiB to 2 MiB (ext4 since Linux
+6.16, XFS since 5.18: iomap_page_mkwrite, block_page_mkwrite). ``MADV_POPULATE_WRITE`` (Linux 5.14) does what a write would do, and
+reports the error that the write would die of. Only the two ends of what was written can lie in such a folio. One write makes one
+folio, and the disk gets a changed page together with its folio: so pieces are small where a flush finds few changed bytes. A kernel
+without preemption copies a folio without a pause (16 us for each page), so a piece is 256 KiB at the most.
 
 This does not help on file systems that write changed data to a new place (btrfs, ZFS): there, every write to an old page needs new
 space.

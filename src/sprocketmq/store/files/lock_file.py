@@ -103,7 +103,6 @@ class LockFile:
                 _held.pop(self._path, None)
 
     def after_fork_in_child(self) -> None:
-        """Close what the parent holds, without unlocking it."""
         if self._fd is not None:
             self._close(self._fd, unlocks=False)
             self._fd = None
@@ -115,7 +114,6 @@ class LockFile:
 
 
 def was_last_held_by_ours(directory: str) -> bool:
-    """Whether no Java broker has opened the store in ``directory`` since ours did."""
     try:
         with open(os.path.join(directory, "lock"), "rb") as file:
             return file.read(len(_TEXT)) == _TEXT

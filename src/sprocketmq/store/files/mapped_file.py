@@ -185,8 +185,7 @@ class StoreFile:
         return bytes(self.view[at : at + length])
 
     def ensure_space(self, at: int, end: int) -> None:
-        """Reserve the space between two positions. Everything from ``at`` on may be overwritten with zeros. Raises
-        StoreNotWritable."""
+        """Everything from ``at`` on may be overwritten with zeros. Raises StoreNotWritable."""
 
     def overwrite(self, at: int, content: bytes) -> None:
         """Overwrite existing bytes, before ``room`` or in an old file that may be sparse. Raises StoreNotWritable."""

@@ -149,7 +149,6 @@ class MappedFileQueue:
             pass
 
     def delete_first(self) -> bool:
-        """False if the system refuses for now."""
         if not self.files[0].delete():
             return False
         del self.files[0]

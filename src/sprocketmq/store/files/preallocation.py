@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disk space for the commit log, allocated ahead of the writer on a thread. Java: AllocateMappedFileService.
 
-The first write to a page takes microseconds. So the thread writes the next zeros while the writer fills the present step:
-
-    |---- records ----|---- room ----|---- being allocated ----|
-                      at             file.room
+The first write to a page takes microseconds. So the thread writes the next zeros while the writer fills the present step.
 
 1. The thread writes only after ``file.room``, the writer only before it; the writer changes ``room``, after the write has ended.
 2. If the thread fails, nothing changes: the writer then meets the same full disk itself. If no thread can be started, the writer does its

@@ -306,7 +306,6 @@ class IndexFile:
         return key_hash, offset, seconds, before
 
     def slot(self, place: int) -> int:
-        """Number of the newest entry in a slot, 0 = none."""
         at = HEADER_SIZE_BYTES + place * SLOT_SIZE_BYTES
         if self.path is None or self._allocated_pages[at // PAGE_BYTES]:
             (number,) = _SLOT.unpack_from(self._mapping(), at)

@@ -111,7 +111,6 @@ class CommitLog:
         return file
 
     def write(self, record: bytes | memoryview) -> None:
-        """Write a record, or the records of a batch (a view saves a copy), into the reserved room."""
         view, at = self.view, self.at
         end = at + len(record)
         view[at + 8 : end] = record[8:]
@@ -141,8 +140,7 @@ class CommitLog:
         return file.readable[at:end] if at < end else None
 
     def part_at(self, physical_offset: int, log_end: int) -> tuple[memoryview, int, int]:
-        """The file that contains ``physical_offset``: a read-only view, where it begins, and the end of what is written. Raises as
-        ``slice``."""
+        """A read-only view of the file, where it begins, and the end of what is written. Raises as ``slice``."""
         file = self.files.file_at(physical_offset)
         if file is None or physical_offset >= log_end:
             self.slice(physical_offset, 1)

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values of properties of many records at once, and their hashes, without an object for each record.
 
-The property texts of all records are put one behind the other, each with a separator behind it, so that a separator ends each pair:
-
-    UNIQ_KEY \\x01 7F00...01 \\x02 KEYS \\x01 order-1 o-2 \\x02 \\x02 TAGS \\x01 A \\x02
-    begin of a pair                begin ...                  ^ ends the first record
+The property texts of all records are put one behind the other, each with a separator behind it, so that a separator ends each pair.
 
 The first eight octets of a pair are one number, so a search for a name is one comparison of a column, or two. Hashes of pieces come
 from one running sum: with weights of falling powers of 31, the difference of two sums is the hash of what lies between them, times

@@ -220,7 +220,6 @@ class ConsumeQueue:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def unit(self, offset: int) -> tuple[int, int, int]:
-        """(physical offset, size, tags code) of an existing offset."""
         physical_offset, size_bytes, tags_code = UNIT.unpack(self.unit_bytes(offset, 1))
         return physical_offset, size_bytes, tags_code
 

@@ -35,8 +35,6 @@ def is_extension_address(tags_code: int) -> bool:
 
 
 class _Extension:
-    """The extension of one queue; ``end`` is the position of the next unit."""
-
     def __init__(self, files: MappedFileQueue) -> None:
         self.files = files
         files.load_whole()

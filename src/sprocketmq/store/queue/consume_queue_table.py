@@ -36,8 +36,7 @@ class ConsumeQueueTable:
         self.empty_folders: list[tuple[str, int]] = []  # found by ``load``
 
     def open(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue, created if it does not exist yet. Raises ConfigurationError: the topic cannot be the name of a folder; the
-        broker checks names first."""
+        """Created if it does not exist. Raises ConfigurationError: the topic cannot be the name of a folder."""
         queue = self.queues.get((topic, queue_id))
         if queue is None:
             if not is_folder_name(topic) or queue_id < 0:
@@ -126,7 +125,6 @@ class ConsumeQueueTable:
         return len(ends), sum(ends)
 
     def totals_before(self, log_end: int) -> tuple[int, int]:
-        """The same of the entries that point before a place of the log."""
         ends = []
         for queue in self.queues.values():
             end, first = queue.max_offset, queue.first_offset

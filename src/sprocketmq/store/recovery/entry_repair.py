@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repair of queue entries that do not match their records, because a bit flipped on the disk or a page was lost.
 
-    entry of offset n --> does the record there have this topic, queue and offset?  every read checks the head of the record
-                            no: try the places that differ in one bit               the usual damage, found in microseconds
-                                scan the log between the records of the neighbours  up to a limit of records
-                            found: the entry is written again
-                            not found: the record is damaged or gone; a filler replaces the entry, and readers skip it
-
-Apache answers a pull at such an entry with whatever bytes are there, or the pull waits there forever.
+Every read compares the head of the record with the entry. Where they differ, the places that differ in one bit are tried
+(the usual damage, found in microseconds), then the log between the records of the neighbours is scanned, up to a limit. The
+entry is written again, or replaced by a filler, which readers skip. Apache answers a pull at such an entry with whatever
+bytes are there, or the pull waits there forever.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Building the index by key after the appends. Java: DefaultMessageStore.ReputMessageService, CommitLogDispatcherBuildIndex.
 
-    records of the log ---- appended ----|---- not yet dispatched ----|
-                                     ``offset``                     log end
-
 ``dispatch`` reads the records between its offset and the end of the log again, many at once, and adds an entry for the UNIQ_KEY,
 for each word of the KEYS and (as Apache 5.4 does) for the TAGS of each record that is not a rollback. A query dispatches first and
 sees everything.
@@ -69,8 +66,7 @@ class Dispatcher:
         return self._log.max_offset - max(self._offset, self._log.min_offset) or int(self._index.has_pending)
 
     def dispatch(self, max_records: int) -> int:
-        """Returns how many records were indexed; 0 = none are left. Raises StoreNotWritable: the disk is full; the next call
-        continues where this one stopped. StoreCorrupt: an index file cannot be used."""
+        """As ``MessageStore.dispatch``; raises StoreCorrupt, too: an index file cannot be used."""
         log = self._log
         self.make_ready()
         if self._offset is None:

@@ -6,10 +6,6 @@ never touches a mapping, only paths, so the owner loop appends in the meantime. 
 dropped the pages, and a second call would report success for lost data. A file that could not be opened for want of descriptors is
 tried again.
 
-    open --> failed     a flush failed, or anything else ended the thread: the store takes no more messages
-      |        |
-      +--------+--> closed
-
 1. A waiter is answered once: when ``flushed_offset`` has reached its place, when the state becomes failed, or at the end of ``close``,
    however the last flush ends. Who asks in the states failed and closed is answered at once.
 2. The thread ends only by ``close`` or with the state failed. That has one error, the first, whose cause is what happened.

@@ -45,7 +45,6 @@ class Retention:
         )
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
-        """One round. Returns the number of deleted commit log files."""
         config, files = self._store.config, self._store.commit_log.files
         used = self.disk_used_percent()
         hour = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone().hour

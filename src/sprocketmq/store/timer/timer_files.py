@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wheel, log and checkpoint of the timer messages together: the waiting messages, and the progress of reading and delivering.
 
-    queue rmq_sys_wheel_timer --read up to queue_offset--> log unit + wheel slot --delivered up to read_ms--> real topic
-
     timerwheel, timerlog/    in the page cache: a kill loses nothing of them
     config/timercheck        written when log and wheel are on the disk: where to begin after a power cut, and what Apache reads
                              (what was delivered since then is found in the commit log)

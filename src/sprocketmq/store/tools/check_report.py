@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """A broken rule: ``where`` (file, or topic/queue/offset) and ``what`` (a sentence). ``note``: none is broken, but it is worth
-    knowing."""
+    """``where``: file, or topic/queue/offset. ``note``: no rule is broken, but it is worth knowing."""
 
     where: str
     what: str

@@ -52,8 +52,7 @@ class StoreInspector:
         return {**_fields(record), "checksum": "good" if sound else "wrong"}
 
     def queue(self, topic: str, queue_id: int, begin: int | None, count: int) -> list[dict[str, Any]]:
-        """Entries of a queue with fields of their records, from ``begin`` (default: the last ``count``). Raises ConfigurationError
-        (there is no such queue)."""
+        """From ``begin`` on (default: the last ``count``). Raises ConfigurationError (there is no such queue)."""
         queue = self._store.consume_queues.queues.get((topic, queue_id))
         if queue is None:
             ids = sorted(number for name, number in self._store.consume_queues.queues if name == topic)
