@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits for the bytes that one connection keeps in memory: bytes from its peer and bytes for its peer.
 
-    the peer does not read --> unsent bytes --> 64 KiB: counted, notices wait, the newest of each kind    (``backs_up``)
-                                            --> high-water mark: its requests wait, pushes are dropped    (``is_congested``)
-                                            --> and one frame more: the connection is closed
-    its requests are in work --> held bytes --> high-water mark: its further requests wait
-
 1. A server stops reading from a peer, and handling frames that it has read, while ``is_congested``, or while more than the high-water mark
    is held. It continues when the peer has read nearly everything, or when requests have ended. A client always reads.
 2. Messages that the peer did not request are dropped while it is congested (``push``), and of notices that repeat each other only the last
@@ -150,7 +145,6 @@ class BoundedProtocol(asyncio.Protocol):
             self._turns.give()
 
     def _check_unsent(self) -> None:
-        """Stop handling requests, or close the connection, if there are too many."""
         unsent_bytes, queued = self.unsent_bytes, self._queued
         if not self.backs_up or self._is_aborted:
             return

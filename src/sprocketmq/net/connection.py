@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One TCP connection that speaks the remoting protocol in both directions (Java: NettyRemotingAbstract).
 
-    BoundedProtocol          how many bytes a connection may keep in memory
-      RequestingProtocol     requests of this side, and writing
-        Connection           requests of the peer: bytes -> frames -> commands -> handler -> answers
-
 Both sides may send requests, and each counts its own opaques: flag bit 0 alone distinguishes a response. For each request of the peer, in
 order, the loop calls ``handler(connection, command)``. It returns the response, or None if there is none (one-way) or not yet (the pull is
 parked; answer later with ``send``).

@@ -126,8 +126,7 @@ class HaServer:
         self._server: asyncio.AbstractServer | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen on ``host:port`` (port 0: any free one) and return the port. Raises ConfigurationError (the port is taken or not
-        allowed)."""
+        """Listen (port 0: any free one) and return the port. Raises ConfigurationError (the port is taken or not allowed)."""
         try:
             self._server = await asyncio.get_running_loop().create_server(self._new_connection, host, port)
         except OSError as error:

@@ -54,8 +54,6 @@ def split_address(address: str, what: str = "address") -> tuple[str, int]:
 
 
 class RenewableCredentials(Protocol):
-    """Credentials that can change while the client runs."""
-
     def current(self) -> Credentials: ...
 
     def reread(self) -> None:
@@ -114,7 +112,6 @@ class ConnectionPool:
 
     @property
     def connections(self) -> Collection[Connection]:
-        """The open connections, for a manual clock."""
         return list(self._open.values())
 
     calls = frozenset[object]()  # for a manual clock, as is_busy
@@ -377,8 +374,6 @@ def _connect_error(address: str, error: OSError, *, tls: bool) -> str:
 
 
 class _Opening(NamedTuple):
-    """A connection that is being opened, and the callers that wait for it."""
-
     task: asyncio.Task[Connection]
     line: WaitingLine
 
@@ -414,8 +409,6 @@ def _is_refused_signature(answer: Command) -> bool:
 
 
 def _adding(fields: Mapping[str, str], signer: Callable[[Command], None] | None) -> Callable[[Command], None]:
-    """Return a function that adds these fields to a request before it is signed."""
-
     def add(command: Command) -> None:
         command.ext_fields = {**command.ext_fields, **fields}
         if signer is not None:

@@ -10,8 +10,7 @@ _INTERVAL_S: Final = 60.0
 
 
 class RateLimitedLog:
-    """Logs one kind of event. ``log``: the logger that gets the lines. ``interval_s``: the least time between two lines. ``level``:
-    the level of the lines."""
+    """Logs one kind of event. ``log``: the logger that gets the lines. ``interval_s``: the least time between two lines."""
 
     def __init__(self, log: logging.Logger, interval_s: float = _INTERVAL_S, level: int = logging.WARNING) -> None:
         self._log, self._interval_s, self._level = log, interval_s, level
@@ -19,7 +18,6 @@ class RateLimitedLog:
 
     @property
     def count(self) -> int:
-        """How often the event happened, logged or not."""
         return self._count
 
     def log(self, now_s: float, message: str, *args: object) -> None:

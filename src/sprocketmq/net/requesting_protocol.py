@@ -82,7 +82,6 @@ class RequestingProtocol(BoundedProtocol):
         return future
 
     def next_opaque(self) -> int:
-        """The opaque of the next request (see ``start_send``)."""
         self._opaque = opaque = (self._opaque + 1) & 0x7FFFFFFF
         return opaque
 
@@ -202,7 +201,6 @@ class RequestingProtocol(BoundedProtocol):
         return True
 
     def write_gathered(self) -> None:
-        """Write what was sent since ``gather`` in one piece."""
         out, self._out = self._out, None
         if out:
             self._write(out)

@@ -108,7 +108,6 @@ class Server:
 
     @property
     def cut_off_connections(self) -> int:
-        """How many connections were closed because their peers did not read."""
         return self._cut_off.count
 
     async def start(self, host: str, port: int) -> int:

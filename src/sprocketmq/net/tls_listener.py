@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Listening with a check whether the first byte of a connection begins TLS (Java: NettyRemotingServer.TlsModeHandler).
 
-    accept --> wait until a byte can be read, look at it without taking it --> 0x16: handshake with the present certificate
-                                                                           `-> any other: plain, or closed when TLS is enforced
-
 A connection that sends nothing, or does not finish its handshake in time, is closed; until then it counts as a connection.
 """
 
@@ -85,7 +82,6 @@ class TlsListener:
 
     @property
     def unfinished(self) -> int:
-        """Number of accepted connections that have no protocol yet."""
         return len(self._silent) + len(self._shaking)
 
     def _watch(self, listening: socket.socket) -> None:

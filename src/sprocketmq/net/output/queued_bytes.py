@@ -74,7 +74,6 @@ class QueuedBytes:
 
     @property
     def closed_connections(self) -> int:
-        """How many connections were closed for their bytes."""
         return self._closed.count
 
     def wait_for_share(self, go_on: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:

@@ -56,7 +56,6 @@ class WriteTurns:
         self._note_idle()
 
     def give(self) -> None:
-        """Let the next caller write, unless one has a turn already."""
         while self._waiting and not self._is_given:
             turn = self._waiting.popleft()
             self._is_given = _set(turn, True)

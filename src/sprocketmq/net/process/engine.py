@@ -149,7 +149,6 @@ class Engine:
         return threading.current_thread() is self._thread
 
     def _refusal(self) -> str | None:
-        """Why nothing can run here; None: it can."""
         if self.is_inherited:
             return fork.FORKED
         if self._is_closing or self.loop.is_closed():
@@ -157,7 +156,6 @@ class Engine:
         return _FINALIZING if sys.is_finalizing() else None
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start ``coroutine`` on the engine; any other thread can wait for the returned future."""
         refusal = self._refusal()
         if refusal is not None:
             coroutine.close()

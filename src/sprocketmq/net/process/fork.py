@@ -25,8 +25,6 @@ FORKED: Final = (
 
 
 class ForkAware(Protocol):
-    """An object that has sockets, directly or in its parts."""
-
     def after_fork_in_child(self) -> None:
         """Called once in each forked child: release the sockets and refuse further use. Must not wait, and must not take a lock."""
         ...

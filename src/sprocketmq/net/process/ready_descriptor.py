@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A descriptor that is readable while something is ready, for event loops that are not asyncio's.
 
-    the loop that owns it --set(True)--> one byte in a pair of sockets --> select, epoll or kqueue of another thread wakes
-                          --set(False)-> takes the byte back
-
-A pair of sockets and not a pipe, because select on Windows takes sockets only. No wake-up is lost, and none comes while nothing is
-ready, because the byte is a state and not an event, and only the owner's loop changes it. So the user never reads the byte: of two
-threads that wake for it, the second one finds nothing and waits again. The end is a state, too: whoever sets True last leaves it True,
-until ``close``.
+It is one byte in a pair of sockets, written by ``set(True)`` and taken back by ``set(False)``; not in a pipe, because select on
+Windows takes sockets only. No wake-up is lost, and none comes while nothing is ready, because the byte is a state and not an event,
+and only the owner's loop changes it. So the user never reads the byte: of two threads that wake for it, the second one finds nothing
+and waits again. The end is a state, too: whoever sets True last leaves it True, until ``close``.
 """
 
 from __future__ import annotations

@@ -24,8 +24,6 @@ def stop_signals() -> list[signal.Signals]:
 
 
 class _SharedHandlers:
-    """The handlers of one loop, and the events that they set."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._before: dict[int, Any] = {}
