@@ -18,8 +18,7 @@ CHUNK_SIZE: Final = 500
 
 
 def in_chunks(things: Iterable[T], size: int = CHUNK_SIZE) -> AsyncIterator[list[T]]:
-    """Yield ``things`` in lists of ``size``, with a turn of the loop between two. Pass a copy of a table's keys and look up each: it can
-    change."""
+    """A turn of the loop between two lists. Pass a copy of a table's keys and look up each: it can change."""
     return _Chunks(things, size)
 
 

@@ -72,8 +72,7 @@ class Undeliverable:
             self._topics.adopt([(message.topic, message.queue_id)], now_ms)
 
     def wait_on(self, message: StoredMessage, now_ms: int) -> None:
-        """Store a message that is not due yet, or set it aside if its topic was deleted: a deletion is remembered only as long as the log
-        has the records from before."""
+        """Set aside if its topic was deleted: a deletion is remembered only as long as the log has the records from before."""
         topic, queue_id = destination(message.properties)
         if self._is_deleted(topic):
             self._set_aside(replace(message, topic=topic, queue_id=queue_id), f"topic {topic} was deleted", now_ms)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Totals per topic and group, and rates over the last 10 s, 1 min and 10 min (Java: StoreStatsService). A request only counts here, with
-one call."""
+"""Totals per topic and group, and rates over the last 10 s, 1 min and 10 min (Java: StoreStatsService)."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ class Rate:
             self._samples.popleft()
 
     def per_second(self, span_ms: int, now_ms: int) -> float:
-        """The rate since the last sample before ``span_ms`` ago, or the oldest one; 0.0 while there are fewer than two. Samples are as far
-        apart as the shortest span is long."""
+        """The rate since the last sample before ``span_ms`` ago, or the oldest one; 0.0 while there are fewer than two."""
         samples = list(self._samples)
         before = sum(sample[0] <= now_ms - span_ms for sample in samples)
         inside = samples[max(0, before - 1) :]

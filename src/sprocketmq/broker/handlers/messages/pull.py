@@ -68,8 +68,7 @@ def handle_pull(
     now_ms: int,
     woken: PullMessageRequestHeader | None = None,
 ) -> Command | None:
-    """Answer with records or the next offset, or park the request. None: written already, or parked. ``woken``: the header of a parked pull
-    that is woken; it is answered in any case."""
+    """None: written already, or parked. ``woken``: the header of a parked pull that is woken; it is answered in any case."""
     header = command.typed_header if woken is None else woken
     if type(header) is not PullMessageRequestHeader:
         header = command.header(PullMessageRequestHeader)
