@@ -235,7 +235,6 @@ class Connection(RequestingProtocol):
                             return
 
     def _yield_turn(self, whole: bytes, spans: list[Span]) -> None:
-        """Keep the rest of the frames, and handle them after other connections had their turn."""
         assert self._loop is not None
         self._stop()
         self._keep_unhandled(whole, spans)

@@ -43,8 +43,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock and the running loop's timers."""
-
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 

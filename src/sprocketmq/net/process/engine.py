@@ -261,7 +261,6 @@ class _BlockingCall(Generic[T]):
             del task, self  # they hold the error, whose traceback holds this frame
 
     def give_up(self) -> None:
-        """Stop waiting, and cancel the coroutine; does nothing if it has ended already."""
         try:
             self._loop.call_soon_threadsafe(self._cancel)
         except RuntimeError:  # the loop was closed meanwhile
