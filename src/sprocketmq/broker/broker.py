@@ -391,7 +391,6 @@ class Broker(Service):
         self._unchecked_handlers[code] = checked
 
     def answer_pull_again(self, pull: PullRequest) -> None:
-        """Answer a pull that waited, or let it continue to wait."""
         connection, command = pull.connection, pull.command
         if connection.is_closed:
             return
@@ -462,7 +461,6 @@ class Broker(Service):
     def answer_when_saved(
         self, connection: Connection, command: Command, answer: Command, *, offsets: bool = False
     ) -> None:
-        """Send ``answer`` once topics and groups (and ``offsets``) are on the disk as they are now, or an error."""
         answer_when_saved(connection, command, answer, partial(self.config_store.when_saved, offsets=offsets))
 
     async def saved(self, *, offsets: bool = False) -> StoreError | None:

@@ -271,7 +271,6 @@ class TimerMessages:
             self._copies_before = self._store.max_physical_offset
 
     def note_log_growth(self) -> None:
-        """Write the progress again when the log has grown, although nothing was delivered, so that a start has little to read."""
         if self._was_used() and self._store.max_physical_offset - self._copies_before > MOST_UNCOUNTED_BYTES:
             self._changed()
 
@@ -295,7 +294,6 @@ class TimerMessages:
         }
 
     def check_invariants(self) -> None:
-        """Check that a timer is set if something waits (rule 4), and that heap and wheel have the same slots."""
         assert set(self._due) == set(self.files.wheel.slots), "heap and wheel know different slots"
         if self._running and self._due:
             assert self._timer is not None, "something waits and no timer is set"

@@ -134,7 +134,6 @@ def group_config(broker: Broker, connection: Connection, command: Command, now_m
 
 @serves(requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN)
 def group_forbidden(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """Take a topic away from a group, give it back, or only query that."""
     header = command.header(UpdateGroupForbiddenRequestHeader)
     group, topic, groups = header.group, header.topic, broker.groups
     if header.readable is False and group not in groups.forbidden and len(groups.forbidden) >= len(groups.table):
