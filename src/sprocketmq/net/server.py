@@ -33,15 +33,11 @@ _NO_DESCRIPTORS: Final = (
 
 
 class Limits(Struct, frozen=True):
-    """Limits of a server.
+    """Limits of a server, of which ``max_idle_s`` is Apache's serverChannelMaxIdleTimeSeconds, ``max_frame_bytes`` its
+    com.rocketmq.remoting.frameMaxLength, and the buffers serverSocketSndBufSize and serverSocketRcvBufSize (0: the system's default).
 
-    Attributes:
-        max_connections: further ones are closed at once, and so are those for which the process has no spare descriptor
-            (net.process.descriptors).
-        max_idle_s: a connection is closed if nothing was read from it for this time (serverChannelMaxIdleTimeSeconds).
-        slow_reader_timeout_s: while more than 64 KiB wait for a peer, it has to read 64 KiB in this time.
-        max_frame_bytes: a connection with a longer frame is closed (com.rocketmq.remoting.frameMaxLength).
-        send_buffer_bytes, receive_buffer_bytes: of each socket (serverSocketSndBufSize, serverSocketRcvBufSize); 0: the system's default.
+    Connections above ``max_connections``, and those for which the process has no spare descriptor (net.process.descriptors), are closed
+    at once. ``slow_reader_timeout_s``: while more than 64 KiB wait for a peer, it has to read 64 KiB in this time.
     """
 
     max_connections: int = 65_536

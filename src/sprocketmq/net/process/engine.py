@@ -9,9 +9,8 @@ End of the interpreter: after the functions of ``atexit`` no other thread runs a
 ever, so calls are refused. Before that, when the main thread has ended and others go on, ``concurrent.futures`` has shut its executors down
 (and cannot be imported any more, nor can uvloop, which imports it): the engine's loop runs their work on threads of its own.
 
-gevent and eventlet replace threads by greenlets of one thread, where the engine's loop would block all others. A real thread beside them
-does not help: their locks, queues and selectors are everywhere in the standard library and fail, or wake nobody, between two threads (tried
-with gevent 26.9). So no engine is made there.
+gevent and eventlet replace threads by greenlets of one thread, where the engine's loop would block all others; between them and a real
+thread the standard library's locks, queues and selectors fail or wake nobody (tried with gevent 26.9). So no engine is made there.
 
 Fork: a child process has the parent's objects but not its thread. So the shared engine is keyed by process id and created again there,
 and an inherited engine refuses calls.
