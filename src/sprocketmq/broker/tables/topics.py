@@ -62,6 +62,7 @@ class TopicTable:
         return TopicConfigSerializeWrapper(topic_config_table=self.table, data_version=self.data_version)
 
     def long_content(self) -> LongTable:
+        """:meth:`content`, as it is when its steps come to each topic."""
         table, version = self.table, msgspec.structs.replace(self.data_version)
 
         def body_of(names: list[str]) -> TopicConfigSerializeWrapper:
