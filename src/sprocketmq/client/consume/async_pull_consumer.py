@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pull consumer: ``poll`` hands out messages, ``commit`` records progress (Java: DefaultLitePullConsumer and its Impl).
+"""The pull consumer: ``poll`` returns messages, ``commit`` records progress (Java: DefaultLitePullConsumer and its Impl).
 
-With auto commit, the messages of one poll count as done when the next poll begins. A crash, an exception that leaves the ``with`` block, or
-a queue that moves to another member before that repeats those messages and loses none. ``core.consume.polled_queues`` decides.
+With auto commit, the messages of one poll count as consumed when the next poll begins. What prevents that (a crash, an exception, a
+queue that moves to another member) repeats them and loses none.
 """
 
 from __future__ import annotations
@@ -59,15 +59,14 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     Args:
         group: the consumer group.
-        options: the options of PullConsumerOptions and CommonOptions (``help(sprocketmq.PullConsumerOptions)``): ``namesrv_addr``,
-            ``auto_commit``, ``consume_from_where``, ``pull_batch_size``, ...
+        options: those of PullConsumerOptions and CommonOptions (``help(sprocketmq.PullConsumerOptions)``).
 
     Every method takes topic, broker name and queue id as ``queue``; it must be a queue that this consumer reads, unless only offsets are
     asked for. ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime with a time zone.
 
     Every method raises ConfigurationError (an argument is wrong, or this consumer does not read that queue), RemoteError, NetworkError or
-    RequestTimeout (the broker, or a name server, refused or did not answer), and ClosedError (the consumer is not started, or was shut
-    down). A future has the exception instead.
+    RequestTimeout (a server refused or did not answer), and ClosedError (the consumer is not running). A future has the exception
+    instead.
     """
 
     def __init__(self, group: str, **options: Unpack[PullConsumerOptions]) -> None:
@@ -99,8 +98,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     @property
     def auto_commit(self) -> bool:
-        """Whether progress is committed automatically. It can be changed while the consumer runs; the next ``poll`` or ``commit``
-        commits the messages returned before."""
+        """Whether progress is committed automatically; a change takes effect with the next ``poll`` or ``commit``."""
         return self._auto_commit
 
     @auto_commit.setter
@@ -150,15 +148,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             parts.subscription_changed()
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first; before ``start``. ``hook``: an object with
-        the methods ``before_consume`` and ``after_consume``, or ``filter_messages``; see module ``sprocketmq.client.hooks``."""
+        """Let ``hook`` see or filter the messages of ``poll`` (``sprocketmq.client.hooks``); before ``start``."""
         if self._running is not None:
             raise ConfigurationError("the consumer is running, add hooks before start()")
         self._hooks.add(hook, ("consume", "filter"))
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
-        """Use these name servers from now on, in all clients of this instance. ``namesrv_addr``: ``host:9876``, several separated
-        by ``;``."""
+        """Use these name servers from now on, in all clients of this instance: ``host:9876``, several separated by ``;``."""
         self._started().instance.name_servers.replace(parse_addresses(namesrv_addr))
 
     # -- what is read ----------------------------------------------------------------------------------------------------------
@@ -166,15 +162,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def subscribe(
         self, topic: str, expression: Expression = "*", *, on_queues_changed: MessageQueueListener | None = None
     ) -> None:
-        """Share the queues of ``topic`` with the other members of the group.
-
-        Args:
-            topic: the name of the topic; it need not exist yet.
-            expression: tags as ``"a || b"``, or ``sql92("...")``.
-            on_queues_changed: a function of (topic, all its queues, queues of this consumer), called after each rebalance that
-                changed one of them; one that is not ``async def`` runs in a thread. ``poll`` returns messages of a new queue only
-                after the call, so it may ``seek``. Default: none.
-        """
+        """Share the queues of ``topic``, which need not exist yet, with the other members of the group. ``expression``: tags as
+        ``"a || b"``, or ``sql92("...")``. ``on_queues_changed``: a function of (topic, all its queues, queues of this consumer),
+        called after each rebalance that changed one of them, in a thread if it is not ``async def``. ``poll`` returns messages of
+        a new queue only after the call, so it may ``seek``. Default: none."""
         if self._assigned is not None:
             raise ConfigurationError("queues were assigned by hand, a consumer either subscribes or is assigned")
         if on_queues_changed is not None:
@@ -226,7 +217,6 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         await self._changed()
 
     async def _check_expressions(self, subscriptions: Iterable[bodies.SubscriptionData]) -> None:
-        """If it runs; otherwise the start does."""
         if self._running is not None:
             for subscription in subscriptions:
                 await self._running.check_expression(subscription)
@@ -272,14 +262,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     # -- messages --------------------------------------------------------------------------------------------------------------
 
     async def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
-        """Return the next messages. Waits at most ``timeout_ms`` for the first one.
-
-        With ``auto_commit``, the messages of earlier polls count as consumed now. If a poll is cancelled or interrupted (Ctrl-C, a
-        signal), the next one returns its messages.
-
+        """Return the next messages, in order within each queue. With ``auto_commit``, the messages of earlier polls count as
+        consumed now. If a poll is cancelled or interrupted (Ctrl-C, a signal), the next one returns its messages.
         ``max_messages``: over all queues. ``timeout_ms``: how many milliseconds to wait for the first message; default:
-        ``poll_timeout_ms``; 0 does not wait. Returns the messages, in order within each queue.
-        """
+        ``poll_timeout_ms``; 0 does not wait."""
         return messages_of(await self._poll(max_messages, timeout_ms))
 
     async def _poll(self, max_messages: int, timeout_ms: float | None) -> list[HandedOut]:
@@ -304,7 +290,6 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             self._running.service.put_back(taken)
 
     def _write_if_due(self, running: RunningPullConsumer) -> None:
-        """Progress is written each ``persist_consumer_offset_interval_ms`` anyway."""
         interval_ms = self._settings.auto_commit_interval_ms
         if interval_ms < self._options.persist_consumer_offset_interval_ms:
             now_ms = running.clock.now_ms()
@@ -404,13 +389,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         *,
         persist: bool = True,
     ) -> dict[MessageQueue, int]:
-        """Commit the messages that ``poll`` has returned. The brokers have the progress when the call returns.
-
-        ``offsets``: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
-        default: all queues. ``persist``: False: only the periodic task writes the progress to the brokers. Returns the committed
-        offsets, without queues that this consumer no longer reads. If a broker did not accept it, call again, or wait for the
-        periodic task.
-        """
+        """Commit the messages that ``poll`` has returned, and wait until the brokers have the progress. ``offsets``: for each
+        queue the offset of the next message to consume, or the queues to commit; default: all queues. ``persist``: False: only
+        the periodic task writes to the brokers. Returns what was committed, without queues that this consumer no longer reads.
+        If a broker refused it, call again, or wait for the periodic task."""
         running = self._started_here()
         if not isinstance(persist, bool):
             raise ConfigurationError(f"persist is {persist!r}, True or False is allowed")
@@ -479,7 +461,6 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return wrap_queue(self._options.namespace, check_queue(queue))
 
     def _outside(self, queue: MessageQueue) -> MessageQueue:
-        """A queue as the user names it."""
         return unwrap_queue(self._options.namespace, queue)
 
     @staticmethod
@@ -507,7 +488,6 @@ def messages_of(taken: list[HandedOut]) -> list[MessageExt]:
 
 
 def _several(name: str, queues: Iterable[MessageQueue]) -> Iterable[MessageQueue]:
-    """``queues`` itself. Raises ConfigurationError if it is a single queue or no collection."""
     if not isinstance(queues, Iterable) or isinstance(queues, str | bytes | MessageQueue):
         raise ConfigurationError(f"{name} is {queues!r}, a list of queues is allowed, as in [queue]")
     return queues

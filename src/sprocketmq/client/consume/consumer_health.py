@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The health of a push consumer, for the health check of a container, a service or a load balancer.
 
-Only what a restart of this process can repair is a problem. A broker that is down, a lag, or failing listeners are not: a restart would
-not help, and all members would restart at the same time. What keeps messages from this consumer until somebody changes the cluster, or
-the configuration of its clients, is a warning.
+Only what a restart can repair is a problem. For a broker that is down, a lag, or failing listeners a restart would not help, and all
+members would restart at the same time.
 """
 
 from __future__ import annotations
@@ -17,13 +16,9 @@ if TYPE_CHECKING:
 
 
 class ConsumerHealth(msgspec.Struct, frozen=True):
-    """Whether a consumer works, as far as its own process can tell.
-
-    Attributes:
-        problems: a sentence for each thing that is wrong; empty when it is healthy.
-        warnings: a sentence for each thing that a restart does not repair: brokers that do not know the group, queues that they refuse, a
-            client id that two members have.
-    """
+    """Whether a consumer works, as far as its own process can tell. ``problems``: a sentence each; empty when it is healthy.
+    ``warnings``: what a restart does not repair: brokers that do not know the group, queues that they refuse, a client id that two
+    members have."""
 
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -42,7 +42,6 @@ class ConsumerRequests:
         self._running = running
 
     async def serve(self, command: Command) -> Command:
-        """The answer. Raises RocketMQError where the request cannot be carried out."""
         if command.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
             await self._reset(await decoded(command.body, _offsets_of_reset))
             return response(command)
@@ -60,8 +59,7 @@ class ConsumerRequests:
         return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {command.code} is not served")
 
     async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
-        """Continue these queues at other offsets. Java waits 10 s for running listeners; here a dropped queue takes no late results
-        anyway."""
+        """Java waits 10 s for running listeners; here a dropped queue takes no late results anyway."""
         for queue, offset in offsets.items():
             await self._running.rebalancer.drop_at(queue, offset)
         await self._running.rebalance()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push consumers that run although no variable refers to them any more, as when a notebook cell is run a second time.
+"""Push consumers that run although nothing refers to them any more, as when a notebook cell is run a second time.
 
-The work of a push consumer keeps it alive, so ``consumer = PushConsumer(...)`` in a cell that is run again does not end the one before:
-both would be members of the group, and share its messages. When one starts, another one of its group and cluster to which nothing refers is
-replaced in an interactive session (notebook, IPython, REPL). In a program, where it may be intended, it causes a warning.
+The work of a consumer keeps it alive, so both would be members of the group and share its messages. When one starts, a forgotten one of its
+group and cluster is replaced in an interactive session (notebook, IPython, REPL); a program, where it may be intended, is warned.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ def _is_interactive() -> bool:
 
 
 async def settle_forgotten(group: str, namesrv_addrs: frozenset[str]) -> None:
-    """Before a consumer of ``group`` starts: replace, or warn of, those that were forgotten."""
     for member in unreferenced_clients():
         made_at = _made_at(member, group, namesrv_addrs)
         if made_at is None:

@@ -23,16 +23,8 @@ if TYPE_CHECKING:
 class AsyncMessageIterator:
     """The messages of an AsyncPushConsumer, one by one; made by ``consumer.messages()``.
 
-    ::
-
-        async with consumer.messages() as messages:
-            async for message in messages:
-                await handle(message)
-                message.ack()
-
-    Entering the ``async with`` block starts the consumer, leaving it shuts the consumer down, also when an exception leaves it. What is not
-    acked then is delivered again, to this group's other members or after the next start. Several tasks may iterate at once, each message
-    goes to one of them.
+    Entering the ``async with`` block starts the consumer, leaving it shuts the consumer down. What is not acked then is delivered again, to
+    this group's other members or after the next start. Several tasks may iterate at once, each message goes to one of them.
 
     Args:
         consumer: whose messages.
@@ -62,13 +54,10 @@ class AsyncMessageIterator:
         return messages[0]
 
     async def receive(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[ReceivedMessage[Any]]:
-        """Return the next messages as soon as there is one, an empty list if none came in time. Each needs its verdict. If it is
-        cancelled, the next call returns its messages.
-
-        ``max_messages``: ``consume_thread_count`` and ``orderly`` limit it, too. ``timeout_ms``: how many milliseconds to wait for the
-        first message; 0 does not wait. Default: no limit. Raises ConfigurationError (an argument is out of range), ClosedError (the
-        consumer is not started, or no more messages come).
-        """
+        """Return the next messages as soon as there is one, an empty list if none came in time. If it is cancelled, the next call
+        returns its messages. ``max_messages``: ``consume_thread_count`` and ``orderly`` limit it, too. ``timeout_ms``: milliseconds to
+        wait for the first message; default: no limit. Raises ConfigurationError (an argument is out of range), ClosedError (the
+        consumer is not started, or no more messages come)."""
         max_messages = check_range("max_messages", max_messages, 1, 1 << 20)
         if timeout_ms is not None:
             timeout_ms = check_duration("timeout_ms", timeout_ms)
@@ -91,23 +80,13 @@ class AsyncMessageIterator:
         return await self._stream.receive(most, None if timeout_ms is None else timeout_ms / 1000)
 
     def stop(self) -> None:
-        """Hand out nothing more: each loop ends when it asks for its next message. For signal handlers; call it on the consumer's
-        loop. Messages that were handed out may still be acked, until the block is left."""
+        """End each loop at its next message; for signal handlers, on its loop. Messages in hand may still be acked."""
         self._stream.stop()
 
 
 class MessageIterator:
-    """The messages of a PushConsumer, one by one; made by ``consumer.messages()``. AsyncMessageIterator for callers without an event loop.
-
-    ::
-
-        with consumer.messages() as messages:
-            for message in messages:
-                handle(message)
-                message.ack()
-
-    Entering the ``with`` block starts the consumer, leaving it shuts the consumer down. What is not acked then is delivered again. Several
-    threads may iterate at once, each message goes to one of them.
+    """The messages of a PushConsumer, one by one; made by ``consumer.messages()``. What is not acked when the ``with`` block is left is
+    delivered again. Several threads may iterate at once, each message goes to one of them.
 
     Args:
         consumer: whose messages.
@@ -143,13 +122,10 @@ class MessageIterator:
         return messages[0]
 
     def receive(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[ReceivedMessage[Any]]:
-        """Return the next messages as soon as there is one, an empty list if none came in time. Each needs its verdict. If it is
-        interrupted (Ctrl-C, a signal), the next call returns its messages.
-
-        ``max_messages``: ``consume_thread_count`` and ``orderly`` limit it, too. ``timeout_ms``: how many milliseconds to wait for the
-        first message; 0 does not wait. Default: no limit. Raises ConfigurationError (an argument is out of range), ClosedError (the
-        consumer is not started, or no more messages come).
-        """
+        """Return the next messages as soon as there is one, an empty list if none came in time. If it is interrupted (Ctrl-C, a
+        signal), the next call returns its messages. ``max_messages``: ``consume_thread_count`` and ``orderly`` limit it, too.
+        ``timeout_ms``: milliseconds to wait for the first message; default: no limit. Raises ConfigurationError (an argument is out of
+        range), ClosedError (the consumer is not started, or no more messages come)."""
         return self._run(self._async.receive(max_messages, timeout_ms=timeout_ms))
 
     def _run(self, receive: Coroutine[Any, Any, list[ReceivedMessage[Any]]]) -> list[ReceivedMessage[Any]]:
@@ -158,18 +134,9 @@ class MessageIterator:
         return stream.mark(messages)  # in this thread, because the engine's task has another context
 
     def fileno(self) -> int:
-        """A descriptor that another event loop can wait for: readable while ``receive`` would return at once. Do not read from it.
-
-        ::
-
-            selector.register(messages, selectors.EVENT_READ)      # calls fileno()
-            selector.select()
-            for message in messages.receive(timeout_ms=0): ...
-
-        It is readable while messages wait and fewer than ``consume_thread_count`` are in hand, and for good when no more come. Several
-        threads may wait for it; then some find nothing. Leaving the ``with`` block closes it, so unregister it before; then it is -1.
-        Raises ClosedError (the first call is in a forked child, or its engine is closed).
-        """
+        """A descriptor for another event loop: readable while ``receive(timeout_ms=0)`` would return messages, and for good when no
+        more come. Do not read from it. Several threads may wait for it; then some find nothing. Leaving the ``with`` block closes it,
+        so unregister it before; then it is -1. Raises ClosedError (the first call is in a forked child, or its engine is closed)."""
         stream = self._async._stream
         if stream.descriptor is None:
             self._consumer._engine.run(stream.make_descriptor())
@@ -177,6 +144,5 @@ class MessageIterator:
         return stream.descriptor.fileno()
 
     def stop(self) -> None:
-        """Hand out nothing more: each loop ends when it asks for its next message. For signal handlers; call it in any thread.
-        Messages that were handed out may still be acked, until the block is left."""
+        """End each loop at its next message, from any thread or signal handler. Messages in hand may still be acked."""
         self._consumer._engine.call(self._async.stop)

@@ -87,9 +87,8 @@ class RemoteOffsetStore:
 class LocalFileOffsetStore:
     """Progress in ``<dir>/<client id>/<group>/offsets.json``, Java's file (LocalFileOffsetStore), with a ``.bak`` of the version before.
 
-    Reads fall back to the backup; each write replaces the file at once (``store.config_files``), so that a crash or another process with
-    the same client id leaves a readable one. Writing waits for the disk, so it happens in a thread; what is to be written meanwhile goes
-    with the next one: giving up a thousand queues costs two writes.
+    Each write replaces the file at once (``store.config_files``): a crash or another process with the same client id leaves a readable
+    one. Writes wait for the disk in a thread; those that come meanwhile are one: giving up a thousand queues costs two.
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None, client_id: str, group: str) -> None:
@@ -107,8 +106,7 @@ class LocalFileOffsetStore:
         self.progress = ConsumeProgress()
 
     async def load(self) -> None:
-        """Fill the table from the file, or its backup. Raises ConfigurationError (both are there and neither can be read: guessing
-        would repeat or skip everything)."""
+        """Raises ConfigurationError (neither the file nor its backup can be read: guessing would repeat or skip everything)."""
         failure: Exception | None = None
         for path in (self.path, self._backup):
             if not path.exists():

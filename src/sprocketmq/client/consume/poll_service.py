@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The consume service of a pull consumer: messages wait for ``poll``. ``core.consume.polled_queues`` decides.
+"""The consume service of a pull consumer: messages wait for ``poll`` in ``core.consume.polled_queues``.
 
-    rebalance, pull loops --queue_added, submit, skipped--> PolledQueues <--take, commit-- poll()
-                          `--changed--> the listener for changed queues; new queues wait until it returned
-
-So if the listener seeks in a new queue, no message from before the seek is handed out.
+New queues wait until the listener for changed queues has returned: so if it seeks, no message from before the seek is
+handed out.
 """
 
 from __future__ import annotations
@@ -72,7 +70,6 @@ class PollService(ConsumeService):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a listener for queues runs."""
         return len(self._tasks) > 0
 
     @property
@@ -95,7 +92,6 @@ class PollService(ConsumeService):
     # -- what the running consumer calls; none of it blocks ------------------------------------------------------------------------
 
     def queue_added(self, process_queue: ProcessQueue, offset: int) -> None:
-        """Pulling begins at ``offset``."""
         queue = process_queue.queue
         assert queue is not None
         unannounced = queue.topic in self._listeners and queue not in self._announced.get(queue.topic, ())
@@ -107,7 +103,6 @@ class PollService(ConsumeService):
             self._consumer.offset_store.progress.update(process_queue.queue, offset)
 
     def is_full(self) -> bool:
-        """Whether so many messages wait that pulling has to stop."""
         if self.queues.is_full:
             self._waiting_for_room = True
         return self.queues.is_full
@@ -183,7 +178,7 @@ class PollService(ConsumeService):
         self._arrived.set()
 
     def _call_hooks(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
-        """Call the hooks. Messages that were handed out count as consumed, as in Java."""
+        """Messages that were handed out count as consumed, as in Java."""
         consumer, queue = self._consumer, process_queue.queue
         assert queue is not None
         seen = ConsumeMessageContext(

@@ -33,16 +33,15 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
 
     Args:
         group: the consumer group.
-        options: the options of PullConsumerOptions and CommonOptions (``help(sprocketmq.PullConsumerOptions)``): ``namesrv_addr``,
-            ``auto_commit``, ``consume_from_where``, ``pull_batch_size``, ...
+        options: those of PullConsumerOptions and CommonOptions (``help(sprocketmq.PullConsumerOptions)``).
         engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
     Every method takes topic, broker name and queue id as ``queue``; it must be a queue that this consumer reads, unless only offsets are
     asked for. ``timestamp_ms`` is in milliseconds since 1970 (0 is the beginning), or a datetime with a time zone.
 
     Every method raises ConfigurationError (an argument is wrong, or this consumer does not read that queue), RemoteError, NetworkError or
-    RequestTimeout (the broker, or a name server, refused or did not answer), and ClosedError (the consumer is not started, or was shut
-    down). A future has the exception instead.
+    RequestTimeout (a server refused or did not answer), and ClosedError (the consumer is not running). A future has the exception
+    instead.
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PullConsumerOptions]) -> None:
@@ -54,14 +53,10 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         self._run(self._async.__aexit__(kind, error, trace))
 
     def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
-        """Return the next messages. Waits at most ``timeout_ms`` for the first one.
-
-        With ``auto_commit``, the messages of earlier polls count as consumed now. If a poll is cancelled or interrupted (Ctrl-C, a
-        signal), the next one returns its messages.
-
+        """Return the next messages, in order within each queue. With ``auto_commit``, the messages of earlier polls count as
+        consumed now. If a poll is cancelled or interrupted (Ctrl-C, a signal), the next one returns its messages.
         ``max_messages``: over all queues. ``timeout_ms``: how many milliseconds to wait for the first message; default:
-        ``poll_timeout_ms``; 0 does not wait. Returns the messages, in order within each queue.
-        """
+        ``poll_timeout_ms``; 0 does not wait."""
         poll = self._async._poll(max_messages, timeout_ms)
         return messages_of(self._engine.run(poll, unreceived=self._async._put_back))
 
@@ -88,8 +83,7 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
 
     @property
     def auto_commit(self) -> bool:
-        """Whether progress is committed automatically. It can be changed while the consumer runs; the next ``poll`` or ``commit``
-        commits the messages returned before."""
+        """Whether progress is committed automatically; a change takes effect with the next ``poll`` or ``commit``."""
         return self._async.auto_commit
 
     @auto_commit.setter
@@ -105,27 +99,20 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         self._run_shutdown()
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first; before ``start``. ``hook``: an object with
-        the methods ``before_consume`` and ``after_consume``, or ``filter_messages``; see module ``sprocketmq.client.hooks``."""
+        """Let ``hook`` see or filter the messages of ``poll`` (``sprocketmq.client.hooks``); before ``start``."""
         self._async.add_hook(hook)
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
-        """Use these name servers from now on, in all clients of this instance. ``namesrv_addr``: ``host:9876``, several separated
-        by ``;``."""
+        """Use these name servers from now on, in all clients of this instance: ``host:9876``, several separated by ``;``."""
         self._async.update_name_server_address(namesrv_addr)
 
     def subscribe(
         self, topic: str, expression: Expression = "*", *, on_queues_changed: MessageQueueListener | None = None
     ) -> None:
-        """Share the queues of ``topic`` with the other members of the group.
-
-        Args:
-            topic: the name of the topic; it need not exist yet.
-            expression: tags as ``"a || b"``, or ``sql92("...")``.
-            on_queues_changed: a function of (topic, all its queues, queues of this consumer), called after each rebalance that
-                changed one of them; one that is not ``async def`` runs in a thread. ``poll`` returns messages of a new queue only
-                after the call, so it may ``seek``. Default: none.
-        """
+        """Share the queues of ``topic``, which need not exist yet, with the other members of the group. ``expression``: tags as
+        ``"a || b"``, or ``sql92("...")``. ``on_queues_changed``: a function of (topic, all its queues, queues of this consumer),
+        called after each rebalance that changed one of them, in a thread if it is not ``async def``. ``poll`` returns messages of
+        a new queue only after the call, so it may ``seek``. Default: none."""
         self._run(self._async.subscribe(topic, expression, on_queues_changed=on_queues_changed))
 
     def unsubscribe(self, topic: str) -> None:
@@ -198,13 +185,10 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
     def commit(
         self, offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None, *, persist: bool = True
     ) -> dict[MessageQueue, int]:
-        """Commit the messages that ``poll`` has returned. The brokers have the progress when the call returns.
-
-        ``offsets``: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
-        default: all queues. ``persist``: False: only the periodic task writes the progress to the brokers. Returns the committed
-        offsets, without queues that this consumer no longer reads. If a broker did not accept it, call again, or wait for the
-        periodic task.
-        """
+        """Commit the messages that ``poll`` has returned, and wait until the brokers have the progress. ``offsets``: for each
+        queue the offset of the next message to consume, or the queues to commit; default: all queues. ``persist``: False: only
+        the periodic task writes to the brokers. Returns what was committed, without queues that this consumer no longer reads.
+        If a broker refused it, call again, or wait for the periodic task."""
         return self._run(self._async.commit(offsets, persist=persist))
 
     def committed(self, queue: MessageQueue) -> int | None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pull loop of one queue (Java: PullMessageService, PullAPIWrapper). ``core.consume.pull_cursor`` decides, this file runs it.
+"""The pull loop of one queue (Java: PullMessageService, PullAPIWrapper). ``core.consume.pull_cursor`` decides.
 
-Each queue has one task, so at most one pull is in flight; pauses (paused, flow control, failure) are waits of this task. A pause for flow
-control ends when enough messages have left the queue, or after 50 ms; one for the span when the message at its head has.
+Its one task has at most one pull in flight. A pause for flow control ends when enough messages have left the queue, or after 50 ms;
+one for the span when the message at its head has.
 """
 
 from __future__ import annotations
@@ -136,7 +136,6 @@ class PullLoop:
                 self.wake()
 
     def wake(self) -> None:
-        """End a pause now."""
         if self._pause is not None and not self._pause.done():
             self._pause.set_result(None)
 
@@ -163,7 +162,6 @@ class PullLoop:
             self._task.cancel()
 
     async def stop(self) -> None:
-        """End now, also in the middle of a pull."""
         self._stopped = True
         await self._tasks.close()
 
@@ -190,7 +188,6 @@ class PullLoop:
         self._consumer.loop_ended(self.process_queue)
 
     async def _carry_out(self, effect: pull_cursor.PullEffect) -> pull_cursor.PullEvent | None:
-        """Run one effect; returns the event that follows, or None."""
         if isinstance(effect, pull_cursor.SendPull):
             return await self._pull(effect.offset)
         if isinstance(effect, pull_cursor.PullNow):

@@ -49,15 +49,13 @@ class PushConsumer(BlockingClient[AsyncPushConsumer]):
 
     Args:
         group: the consumer group. Its members share the messages, and all of them must have the same subscriptions.
-        options: the options of PushConsumerOptions and CommonOptions (``help(sprocketmq.PushConsumerOptions)``): ``namesrv_addr``,
-            ``consume_from_where``, ``message_model``, ``max_reconsume_times``, ...
+        options: those of PushConsumerOptions and CommonOptions (``help(sprocketmq.PushConsumerOptions)``).
         engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
     Delivery is at least once: a message is delivered again if its listener call did not succeed, or if the process crashed.
 
     Every method raises ConfigurationError (an argument is wrong, or the consumer runs and may not, has no listener or subscription, or two
-    listeners) and ClosedError (it is not started, or was shut down). A method that registers a function returns it, so that it can be
-    used as a decorator.
+    listeners) and ClosedError (it is not running). A method that registers a function returns it, for use as a decorator.
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PushConsumerOptions]) -> None:
@@ -162,15 +160,11 @@ class PushConsumer(BlockingClient[AsyncPushConsumer]):
     def concurrent_listener(
         self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None
     ) -> Any:
-        """Register a listener of batches, as in Java: ``(messages, context) -> ConsumeConcurrentlyStatus``.
-
-        With None, an exception, or anything else than CONSUME_SUCCESS the messages are retried. The listener can set
-        ``context.ack_index`` and ``context.delay_level_when_next_consume``.
-
-        ``listener``: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call. Default:
-        none, as in ``@consumer.concurrent_listener(batch_size=32)``. ``batch_size``: the maximum number of messages of a call, 1 to
-        1024; default: ``consume_message_batch_max_size``.
-        """
+        """Register a listener of batches, as in Java: ``(messages, context) -> ConsumeConcurrentlyStatus``, ``def`` or
+        ``async def``. With None, an exception, or anything else than CONSUME_SUCCESS the messages are retried;
+        ``context.ack_index`` and ``context.delay_level_when_next_consume`` may be set. ``listener``: default: none, as in
+        ``@consumer.concurrent_listener(batch_size=32)``. ``batch_size``: the maximum number of messages of a call, 1 to 1024;
+        default: ``consume_message_batch_max_size``."""
         return self._async.concurrent_listener(listener, batch_size=batch_size)  # type: ignore[call-overload]
 
     @overload
@@ -179,31 +173,25 @@ class PushConsumer(BlockingClient[AsyncPushConsumer]):
     def orderly_listener(self, /, *, batch_size: int | None = None) -> Callable[[Orderly], Orderly]: ...
 
     def orderly_listener(self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None) -> Any:
-        """Register a listener that gets each queue's messages in order: ``(messages, context) -> ConsumeOrderlyStatus``.
-
-        After SUCCESS the next messages follow. After SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception the queue pauses, and the
-        same messages are delivered again. With ``context.auto_commit = False``, COMMIT and ROLLBACK apply to all messages since the
-        last COMMIT. ``listener`` and ``batch_size`` have the defaults of ``concurrent_listener``.
-        """
+        """Register a listener that gets each queue's messages in order: ``(messages, context) -> ConsumeOrderlyStatus``. After
+        SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception the queue pauses, and the same messages are delivered again. With
+        ``context.auto_commit = False``, COMMIT and ROLLBACK apply to all messages since the last COMMIT. ``listener`` and
+        ``batch_size`` have the defaults of ``concurrent_listener``."""
         return self._async.orderly_listener(listener, batch_size=batch_size)  # type: ignore[call-overload]
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """Call ``hook`` before and after each listener call, or to filter messages; before ``start``. ``hook``: an object with the
-        methods ``before_consume`` and ``after_consume``, or ``filter_messages``; see module ``sprocketmq.client.hooks``."""
+        """Call ``hook`` around each listener call, or to filter (``sprocketmq.client.hooks``); before ``start``."""
         self._async.add_hook(hook)
 
     def on_consume_timeout(self, callback: C) -> C:
-        """Register a function that is called when a listener call takes longer than ``consume_timeout_ms``. Only before ``start``.
-
-        ``callback``: a function of one StuckListener. It is called once for each such call, at its deadline, in a thread, or on the
-        consumer's loop if it is ``async def``. Its exceptions are logged. The messages are sent back with and without a callback; the
-        log, with the stack, and ``statistics`` show the timeout, too.
-        """
+        """Register a function of one StuckListener, before ``start``. It is called once for each listener call that takes longer than
+        ``consume_timeout_ms``, at its deadline, in a thread, or on the consumer's loop if it is ``async def``. Its exceptions are
+        logged. The messages are sent back with and without it, and ``statistics`` count the timeout, too."""
         return self._async.on_consume_timeout(callback)
 
     def start(self) -> None:
-        """Join the group and begin to consume. Does nothing if it is started already. Raises NetworkError, RequestTimeout (no name
-        server can be reached)."""
+        """Join the group and begin to consume if not started. Raises NetworkError, RequestTimeout (no name server
+        answers)."""
         self._run(self._async.start())
 
     @property
@@ -227,11 +215,9 @@ class PushConsumer(BlockingClient[AsyncPushConsumer]):
         return self._on_loop(lambda: self._async.process_queues)
 
     def health(self) -> ConsumerHealth:
-        """Whether it works, as far as its own process can tell: for the health check of a container or service.
-
-        Unhealthy is what a restart mends: it is not started, a queue was not pulled for 120 s, a listener call runs longer than
-        ``consume_timeout_ms``. A broker that is away, a lag and failing listeners are no reason to restart; see ``Admin.diagnose_group``.
-        """
+        """Whether it works, as far as its own process can tell: for the health check of a container or service. Unhealthy is what a
+        restart mends: it is not started, a queue was not pulled for 120 s, a listener call runs longer than ``consume_timeout_ms``. For
+        lag, failing listeners and brokers that are away see ``Admin.diagnose_group``."""
         return self._on_loop(lambda: self._async.health())
 
     def pause(self) -> None:
@@ -243,8 +229,7 @@ class PushConsumer(BlockingClient[AsyncPushConsumer]):
         self._on_loop(lambda: self._async.resume())
 
     def set_consume_timeout_ms(self, limit_ms: int) -> None:
-        """Change the consume timeout. It applies at once, also to running listener calls. In orderly consumption, a call that takes
-        longer is only reported. ``limit_ms``: milliseconds; 0 means no timeout."""
+        """Change the timeout, also of running calls (orderly: only reported). ``limit_ms``: milliseconds; 0: none."""
         self._run(self._async.set_consume_timeout_ms(limit_ms))
 
     def set_consume_thread_count(self, count: int) -> None:

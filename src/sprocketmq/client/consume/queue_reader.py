@@ -2,22 +2,20 @@
 """Bulk reads of queue ranges: several pulls in flight at predicted offsets, raw bodies out (no Java counterpart).
 
 One pull brings at most 32 messages or 256 KiB (8 messages or 64 KiB from disk), so a loop that waits for each answer is slow. Queue
-offsets are dense, so the offset of the next pull can be predicted: a range is divided into *segments* ``[offset, limit)``, and each worker
-pulls one. If an answer stops before the limit, the rest is pulled next. If it goes beyond the limit (a filter skipped many), it is cut
-there, because the rest belongs to the next segment. So a wrong prediction costs a request, never a message. The length of segments adapts
-to the answers.
+offsets are dense: a range is divided into *segments* ``[offset, limit)``, and each worker pulls one. What an answer lacks is pulled next;
+what goes beyond the limit (a filter skipped many) is cut, because it belongs to the next segment. So a wrong prediction costs a request,
+never a message.
 
 Rules
 1. The segments of a range tile it: each offset is in exactly one of them, at every moment.
-2. Chunks come out range after range, within a range in offset order, each offset once: a read that is repeated gives the same messages
-   in the same order, whoever answers first.
-3. At most ``pulls_in_flight`` pulls are under way, of several ranges when they are short; no new segment begins while as many chunks
-   wait to be taken or twice as many segments wait for an earlier one: memory is bounded, whoever is slow.
+2. Chunks come out range after range, within a range in offset order, each offset once, whoever answers first.
+3. At most ``pulls_in_flight`` pulls are under way; no new segment begins while as many chunks wait to be taken or twice as many segments
+   wait for an earlier one: memory is bounded, whoever is slow.
 4. Progress is ``nextBeginOffset`` as the broker says it, never "last + count".
-5. What a broker cannot give any more is reported to ``on_offset_moved`` before it is skipped; nothing is skipped silently. A broker says
-   "moved" only below the offset where its queue begins. Between its deleting a file of its log and its moving that offset (4.9 never does
-   for a queue whose messages are all gone) it passes over what is missing, as if a filter had. Offsets of a queue are dense, so without a
-   filter a hole shows (a compacted topic of 5.x has holes of its own); with a filter it cannot be told from what was filtered out.
+5. What a broker cannot give any more is reported to ``on_offset_moved`` before it is skipped. A broker says "moved" only below the offset
+   where its queue begins. Between its deleting a file of its log and its moving that offset (4.9 never does for a queue whose messages are
+   all gone) it passes over what is missing, as if a filter had. Without a filter a hole shows (a compacted topic of 5.x has holes of its
+   own); with a filter it cannot be told from what was filtered out.
 6. Only a master's answer shows that a message does not exist. A replica may lack what its master has, and one that may not be read from
    (``slaveReadEnable``) answers as if a filter had passed over everything: it counts only where it gives the very next messages.
 """
@@ -111,7 +109,6 @@ class _Range:
 
 
 def _checked_ranges(ranges: Sequence[tuple[MessageQueue, int, int]]) -> Sequence[tuple[MessageQueue, int, int]]:
-    """The ranges. Raises ConfigurationError for what is none."""
     given: object = ranges
     if isinstance(given, str | bytes) or not isinstance(given, Collection):
         raise ConfigurationError(f"ranges is {ranges!r}, a list of (queue, first offset, end offset) is allowed")
@@ -126,9 +123,7 @@ def _checked_ranges(ranges: Sequence[tuple[MessageQueue, int, int]]) -> Sequence
 
 
 class QueueReader:
-    """Reads ranges of queues as fast as the brokers give them; iterate it, in any thread but the engine's own.
-
-    Needs no heartbeat: each pull carries its filter. Use as a context manager, so that an early exit closes it.
+    """Reads ranges of queues as fast as the brokers give them; iterate it, in any thread but the engine's own, in a ``with`` block.
 
     Args:
         namesrv_addr: ``host:port``, several separated by ``;``; default NAMESRV_ADDR.
@@ -140,8 +135,7 @@ class QueueReader:
         pulls_in_flight: how many pulls to keep under way over all ranges.
         timeout_ms: milliseconds for one pull.
         retry_timeout_ms: how many milliseconds to go on trying when a broker does not answer.
-        on_offset_moved: ``(queue, wanted, min, max)``, called when messages are gone; returning skips them, raising ends the read with
-            that exception. Default: raise RemoteError with code 21.
+        on_offset_moved: ``(queue, wanted, min, max)``: returning skips the missing messages; default: raise RemoteError with code 21.
         cluster: whose connections to use; it must live on ``engine``; default own ones.
         engine: whose thread pulls; default one thread, shared by all blocking clients of the process.
         credentials: what own connections sign with; default nothing.
@@ -149,8 +143,7 @@ class QueueReader:
 
     Raises:
         ConfigurationError: an argument is wrong; nothing was opened.
-        NetworkError, RequestTimeout: while it is iterated: no answer within ``retry_timeout_ms``.
-        TopicNotExist, RemoteError: while it is iterated: the broker refused.
+        NetworkError, RequestTimeout, TopicNotExist, RemoteError: while it is iterated: a broker refused, or did not answer in time.
     """
 
     def __init__(
@@ -370,9 +363,9 @@ class QueueReader:
         return TopicConfig.decode(answer.body).attributes.get("cleanup.policy") == "COMPACTION"
 
     def _learn(self, where: _Range, asked: int, progress: int) -> None:
-        """Adapt the length of segments to what one answer covers: shorter ones waste requests, longer ones need several. Segments
-        grow fast until an answer falls short, and slowly from then on, because the rest of a segment that is a little too long
-        costs a request, too. A full answer for such a rest is ignored."""
+        """Adapt the length of segments to what one answer covers. They grow fast until an answer falls short, and slowly from
+        then on, because the rest of a segment that is a little too long costs a request, too. A full answer for such a rest is
+        ignored."""
         longest = _LONGEST_SEGMENT if self._filtered else min(self._max_messages, _LONGEST_SEGMENT)
         if progress < asked:
             where.span, where.fell_short = max(progress, 1), True

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adding and dropping queues (Java: RebalanceImpl, RebalancePushImpl). ``core.group.rebalance`` decides, this file runs it.
 
-    for each topic:  queues from the route, members from a broker, allocation  -->  Drop ... Add ...
-    (some at a time) (each broker is asked once in a round; client_rebalance=False: the broker allocates)
-    Drop:  progress persisted; then, unless an orderly listener still runs (refused, next round): forgotten, unlocked at the broker
-    Add:   orderly: locked at the broker first; start offset found; pull loop started
+Drop: progress persisted; then, unless an orderly listener still runs (refused, next round): forgotten, unlocked at the broker. Add:
+orderly: locked at the broker first; start offset found; pull loop started.
 
-A start offset that was computed (end of queue, by time) is recorded as progress at once. If the queue moves to another member before its
-first message is consumed, that member continues there. Otherwise it would compute a later offset and lose the messages in between.
+A start offset that was computed (end of queue, by time) is recorded as progress at once: if the queue moves before its first message is
+consumed, the next member would compute a later offset and lose the messages in between.
 """
 
 from __future__ import annotations
@@ -54,8 +52,6 @@ class _Refused:
 
 
 class Rebalancer:
-    """The queues of one consumer."""
-
     def __init__(self, consumer: RunningConsumer) -> None:
         self._consumer = consumer
         self._cluster, self._routes = consumer.instance.cluster, consumer.instance.cluster.routes
@@ -216,7 +212,6 @@ class Rebalancer:
         return client_ids
 
     def _note_listing(self, address: str, times: int) -> None:
-        """Keep, and log, that a broker lists this member not at all, or twice."""
         group = self._consumer
         if times:
             self._unlisted.pop(address, None)
@@ -440,7 +435,6 @@ class Rebalancer:
     # -- orderly locks (S10) ---------------------------------------------------------------------------------------------------
 
     async def lock_one(self, process_queue: ProcessQueue) -> bool:
-        """Ask for the lock of one queue again; whether it was granted."""
         queue, asked_ms = process_queue.queue, self._consumer.clock.now_ms()
         if queue is None or process_queue.dropped:
             return False

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A started consumer: its parts and their connections (S2; Java: DefaultMQPushConsumerImpl).
 
-    rebalancer --queues--> pull_loop (one per queue) --messages--> consume service --> listener, or ``poll``
-        ^                        |                                      |
-        `------ instance --------+---------- offset_store <-------------+--> send_back
-
 Start: subscribe to the retry topic, load progress, start the service, register, read routes, check filters, send a heartbeat, rebalance.
 Stop: end pulls, then listeners, then persist progress and unlock queues, then leave the group. So no message is consumed after its queue
 was dropped.
@@ -75,9 +71,6 @@ class RunningConsumer:
     Attributes:
         name, namespace: the group as brokers know it, and the prefix of the names of topics and groups there; None without.
         service: gets the messages; set by whoever makes the consumer, before ``start``.
-        max_reconsume_times: the effective limit.
-        tape: records decisions (option ``record``).
-        trace: is there with ``enable_trace``.
         last_failure: time and text of the last exception of a listener, for administrators.
         suspend_ms, pull_timeout_ms: how long a broker holds a pull that finds nothing, and how long we wait for it.
         unconfirmed: topics that a broker may filter by another member's subscription.
@@ -149,7 +142,6 @@ class RunningConsumer:
 
     @property
     def own_name(self) -> str:
-        """The name of the group without the namespace."""
         return unwrap(self.namespace, self.name)
 
     def recorded(self, decides: C) -> C:
@@ -403,8 +395,7 @@ class RunningConsumer:
     # -- between the parts -----------------------------------------------------------------------------------------------------
 
     async def announce(self) -> None:
-        """Send the subscriptions to the brokers. Pulls that were refused before go again, and those that a broker holds with another filter
-        end."""
+        """Send the subscriptions to the brokers, and the pulls that were refused before; pulls held with another filter end."""
         await self.instance.heartbeats.send_to_all()
         for loop in self._loops.values():
             loop.subscription_announced()
@@ -551,13 +542,11 @@ class RunningConsumer:
             loop.locked_again()
 
     def messages_left(self, process_queue: ProcessQueue) -> None:
-        """Messages have left ``process_queue``, so that more may be pulled."""
         loop = self._loops.get(process_queue)
         if loop is not None:
             loop.messages_left()
 
     def queues_changed(self, topic: str) -> None:
-        """A rebalance changed this member's queues of ``topic``."""
         self._share_limits()
 
     def _share_limits(self) -> None:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a running consumer reports about itself (code 307; Java: DefaultMQPushConsumerImpl.consumerRunningInfo, ConsumerRunningInfo).
-
-Names and forms are those of a Java member, because tools interpret them: ``mqadmin consumerStatus`` compares subscriptions and reports
-failing locks and queues that were not consumed for a minute.
-"""
+"""What a running consumer reports about itself (code 307; Java: DefaultMQPushConsumerImpl.consumerRunningInfo), with the names and
+forms of a Java member, because tools interpret them: ``mqadmin consumerStatus`` reports failing locks and queues that were not
+consumed for a minute."""
 
 from __future__ import annotations
 
@@ -48,8 +46,7 @@ _LONGEST_FAILURE: Final = 1_000
 
 
 async def running_info_of(running: RunningConsumer, *, with_stacks: bool = False) -> bodies.ConsumerRunningInfo:
-    """The report of this member. Progress that is not in memory is read from the offset store, as in Java. ``with_stacks``: add the
-    stack of each thread and task."""
+    """Progress that is not in memory is read from the offset store, as in Java. ``with_stacks``: those of each thread and task."""
     now_ms = running.clock.now_ms()
     mq_table: dict[Any, bodies.ProcessQueueInfo] = {}
     for queue, process_queue in running.rebalancer.held().items():  # also dropped ones whose listener still runs

@@ -25,14 +25,9 @@ _FIRST_METADATA_CHECK_MS: Final = 10_000
 
 
 class RunningPullConsumer(RunningConsumer):
-    """One started pull consumer.
-
-    Args:
-        assigned: read exactly these queues; None: the group shares them.
-        listeners, topic_listeners: by topic, as brokers know it; they may change while it runs.
-
-    Attributes: ``commits_at_stop``: what was handed out counts as consumed when it stops.
-    """
+    """One started pull consumer. ``assigned``: read exactly these queues; None: the group shares them. ``listeners``,
+    ``topic_listeners``: by topic, as brokers know it; they may change while it runs. ``commits_at_stop``: what was
+    handed out counts as consumed then."""
 
     consume_type = bodies.ConsumeType.CONSUME_ACTIVELY
     with_retry_topic = False
@@ -95,11 +90,9 @@ class TopicWatch:
         self._is_started = False
 
     def known(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of ``topic`` by its route, sorted."""
         return sorted(self._consumer.instance.cluster.routes.table.subscribe_queues(topic))
 
     def start(self) -> None:
-        """Begin to check; harmless when it does."""
         if self._listeners and not self._is_started:
             self._is_started = True
             self._tasks.keep(self._check_periodically, self._consumer.clock)

@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sending a failed message back to the broker for a later try (Java: DefaultMQPushConsumerImpl.sendMessageBack).
 
-    a dead letter with a reason: this client makes it, because the broker's copy of its own record has no room for one; otherwise
-    level: the listener's choice, else the group's retry policy (5.x), else the broker's schedule
-        v
-    CONSUMER_SEND_MSG_BACK to the broker that stores it  --ok-->  the broker makes the retry copy, or the dead letter
-        | no answer, or refused
-        v
-    ordinary send to %RETRY%group through the inner producer  --ok-->  this client made the retry copy, as the broker would have
-        | that failed, too
-        v
-    False: the caller keeps the message and tries again locally
+The broker that stores it makes the retry copy, or the dead letter; the level is the listener's choice, else the group's retry policy
+(5.x), else the broker's schedule. If it refuses or does not answer, this client sends the copy to %RETRY%group itself. If that fails,
+too, the caller keeps the message and tries again locally.
 
 Rules
-    1. A chosen level applies either way, and so does the decision for a dead letter (a copy of this client has a limit of 0).
-    2. A message whose properties leave no room for a copy's (near 32,767 bytes) is retried locally until its limit. Its dead letter is
-       then made without its largest properties, and ERROR names them. Java calls the listener every 5 s for ever.
-    3. A request without an answer may have been carried out. Then there are two copies, which is better than losing the message.
-    4. A reason never prevents a dead letter: it is cut to fit, and left out if the copy with it is not stored with SEND_OK.
-    5. Another copy that is stored, but not yet on the disk or at a slave (FLUSH_DISK_TIMEOUT and the like), counts, and WARNING names it:
-       each further one would come again, too, so that while a slave is away a message would be 2, 4, 8. (Java makes another one.) Only a
-       dead letter, which does not come again, is made twice.
+1. A chosen level applies either way, and so does the decision for a dead letter (a copy of this client has a limit of 0).
+2. A message whose properties leave no room for a copy's (near 32,767 bytes) is retried locally until its limit. Its dead letter is then
+   made without its largest properties, and ERROR names them. Java calls the listener every 5 s for ever.
+3. A request without an answer may have been carried out. Then there are two copies, which is better than losing the message.
+4. A dead letter with a reason is made by this client: the broker's copy has no room for one. A reason never prevents a dead letter: it is
+   cut to fit, and left out if the copy with it is not stored with SEND_OK.
+5. Another copy that is stored, but not yet on the disk or at a slave (FLUSH_DISK_TIMEOUT and the like), counts, and WARNING names it:
+   each further one would come again, too, so that while a slave is away a message would be 2, 4, 8. (Java makes another one.) Only a dead
+   letter, which does not come again, is made twice.
 """
 
 from __future__ import annotations
@@ -85,11 +79,9 @@ _NEVER_CUT = frozenset(
 def retry_copy(
     message: MessageExt, group: str, max_reconsume_times: int, delay_level: int, reason: str = ""
 ) -> Message:
-    """The message to send to ``%RETRY%group``; RECONSUME_TIME, MAX_RECONSUME_TIMES and BORN_TIMESTAMP move into the header on sending.
-
-    ``message``: its topic restored to the original. ``delay_level``: 0 and -1 mean the dead-letter topic, which a limit of 0 makes of it
-    at every broker (4.9 reads the count alone, 5.x also the group's queue locks). ``reason``: stored as RETRY_REASON.
-    """
+    """The message to send to ``%RETRY%group``. ``message``: its topic restored to the original. ``delay_level``: 0 and -1 mean the
+    dead-letter topic, which a limit of 0 makes of it at every broker (4.9 reads the count alone, 5.x also the group's queue locks).
+    ``reason``: stored as RETRY_REASON."""
     copy = Message(retry_topic(group), message.body, flag=message.flag)
     copied = copy.properties
     copied.update({name: value for name, value in message.properties.items() if name not in _NOT_COPIED})
@@ -116,8 +108,6 @@ def _fitting(reason: str, properties: dict[str, str]) -> str:
 
 
 class SendBack:
-    """The send-back of one consumer."""
-
     def __init__(self, consumer: RunningConsumer) -> None:
         self._consumer, self._group = consumer, consumer.name
         self._instance = consumer.instance
