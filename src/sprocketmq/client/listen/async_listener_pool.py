@@ -28,11 +28,8 @@ _CALLS_PER_TURN: Final = 32
 
 
 class AsyncListenerPool(ListenerPool[T]):
-    """``async def`` listeners: up to ``workers`` tasks on the loop itself; a task lives while there is something to take.
-
-    The first task runs the items. Others are started when it awaits something while items are left, so a listener that never
-    awaits needs one task.
-    """
+    """Up to ``workers`` tasks on the loop itself; a task lives while there is something to take. Others are started when the
+    first one awaits something while items are left, so a listener that never awaits needs one task."""
 
     def __init__(
         self, run: Callable[[T, Any], Awaitable[T]], on_done: OnDone[T], workers: int, name: str, clock: Clock
@@ -76,7 +73,7 @@ class AsyncListenerPool(ListenerPool[T]):
         self._loop.call_soon(self._start_more)
 
     def _start_more(self) -> None:
-        """Start more tasks if items are left. Runs after the first step of the task that ``submit`` started."""
+        """Runs after the first step of the task that ``submit`` started."""
         self._start_is_due = False
         if self._yielding and self._pending:
             self._start_more_soon()

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Concurrent consumption: batches to workers, results to progress or to send-back (Java: ConsumeMessageConcurrentlyService).
 
-    Dispatch --> take batches --> pool: listener --> settle --> acknowledged: ProcessQueue.done -> progress
-                                                      |
-                                                      +-- failed, clustering:   send back -> done | not possible: again here in 5 s
-                                                      `-- failed, broadcasting: logged, done
-
-    a batch that runs too long: its messages are sent back (level 3) and done; the result that may still come is ignored
+A failed message is sent back, and tried again here in 5 s if that is not possible; with broadcasting it is logged. The messages of a batch
+that runs too long are sent back (level 3), and the result that may still come is ignored.
 
 Rules
 1. A message leaves its process queue only when it was acknowledged, or a retry copy of it is stored, or (broadcasting) was logged as lost.
@@ -194,7 +190,7 @@ class ConcurrentService(ListenerService[Any]):
         self._clock.call_later(_LOCAL_RETRY_MS, lambda: self._again(process_queue, message))
 
     def _level(self, batch: Batch) -> int:
-        """The level that the listener asked for. A level that the brokers do not have is logged once."""
+        """A level that the brokers do not have is logged once."""
         level, highest = batch.context.delay_level_when_next_consume, self._consumer.options.max_delay_level
         if level > highest and not self._level_is_logged:
             self._level_is_logged = True
@@ -226,7 +222,6 @@ class ConcurrentService(ListenerService[Any]):
         super().set_consume_timeout_ms(limit_ms)
 
     def _running_batch(self, item: Any, process_queue: ProcessQueue) -> Batch:
-        """The call that runs for an item of the pool."""
         assert isinstance(item, Batch)
         return item
 
@@ -234,7 +229,6 @@ class ConcurrentService(ListenerService[Any]):
         return batch
 
     def _check_timeouts(self, now_ms: int) -> int | None:
-        """Track the running batches, and send back those over the limit."""
         for item, process_queue, started_ms in sorted(self._pool.running, key=lambda one: one.started_ms):
             batch = self._running_batch(item, process_queue)
             if batch.tracked:

@@ -12,10 +12,8 @@ from sprocketmq.wire.records.message import MessageExt
 
 class ConsumeService:
     """Takes the messages of one consumer; all methods belong to its loop. What is here is that of a service that calls no listener.
-
-    Attributes: ``runs_caller`` whether the caller is a listener that ``close`` waits for; ``cut_off`` the messages of the listener calls
-    that still ran at the end of ``close``.
-    """
+    ``runs_caller``: the caller is a listener that ``close`` waits for. ``cut_off``: the messages of calls that ``close`` left
+    running."""
 
     orderly: ClassVar[bool] = False
     runs_caller = False
@@ -26,7 +24,6 @@ class ConsumeService:
         """Before the first message."""
 
     def submit(self, process_queue: ProcessQueue) -> None:
-        """Take up the pending messages of ``process_queue``."""
         raise NotImplementedError
 
     def resize(self, workers: int) -> None:
@@ -39,7 +36,6 @@ class ConsumeService:
         """Record the progress of the calls that have ended. Called before progress is written, and before a queue is dropped."""
 
     def running_since_ms(self) -> list[int]:
-        """When each listener call that runs began."""
         return []
 
     async def consume_directly(self, messages: Sequence[MessageExt]) -> Any:
@@ -47,5 +43,5 @@ class ConsumeService:
         raise NotImplementedError
 
     async def close(self, timeout_ms: float) -> bool:
-        """Start no more listener calls and wait for those that run; False if some still run after ``timeout_ms``."""
+        """Start no more listener calls, and wait for those that run; False if ``timeout_ms`` was not enough."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of a listener, concurrent or orderly: with its hooks; reads its answer and catches what it raises (Java: ConsumeRequest.run).
+"""One call of a listener, with its hooks; reads its answer and catches what it raises (Java: ConsumeRequest.run).
 
-It runs in the worker thread or task, and changes only the batch that it was given, so it needs no lock; the loop decides what follows.
+It runs in the worker, and changes only the batch that it was given, so it needs no lock; the loop decides what follows.
 
 Rules
 1. A call ends with a status, whatever the listener or a hook answers, raises (SystemExit too) or leaves in its context; only the end of the
@@ -78,8 +78,6 @@ class ListenerBatch(Generic[S]):
 
 
 class ListenerCall:
-    """How a service calls its listener, a function of messages and context."""
-
     def __init__(
         self, service: ListenerService[Any], consumer: RunningConsumer, listener: Callable[[list[MessageExt], Any], Any]
     ) -> None:
@@ -92,13 +90,12 @@ class ListenerCall:
         self._with_hooks = True
 
     def without_hooks(self) -> ListenerCall:
-        """The same listener without hooks, for a call by an administrator's tool."""
+        """For a call by an administrator's tool."""
         direct = copy.copy(self)
         direct._with_hooks = False
         return direct
 
     def run(self, batch: ListenerBatch[Any]) -> None:
-        """Call a plain listener."""
         seen = self._begin(batch)
         started_s = time.perf_counter()
         try:
@@ -108,7 +105,7 @@ class ListenerCall:
         self._end(batch, seen, started_s)
 
     async def run_async(self, batch: ListenerBatch[Any]) -> None:
-        """Call an ``async def`` listener. Only the consumer's own end cancels it for good; any other cancellation is a failure."""
+        """Only the consumer's own end cancels it for good; any other cancellation is a failure."""
         seen = self._begin(batch)
         started_s = time.perf_counter()
         try:
@@ -122,7 +119,6 @@ class ListenerCall:
         self._end(batch, seen, started_s)
 
     def record_answer(self, batch: ListenerBatch[Any], answer: object) -> None:
-        """Set the outcome of a call that returned ``answer`` in this thread or task."""
         try:
             self._record_answer(batch, answer)
         except BaseException as error:  # noqa: BLE001 - as above
@@ -130,7 +126,6 @@ class ListenerCall:
         self._end(batch, None, time.perf_counter())
 
     def record_failure(self, batch: ListenerBatch[Any], failure: BaseException) -> None:
-        """Set the outcome of a call that raised ``failure``."""
         batch.failure = failure
         self._end(batch, None, time.perf_counter())
 
@@ -166,7 +161,6 @@ class ListenerCall:
         return seen
 
     def _complain(self, complaint: str | None, answer: object) -> None:
-        """Log an invalid answer, once for each type of answer and each attribute of the context (rule 4)."""
         if complaint is None:
             return
         kind = complaint.partition(" to ")[0] if complaint.startswith("set ") else type(answer).__name__
@@ -253,11 +247,9 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
 
 
 class OneAtATime:
-    """A concurrent listener made of a function that takes one message and succeeds by returning.
-
-    ``OneAtATimeService`` calls ``listener`` directly instead: None means success, other results go through ``answer``. What is neither a
-    status nor an exception is ignored, and logged once for each type (rule 4).
-    """
+    """A concurrent listener made of a function of one message, which succeeds by returning. ``OneAtATimeService`` calls ``listener``
+    directly: None means success, other results go through ``answer``. What is neither a status nor an exception is ignored, and logged
+    once for each type (rule 4)."""
 
     __slots__ = ("_group", "_ignored", "is_async", "listener")
 
@@ -271,7 +263,6 @@ class OneAtATime:
         return self._settled_later(returned) if self.is_async else self.answer(returned)
 
     def answer(self, returned: Any) -> Any:
-        """The status for what the function returned."""
         if returned is None:
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
         if not self.is_async and inspect.isawaitable(returned):  # rule 2: what it returned has not run yet

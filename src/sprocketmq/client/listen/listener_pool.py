@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the two pools of listeners have in common; one runs threads, the other tasks (Java: the consumeExecutor of the consume services).
 
-The loop hands over a *chunk*, the batches of one pull, in one step. Workers take batches from it one by one. What they finish is reported
-to the loop in one step for many batches. So a fast listener costs a few microseconds for each message, and a slow one has all workers.
-
-    loop                          workers
-    submit([b1..b32]) --queue-->  take the chunk: pop b1, run, done;  pop b2, run, done; ...
-       ^                             |   while the chunk is slow, it is offered to more workers
-       +---- on_done([b1..b9]) <-----+   results gather in the worker's ``ChunkRun``; the first of a burst wakes the loop
-
-All items of a chunk have one origin, their process queue, which ``run`` and ``on_done`` get as an argument.
+The loop hands over a *chunk*, the batches of one pull, in one step. Workers take batches from it one by one, and report what they finish
+in one step for many: the first of a burst wakes the loop. So a fast listener costs a few microseconds for each message, and a slow one
+has all workers. All items of a chunk have one origin, their process queue, which ``run`` and ``on_done`` get as an argument.
 
 Rules
 1. Every submitted item is run at most once. After ``close`` began, no item starts.
@@ -52,7 +46,7 @@ class Running(NamedTuple, Generic[T]):
 
 
 async def run_in_own_thread(call: Callable[[], object], name: str) -> None:
-    """Run one call in a new daemon thread and wait for it. A call that hangs does not keep the process alive, as an executor's would."""
+    """Run one call in a new daemon thread: if it hangs, it does not keep the process alive, as an executor's would."""
     loop = asyncio.get_running_loop()
     over: asyncio.Future[None] = loop.create_future()
 
@@ -82,10 +76,8 @@ class CallerMark(Protocol):
 
 
 class ChunkRun(Generic[T]):
-    """The work of one worker on one chunk: what runs, since when, and what is finished. Written by the worker, read by the loop.
-
-    ``item`` is set to None before its result is in ``finished``, so that nothing is both reported and listed as running (rule 6).
-    """
+    """The work of one worker on one chunk. Written by the worker, read by the loop: ``item`` is set to None before its result is
+    in ``finished``, so that nothing is both reported and listed as running (rule 6)."""
 
     __slots__ = ("ended", "finished", "item", "origin", "reported_s", "spent_s", "started_ms")
 
@@ -149,17 +141,9 @@ class FinishedCalls(Generic[T]):
 
 
 class ListenerPool(ABC, Generic[T]):
-    """Runs listeners; one class runs threads, the other tasks.
-
-    Args:
-        run: called in a worker with an item and its origin; returns what is reported, mostly the item itself. It must not raise.
-        on_done: called on the loop with what finished.
-        workers: how many calls run at once.
-        name: prefix of the names of threads or tasks.
-        clock: for the start times of calls.
-
-    Attributes: ``late``: what still ran at the end of ``close``.
-    """
+    """Runs listeners, ``workers`` calls at once. ``run``: called in a worker with an item and its origin; returns what
+    ``on_done`` gets on the loop, mostly the item itself. It must not raise. ``name``: prefix of the names of threads or tasks.
+    ``clock``: for the start times of calls. ``late``: what still ran at the end of ``close``."""
 
     connections = ()
 
@@ -182,7 +166,7 @@ class ListenerPool(ABC, Generic[T]):
 
     @property
     def runs_caller(self) -> bool:
-        """Whether a listener of this pool runs the caller (rule 7)."""
+        """Rule 7."""
         caller = _caller.get()
         return caller is not None and caller[0] is self and caller[1].item is not None
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the services that call a listener have in common: its pool, the consume timeout, and the tasks that finish what a call began.
 
-pull loops --submit--> ConcurrentService | OrderlyService --> pool: ListenerCall --> _on_done, on the loop again
-
-Consume timeout: the pool stores when each call began. The running calls are checked every ``consume_timeout_ms``, which finds each call
-before its deadline; then the deadline has a timer. So a call that ends in time costs nothing.
+The pool stores when each call began. The running calls are checked every ``consume_timeout_ms``, which finds each call before its
+deadline; then the deadline has a timer. So a call that ends in time costs nothing.
 """
 
 from __future__ import annotations
@@ -34,13 +32,9 @@ log = logging.getLogger("sprocketmq.client")
 
 
 class ListenerService(ConsumeService, Generic[T]):
-    """Feeds one listener. Only ``_call``, ``_call_async`` and what they call run in workers. ``T`` is an item of the pool.
-    ``stream``: the iteration that gets the messages; None for a listener.
-
-    Attributes: ``failed`` the status of a call that raised; ``consequence`` for the log: what happens to its messages then; ``last_try``
-    after so many retries they become dead letters, None is never; ``if_stuck`` for the log: what happens to the messages of a call over
-    the consume timeout.
-    """
+    """Feeds one listener. Only ``_call``, ``_call_async`` and what they call run in workers. ``T`` is an item of the pool. ``stream``:
+    the iteration that gets the messages; None for a listener. ``failed``: the status of a call that raised. ``last_try``: after so many
+    retries messages become dead letters, None is never. ``consequence``, ``if_stuck``: for the log."""
 
     failed: ClassVar[Any]
     consequence: str

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages for an iteration over a consumer: a listener whose call ends when its message was acked or nacked.
 
-    pool (as many calls as are asked for) --> call: offers its message --> ``receive`` of an iteration
-                                                |                             |
-                                                `-- waits for the verdict <---' ack, nack, dead_letter
-
 The services do not know the difference: an ack is a call that returned, a nack one that raised.
 
 Rules
@@ -13,8 +9,7 @@ Rules
 2. At most ``consume_thread_count`` messages are unsettled, in an orderly group one of each queue.
 3. A message has one verdict; a second one that says something else is an error.
 4. A ``receive`` that was cancelled has taken nothing: its messages go to the next one.
-5. What is unsettled when the consumer stops causes no progress and is not sent back. It is delivered again, and a verdict that comes later
-   says so.
+5. What is unsettled when the consumer stops causes no progress and is not sent back. It is delivered again; a later verdict says so.
 6. The descriptor is readable while a ``receive`` would return at once: a message waits and may be handed out, or it is over. It does not
    ask for a message itself (rule 1).
 """
@@ -44,8 +39,8 @@ _END: Final = "end"
 
 
 class HandedOut(Delivery):
-    """A message that was handed out, until its call ends. ``settle`` may be called in any thread, and in a signal handler: so its end, a
-    verdict or None if it was given up, is the only item of a dict, set by one atomic call. A lock might be held by the interrupted code."""
+    """A message that was handed out, until its call ends. ``settle`` may be called in any thread, and in a signal handler, where a lock
+    might be held by the interrupted code: so its end, a verdict or None, is the only item of a dict, set by one atomic call."""
 
     __slots__ = ("_end", "_loop", "_outcome", "item")
 
@@ -102,8 +97,6 @@ class HandedOut(Delivery):
 
 
 class _Receiver:
-    """A ``receive`` that runs: what it has got, and how many more it takes."""
-
     __slots__ = ("first", "got", "missing")
 
     def __init__(self, most: int) -> None:
@@ -123,8 +116,6 @@ class _Receiver:
 
 
 class _InHand:
-    """The messages of one ``receive``, as the work that its caller does."""
-
     __slots__ = ("_messages",)
 
     def __init__(self, messages: Sequence[ReceivedMessage[Any]]) -> None:
@@ -149,7 +140,6 @@ class MessageStream:
         self.is_over = False
 
     def attach(self, pool: DemandPool[Any], room: int) -> None:
-        """The pool that makes the calls, ``room`` at most."""
         self._pool = pool
         self.set_room(room)
 
@@ -247,8 +237,7 @@ class MessageStream:
         return self.mark(receiver.got)
 
     def mark(self, messages: list[ReceivedMessage[Any]]) -> list[ReceivedMessage[Any]]:
-        """From now on the caller works on ``messages``: until they are settled, a shutdown that the caller asks for does not wait for
-        them."""
+        """The caller works on ``messages``: until they are settled, a shutdown that it asks for does not wait for them."""
         if self._pool is not None and messages:
             mark_caller(self._pool, messages[0]._delivery if len(messages) == 1 else _InHand(messages))
         return messages
@@ -269,7 +258,6 @@ class MessageStream:
             )
 
     def stop(self) -> None:
-        """Hand out no more: each iteration ends when it asks for the next message."""
         self.is_over = True
         for receiver in self._receivers:
             receiver.wake()
@@ -304,12 +292,10 @@ class DemandPool(AsyncListenerPool[T]):
         self._stream.set_room(workers)
 
     def demand(self, calls: int) -> None:
-        """How many calls may run."""
         super().resize(min(calls, self._most))
 
     @property
     def has_waiting(self) -> bool:
-        """Whether there is something to call with."""
         return any(self._pending)
 
     @property

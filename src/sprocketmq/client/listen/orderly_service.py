@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Orderly consumption: one listener call at a time for each queue, in offset order (Java: ConsumeMessageOrderlyService).
 
-    Dispatch --> turn due? --> portion: the next batches, to one worker --> settle in order --> next portion, pause, or end of turn
-                    |                                                            |
-                    `-- lock not valid: ask the broker, come again               `-- over the retry limit: dead letter
-
 ``core.consume.orderly_turn`` decides; this file runs it. A *portion* is a sequence of batches that one worker gets at once, so that a
 fast listener does not need a step of the loop for each message. Between two batches the worker checks the queue, its lock and the time.
 After a batch that did not succeed it stops, and the batches behind it are put back.
@@ -52,8 +48,6 @@ _PORTION_S: Final = 0.1
 
 
 class Batch(ListenerBatch[ConsumeOrderlyStatus]):
-    """One listener call of a portion."""
-
     __slots__ = ()
     context: ConsumeOrderlyContext
 
@@ -74,8 +68,6 @@ class _Turn:
 
 
 class OrderlyService(ListenerService[_Turn]):
-    """Feeds one orderly listener."""
-
     orderly = True
     failed = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
     read_answer = staticmethod(read_orderly_answer)
@@ -113,7 +105,7 @@ class OrderlyService(ListenerService[_Turn]):
         return min(deadlines_ms, default=None)
 
     def record_ended(self) -> None:
-        """Settle the calls of running portions that have ended (rule 6)."""
+        """Rule 6."""
         for turn in self._turns.values():
             ended, batches = turn.ended, turn.batches
             if batches and ended > turn.settled and not turn.process_queue.dropped:
@@ -152,7 +144,6 @@ class OrderlyService(ListenerService[_Turn]):
     # -- the turn --------------------------------------------------------------------------------------------------------------
 
     def _next(self, turn: _Turn) -> None:
-        """Do what the machine says next: begin a portion, pause, ask for the lock or end."""
         if self._closing:
             return
         turn.timer = None
@@ -180,7 +171,6 @@ class OrderlyService(ListenerService[_Turn]):
         turn.timer = self._clock.call_later(delay_ms, lambda: None if self._closing else action(turn))
 
     def _again(self, turn: _Turn) -> None:
-        """A new turn for the same queue."""
         self._end(turn)
         self.submit(turn.process_queue)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A listener call over its consume timeout: the report with its stack, and the callbacks (no Java counterpart).
 
-Each call is reported once, however many messages it has. The stack is taken while the listener runs, without frames of this package at its
-head. A report changes nothing: an exception of a callback is logged, and a callback does not block the loop.
+The stack is taken while the listener runs, without frames of this package at its head. A report changes nothing: an exception of a
+callback is logged, and a callback does not block the loop.
 """
 
 from __future__ import annotations
@@ -37,13 +37,10 @@ class StuckListener(msgspec.Struct, frozen=True):
     """The argument of ``on_consume_timeout`` callbacks: one listener call that runs longer than the consume timeout.
 
     Attributes:
-        group: of the consumer.
-        message_queue: where the messages come from.
-        messages: those of the call that are over the limit; each is sent back and comes again (broadcasting: is given up; orderly: stays
-            and keeps its queue waiting).
+        group, message_queue: of the messages.
+        messages: those over the limit; each is sent back (broadcasting: is given up; orderly: stays and keeps its queue waiting).
         started_ms: when the call began, in milliseconds since 1970.
-        running_ms: how long it has been running.
-        limit_ms: the consume timeout that holds now.
+        running_ms, limit_ms: how long it has been running, and the consume timeout, in milliseconds.
         worker: name of the thread or task in which it runs.
         stack: its stack, as in a traceback, the innermost call last.
     """
@@ -62,7 +59,6 @@ StuckListenerCallback = Callable[[StuckListener], "Awaitable[object] | object"]
 
 
 def log_line(stuck: StuckListener, consequence: str) -> None:
-    """Log one stuck call; ``consequence`` says what happens to its messages."""
     log.warning(
         "group %s: a listener call runs for %d ms, the consume timeout is %d ms; %s from %s %s; it is in %s at\n%s",
         stuck.group,

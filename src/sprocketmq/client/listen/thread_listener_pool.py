@@ -33,7 +33,7 @@ _MAX_TICK_S: Final = 0.2
 
 
 class ThreadListenerPool(ListenerPool[T]):
-    """Blocking listeners: up to ``workers`` daemon threads, started as they are needed."""
+    """Up to ``workers`` daemon threads, started as they are needed."""
 
     def __init__(self, run: Callable[[T, Any], T], on_done: OnDone[T], workers: int, name: str, clock: Clock) -> None:
         super().__init__(run, on_done, workers, name, clock)
