@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dead letters of a group: reading them and replaying them to the topic they came from.
+"""The dead letters of a group: reading them and replaying them to the topic they came from (no Java counterpart).
 
-Java's client has no such class; mqadmin and the dashboard show single dead letters. A dead letter is an ordinary message of the topic
-``%DLQ%group``, which has one queue on each broker and to which no consumer subscribes by itself:
-
-    %DLQ%group  --read: plain pulls, nothing committed-->  DeadLetterMessage  --replay_copy-->  RETRY_TOPIC, as it was first sent
+A dead letter is an ordinary message of the topic ``%DLQ%group``, which has one queue on each broker and no consumer by itself.
 
 Rules
-    1. Reading changes nothing: no progress is written, no member is announced, a letter stays until the broker's retention takes it.
-    2. A read ends at the offsets where the topic ended when it began. Letters that arrive meanwhile (a replay may make some) are left for
-       the next read.
-    3. A replayed message has the body, tags, keys, properties, flag and message id of the first one; what retry, delay, timer, transaction
-       and broker wrote into it is gone, and ``reconsume_times`` is 0 again. The property REPLAY_ID says which replay it is.
-    4. A body that cannot be decompressed is returned and replayed as it is stored; its ``sys_flag`` says that it is compressed. Such a
-       letter does not stop the others.
-    5. ``replay_all`` stops at the first letter that could not be sent and returns the offset to continue at. No letter is skipped silently.
+1. Reading changes nothing: no progress is written, no member is announced, a letter stays until the broker's retention takes it.
+2. A read ends where the topic ended when it began: letters that arrive meanwhile (a replay may make some) are left for the next read.
+3. A replayed message has the body, tags, keys, properties, flag and message id of the first one; what retry, delay, timer, transaction and
+   broker wrote into it is gone, and ``reconsume_times`` is 0 again. The property REPLAY_ID says which replay it is.
+4. A body that cannot be decompressed is returned and replayed as it is stored; its ``sys_flag`` says that it is compressed.
+5. ``replay_all`` stops at the first letter that could not be sent and returns the offset to continue at. No letter is skipped silently.
 """
 
 from __future__ import annotations
@@ -125,13 +120,11 @@ class AsyncDeadLetters(AdminSession):
         """The dead letters that are stored now and meet all conditions, broker by broker, the oldest first.
 
         Args:
-            topic: only letters that were first sent to this topic; default: any.
-            key: only letters with this key; default: any.
+            topic, key: only letters that were first sent to this topic, or have this key; default: any.
             tags: only letters with exactly these tags; default: any.
-            since_ms: only letters that became dead letters at this time or later, in milliseconds since 1970; default: no limit.
-            until_ms: only letters that became dead letters before this time, in milliseconds since 1970; default: no limit.
-            start_offsets: where to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its oldest
-                letter.
+            since_ms, until_ms: only letters that became dead letters from the one time on and before the other, in milliseconds
+                since 1970; default: no limit.
+            start_offsets: where to begin, as in ``ReplayReport.next_offsets``; default for each queue: its oldest letter.
         """
         walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
         async with contextlib.aclosing(walk):
@@ -239,13 +232,9 @@ class AsyncDeadLetters(AdminSession):
     # -- replaying -------------------------------------------------------------------------------------------------------------
 
     async def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:
-        """Send one dead letter to its original topic again, or to ``topic`` (default: the original). The dead letter itself
-        remains.
-
-        Every group that subscribes to that topic gets the message, with its original message id and no failed tries. Raises
-        ConfigurationError (the original topic is not known, and no ``topic`` is given). After a timeout it may be stored
-        nevertheless.
-        """
+        """Send one dead letter, which itself remains, to ``topic`` (default: the original). Every group that subscribes to
+        that topic gets the message, with its original message id and no failed tries. Raises ConfigurationError (the
+        original topic is not known, and no ``topic`` is given). After a timeout it may be stored nevertheless."""
         if not isinstance(letter, DeadLetterMessage):
             raise ConfigurationError(f"letter is {letter!r}, a DeadLetterMessage from read or get is allowed")
         target = topic or letter.origin_topic
@@ -278,9 +267,8 @@ class AsyncDeadLetters(AdminSession):
         until_ms: int | None = None,
         start_offsets: Mapping[MessageQueue, int] | None = None,
     ) -> ReplayReport:
-        """Replay the dead letters that ``read`` returns for these conditions to ``to_topic`` (default: the original topic of
-        each), one after the other, until one fails. Returns what was replayed, and in ``error`` the reason if it stopped early;
-        only failed reads raise."""
+        """Replay what ``read`` returns for these conditions to ``to_topic`` (default: the original topic of each), until one
+        fails. Returns what was replayed, and in ``error`` why it stopped early; only failed reads raise."""
         report = ReplayReport()
         walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
         async with contextlib.aclosing(walk):
@@ -297,9 +285,8 @@ class AsyncDeadLetters(AdminSession):
         return report
 
     async def purge(self) -> int:
-        """Delete all dead letters of the group by deleting their topic, as RocketMQ cannot delete single messages, and return
-        their number. The next dead letter creates the topic again. The brokers' commit logs keep the messages until their files
-        expire."""
+        """Delete all dead letters with their topic, as RocketMQ cannot delete single messages, and return their number. The
+        next one creates the topic again. The commit logs keep the messages until their files expire."""
         count = await self.count()
         route = await self._cluster.name_servers.route(self._stored_topic)
         if route is None:

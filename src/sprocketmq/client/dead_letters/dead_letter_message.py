@@ -34,12 +34,8 @@ _NOT_REPLAYED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterMessage:
-    """One dead letter.
-
-    Attributes:
-        message: as it is stored: its topic is ``%DLQ%group``, its body, tags, keys and properties those of the message that failed.
-        namespace: of the client that read it, if it has one.
-    """
+    """One dead letter. ``message``: as it is stored: its topic is ``%DLQ%group``, its body, tags, keys and properties those of the
+    message that failed. ``namespace``: of the client that read it, if it has one."""
 
     message: MessageExt
     namespace: str | None = None

@@ -28,7 +28,6 @@ class DeadLetters(BlockingClient[AsyncDeadLetters]):
             for letter in letters.read(topic="flights"):
                 print(letter.message_id, letter.message.keys, letter.message.body)
             report = letters.replay_all(topic="flights")
-            print(len(report.replayed), report.error)
 
     Args:
         group: the consumer group.
@@ -68,13 +67,11 @@ class DeadLetters(BlockingClient[AsyncDeadLetters]):
         """The dead letters that are stored now and meet all conditions, broker by broker, the oldest first.
 
         Args:
-            topic: only letters that were first sent to this topic; default: any.
-            key: only letters with this key; default: any.
+            topic, key: only letters that were first sent to this topic, or have this key; default: any.
             tags: only letters with exactly these tags; default: any.
-            since_ms: only letters that became dead letters at this time or later, in milliseconds since 1970; default: no limit.
-            until_ms: only letters that became dead letters before this time, in milliseconds since 1970; default: no limit.
-            start_offsets: where to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its oldest
-                letter.
+            since_ms, until_ms: only letters that became dead letters from the one time on and before the other, in milliseconds
+                since 1970; default: no limit.
+            start_offsets: where to begin, as in ``ReplayReport.next_offsets``; default for each queue: its oldest letter.
         """
         letters = self._async.read(
             topic=topic, key=key, tags=tags, since_ms=since_ms, until_ms=until_ms, start_offsets=start_offsets
@@ -106,13 +103,9 @@ class DeadLetters(BlockingClient[AsyncDeadLetters]):
         return self._run(self._async.get(message_id))
 
     def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:
-        """Send one dead letter to its original topic again, or to ``topic`` (default: the original). The dead letter itself
-        remains.
-
-        Every group that subscribes to that topic gets the message, with its original message id and no failed tries. Raises
-        ConfigurationError (the original topic is not known, and no ``topic`` is given). After a timeout it may be stored
-        nevertheless.
-        """
+        """Send one dead letter, which itself remains, to ``topic`` (default: the original). Every group that subscribes to
+        that topic gets the message, with its original message id and no failed tries. Raises ConfigurationError (the
+        original topic is not known, and no ``topic`` is given). After a timeout it may be stored nevertheless."""
         return self._run(self._async.replay(letter, topic=topic))
 
     def replay_all(
@@ -126,9 +119,8 @@ class DeadLetters(BlockingClient[AsyncDeadLetters]):
         until_ms: int | None = None,
         start_offsets: Mapping[MessageQueue, int] | None = None,
     ) -> ReplayReport:
-        """Replay the dead letters that ``read`` returns for these conditions to ``to_topic`` (default: the original topic of
-        each), one after the other, until one fails. Returns what was replayed, and in ``error`` the reason if it stopped early;
-        only failed reads raise."""
+        """Replay what ``read`` returns for these conditions to ``to_topic`` (default: the original topic of each), until one
+        fails. Returns what was replayed, and in ``error`` why it stopped early; only failed reads raise."""
         return self._run(
             self._async.replay_all(
                 to_topic=to_topic,
@@ -142,7 +134,6 @@ class DeadLetters(BlockingClient[AsyncDeadLetters]):
         )
 
     def purge(self) -> int:
-        """Delete all dead letters of the group by deleting their topic, as RocketMQ cannot delete single messages, and return
-        their number. The next dead letter creates the topic again. The brokers' commit logs keep the messages until their files
-        expire."""
+        """Delete all dead letters with their topic, as RocketMQ cannot delete single messages, and return their number. The
+        next one creates the topic again. The commit logs keep the messages until their files expire."""
         return self._run(self._async.purge())
