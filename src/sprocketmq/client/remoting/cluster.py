@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers of one cluster, as one client knows them: name servers, routes, connections, and every request that is sent (Java:
-MQClientAPIImpl, MQClientInstance's routes)."""
+"""The servers of one cluster, as one client knows them, and every request that is sent (Java: MQClientAPIImpl)."""
 
 from __future__ import annotations
 
@@ -35,12 +34,10 @@ _SAID_EACH_S: Final = 30.0
 
 class Cluster:
     """Belongs to one client and its loop. ``timeout_ms``: of a request, if the caller names no other. ``are_refreshed``: see Routes.
-
     ``invoke``: sends a command to an address and returns the answer, whatever its code; the pool's, or that of a Reach with its limits.
 
     The methods that ask send one declared request to the server ``at`` an address (default: the chosen name server, or the next one that
-    answers). They raise RemoteError, or the subclass for the code, for every answer but SUCCESS, and NetworkError or RequestTimeout if
-    there is none.
+    answers). They raise RemoteError (or a subclass) for every answer but SUCCESS, and NetworkError or RequestTimeout if there is none.
     """
 
     def __init__(
@@ -71,7 +68,6 @@ class Cluster:
 
     @property
     def behind_proxy(self) -> bool:
-        """Whether the last route came from a proxy, so that the addresses in it are those of proxies."""
         return self.name_servers.behind_proxy
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
@@ -85,7 +81,6 @@ class Cluster:
         body: Buffer = b"",
         timeout_ms: int | None = None,
     ) -> Command:
-        """The answer itself."""
         if at is None:
             return await self.name_servers.ask(asked, header)
         self.kinds.refuse_if_known(at, asked)
@@ -97,7 +92,6 @@ class Cluster:
     async def ask_header(
         self, asked: Request[H, A, B], header: H | None = None, *, at: str | None = None, timeout_ms: int | None = None
     ) -> A:
-        """The header of the answer."""
         return asked.answer_header_in(await self.ask(asked, header, at=at, timeout_ms=timeout_ms))
 
     async def ask_body(
@@ -109,7 +103,6 @@ class Cluster:
         body: Buffer = b"",
         timeout_ms: int | None = None,
     ) -> B:
-        """The body of the answer."""
         return await answer_body(asked, await self.ask(asked, header, at=at, body=body, timeout_ms=timeout_ms))
 
     async def ask_queue(
@@ -130,15 +123,13 @@ class Cluster:
     async def send_oneway(
         self, asked: Request[H, A, B], header: H | None = None, *, at: str, body: Buffer = b""
     ) -> None:
-        """Send without waiting for an answer."""
         await self.pool.invoke_oneway(at, asked.command(header, body, oneway=True))
 
     async def retrying(
         self, ask: Callable[[], Awaitable[T]], max_retry_ms: int | None = None, *, what: str = "trying"
     ) -> T:
-        """Call ``ask`` until it succeeds or fails for good, and return its result. Before each further try the routes are forgotten.
-        ``max_retry_ms``: the longest time to retry, if that is less than ``retry_timeout_ms``. ``what``: what the log says of it after
-        some seconds."""
+        """Call ``ask`` until it succeeds or fails for good; before each further try the routes are forgotten. ``max_retry_ms``: if
+        less than ``retry_timeout_ms``. ``what``: what the log says of it after some seconds."""
         now_s = asyncio.get_running_loop().time
         quiet_until_s = now_s() + _QUIET_S
 
@@ -159,9 +150,8 @@ class Cluster:
         return {name: data.broker_addrs[MASTER_ID] for name, data in brokers.items() if MASTER_ID in data.broker_addrs}
 
     async def master(self, broker_name: str, topic: str | None = None) -> str:
-        """The address of a broker's master. ``topic``: whose route tells it without a request, if it was read a few seconds ago. Replicas
-        and acting masters do not count: they may be behind, and answer as if what they lack did not exist. Raises NetworkError (the broker
-        is not registered, or has no master now)."""
+        """The address of a broker's master; ``topic``: whose route may tell it without a request. Replicas and acting masters do not
+        count: they may be behind, and answer as if what they lack did not exist. Raises NetworkError (there is no master now)."""
         return (await self.broker(broker_name, topic)).address
 
     async def broker(self, broker_name: str, topic: str | None = None, *, or_replica: bool = False) -> BrokerAddress:

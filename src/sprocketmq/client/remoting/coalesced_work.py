@@ -13,8 +13,7 @@ from sprocketmq.net.process.tasks import RESTART_MS
 
 
 class CoalescedWork:
-    """One kind of work of one owner. Belongs to its loop. ``work``: one run; what it raises is logged by ``spawn``, which starts
-    a task that ends with the client instance, and the next run comes when it is asked for."""
+    """One kind of work of one owner. Belongs to its loop. ``work``: one run; ``spawn`` logs what it raises."""
 
     def __init__(
         self,

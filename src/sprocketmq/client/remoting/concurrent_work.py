@@ -12,17 +12,15 @@ T = TypeVar("T")
 
 
 async def all_ended(work: Iterable[Awaitable[T]]) -> list[T]:
-    """Wait until all of ``work`` has ended. Return the results in order, or raise the first exception in this order. A cancellation
-    cancels all of it, and waits until it has ended."""
+    """The results in order, or the first exception in this order, when all have ended; a cancellation cancels all of them."""
     ends = [asyncio.ensure_future(one) for one in work]
     await asyncio.gather(*ends, return_exceptions=True)
     return [end.result() for end in ends]  # a result may be an exception, too
 
 
 async def for_each(items: Collection[T], work: Callable[[T], Coroutine[Any, Any, None]], at_most: int) -> None:
-    """Do ``work`` for each item, begun in order, for ``at_most`` at a time (at least one). A task serves many items one after the
-    other, and a single one needs no task. Raises the first exception, when the work has ended for all items; after a
-    cancellation, also one that the work raises itself, no further items begin."""
+    """Do ``work`` for each item, begun in order, ``at_most`` at a time: a task serves many items, and a single one needs none.
+    Raises the first exception, when all have ended; after a cancellation no further items begin."""
     left = iter(items)
     failures: list[Exception] = []
 

@@ -48,11 +48,9 @@ async def group_subscription(cluster: Cluster, address: str, group: str, topic: 
 async def make_retry_topic(cluster: Cluster, address: str, broker_name: str, group: str) -> bool:
     """Have a broker behind a proxy make the retry topic of ``group``, which others make with a heartbeat: proxies keep heartbeats.
 
-    It makes it for any send-back, also for one of a message that does not exist (AbstractSendMessageProcessor.consumerSendMsgBack looks
-    the message up afterwards, and answers SYSTEM_ERROR). Call this before anybody asks for the route of the retry topic: a proxy
-    remembers for 20 s, and longer if it is asked again, that a topic does not exist (TopicRouteService).
-
-    False: the broker does not know the group. Raises NetworkError, RequestTimeout.
+    It makes it for any send-back, also of a message that does not exist (AbstractSendMessageProcessor.consumerSendMsgBack). Call this
+    before anybody asks for the route of the retry topic: a proxy remembers for 20 s, and longer if it is asked again, that a topic does
+    not exist (TopicRouteService). False: the broker does not know the group.
     """
     header = headers.ConsumerSendMsgBackRequestHeader(offset=-1, group=group, delay_level=0, bname=broker_name)
     command = requests.messages.CONSUMER_SEND_MSG_BACK.command(header)

@@ -2,9 +2,6 @@
 """Heartbeats to the brokers, each independent of the others (Java: MQClientInstance.sendHeartbeatToAllBrokerWithLock,
 sendHeartbeatToBroker).
 
-    send_to_all, send_to --+----------+--> broker-a: one under way, one behind it for all later calls
-    soon ------ pace ------+          +--> broker-b: the same, independent of broker-a
-
 Rules
 1. One heartbeat at a time to a broker: two that overtake each other would leave it with the older subscription.
 2. A call is followed by a heartbeat that begins after it, with the data of that moment. Calls during one heartbeat share the next.
@@ -69,7 +66,6 @@ class Heartbeats:
             await asyncio.wait(begun)
 
     async def send_to(self, address: str) -> None:
-        """Wait until it has answered or failed."""
         await asyncio.wait([self.begin(address)])
 
     def begin(self, address: str) -> asyncio.Task[None]:
@@ -92,7 +88,6 @@ class Heartbeats:
         return set(self._by_broker)
 
     async def wait_for(self, address: str) -> None:
-        """Wait until the heartbeat that is under way has been answered or has failed."""
         broker = self._by_broker.get(address)
         if broker is not None:
             await asyncio.wait([broker.under_way])

@@ -164,7 +164,6 @@ class ClientInstance:
         ClientInstance._instances.pop(self._key, None)
 
     async def release(self, options: ClientOptions) -> None:
-        """The last user closes connections and ends the periodic work."""
         self.outages.watchers = [one for one in self.outages.watchers if one is not options]
         self._users -= 1
         if self._users or self._closed:
@@ -253,7 +252,6 @@ class ClientInstance:
             await self._unregister(None, group)
 
     def forget_consumer(self, group: str) -> bool:
-        """Remove a consumer from the heartbeats; False: it was not in them."""
         rebalances = self._rebalances.pop(group, None)
         if rebalances is not None:
             rebalances.close()
@@ -261,7 +259,6 @@ class ClientInstance:
 
     @property
     def topics(self) -> set[str]:
-        """Of all members."""
         topics: set[str] = set()
         for sender in self._senders.values():
             topics |= sender.queue_choice.topics
@@ -361,7 +358,6 @@ class ClientInstance:
     # -- rebalance -------------------------------------------------------------------------------------------------------------
 
     def rebalance_soon(self) -> None:
-        """As soon as each consumer's pace allows."""
         for rebalances in self._rebalances.values():
             rebalances.soon()
 

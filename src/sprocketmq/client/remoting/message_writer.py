@@ -39,8 +39,7 @@ _MOST_TEMPLATES: Final = 10_000
 
 
 class MessageWriter:
-    """Makes the send requests of one producer group. ``namespace``, ``unit_mode``, ``max_delay_level``: as of Sender. ``added``:
-    fields that the connections add to each request."""
+    """Makes the send requests of one producer group. ``added``: fields that the connections add. Others: as of Sender."""
 
     def __init__(
         self,
@@ -61,8 +60,7 @@ class MessageWriter:
         self._templates: dict[int, dict[MessageQueue, SendTemplate]] = {SINGLE: {}, BATCH: {}, REPLY: {}}
 
     def checked_topic(self, message: Message) -> str:
-        """What brokers call the topic of ``message``. Raises ConfigurationError: it cannot be sent. A topic is checked in full
-        once."""
+        """What brokers call the topic; it is checked in full once. Raises ConfigurationError: ``message`` cannot be sent."""
         topic = self._topics.get(message.topic) if isinstance(message, Message) and type(message.topic) is str else None
         if (
             topic is None
@@ -118,7 +116,6 @@ class MessageWriter:
                 send.code = REPLY
 
     def write_body(self, send: Send) -> None:
-        """The body of the one message, compressed if it is large."""
         send.body = body = send.message.body
         if send.stored_flag & COMPRESSED:
             send.sys_flag = send.stored_flag & (COMPRESSED | COMPRESSION_TYPE_MASK)
@@ -128,7 +125,6 @@ class MessageWriter:
                 send.body, send.sys_flag = packed, self._compression.sys_flag
 
     def text_of_send(self, text: str, sharding_key: str | None) -> str:
-        """The properties of a message, with those of this send."""
         if self.namespace is not None:
             text = props.text_with(text, props.INSTANCE_ID, self.namespace)
         if sharding_key is not None:
@@ -156,7 +152,6 @@ class MessageWriter:
         send.text = self.text_of_batch(send.message.wait_store_msg_ok)
 
     def text_of_batch(self, wait_store_msg_ok: bool) -> str:
-        """The properties of a batch as a whole, in their text form."""
         return self.text_of_send("" if wait_store_msg_ok else _DO_NOT_WAIT, None)
 
     def encoded_batch(self, topic: str, elements: bytes | memoryview) -> Send:

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The name servers of a client: a list of addresses, and what they know of topics and brokers.
 
-Each client starts at a random place of the list, so that clients spread over the name servers, and then stays there, because name
-servers may differ for a moment. After a failed connection or a timeout the next one is tried; a refusal counts as an answer.
-
-Given as text the list is fixed; given as ``http://host:8080/rocketmq/nsaddr`` that address server is asked for it before the
-first request, and then each two minutes (Java: DefaultTopAddressing, fetchNameServerAddr); from the environment it is read again
-as often. A list that cannot be read, or is empty, changes nothing.
+Each client starts at a random place of the list, and stays there, because name servers may differ for a moment. After a failed
+connection or a timeout the next one is tried; a refusal counts as an answer. Given as ``http://host:8080/rocketmq/nsaddr`` the
+list comes from that address server before the first request, and again each two minutes (Java: DefaultTopAddressing,
+fetchNameServerAddr); from the environment it is read again as often. A list that cannot be read, or is empty, changes nothing.
 """
 
 from __future__ import annotations
@@ -44,10 +42,8 @@ _MOST_REDIRECTS: Final = 5
 
 class NameServers:
     """Belongs to one loop. ``addresses``: the result of ``parse_addresses``. ``from_environment``: the list came from
-    NAMESRV_ADDR, which ``reread`` reads again.
-
-    ``behind_proxy``: whether the last route came from a proxy, so that the addresses in it are those of proxies.
-    """
+    NAMESRV_ADDR, which ``reread`` reads again. ``behind_proxy``: whether the last route came from a proxy, so that the
+    addresses in it are those of proxies."""
 
     def __init__(
         self, pool: ConnectionPool, addresses: list[str], timeout_ms: int = 3_000, *, from_environment: bool = False
@@ -75,12 +71,10 @@ class NameServers:
 
     @property
     def chosen(self) -> str:
-        """The address asked last."""
         return self._addresses[self._chosen] if self._addresses else _shown(self._server_url)
 
     @property
     def is_fixed(self) -> bool:
-        """Whether ``reread`` does nothing."""
         return self._server_url is None and not self._from_environment
 
     def replace(self, addresses: list[str]) -> None:
@@ -141,7 +135,6 @@ class NameServers:
         raise failure
 
     async def ask(self, asked: Request[H, A, B], header: H | None = None) -> Command:
-        """One declared request and its answer; every code but SUCCESS raises."""
         self.kinds.refuse_if_known(self.chosen, asked)
         return await self._successful(asked, await self.invoke(asked.command(header), self._timeout_ms))
 

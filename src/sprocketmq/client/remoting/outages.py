@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers that do not answer, and what the log says of them.
 
-    a request failed, no connection --> lost: one WARNING, on_disconnected; a WARNING a minute while requests to it fail; a server that
-                                        never answered "cannot be reached"
-    an answer on a new connection   --> back: one WARNING, on_reconnected
-
-What fails because a server is lost is logged at DEBUG. Another failure that may come again and again is logged once a minute, with the
-number of those in between.
+Lost (a request failed, no connection): one WARNING, on_disconnected; then one a minute while requests to it fail. Back (an answer on a
+new connection): one WARNING, on_reconnected. What fails because a server is lost is logged at DEBUG; another failure once a minute,
+with the number of those in between.
 """
 
 from __future__ import annotations
@@ -71,7 +68,6 @@ class Outages:
             self._call(options.on_disconnected, outage)
 
     def heard(self, address: str) -> None:
-        """The first answer of a connection came."""
         outage = self._lost.pop(address, None)
         self._failures.pop(address, None)
         what = "is back" if address in self._heard else "is reached"
@@ -84,7 +80,6 @@ class Outages:
             self._call(options.on_reconnected, outage)
 
     def forget_all_but(self, addresses: Collection[str]) -> None:
-        """No route names the other servers any more."""
         self._heard.intersection_update(addresses)
         for address in self._lost.keys() - addresses:
             del self._lost[address]
@@ -95,8 +90,7 @@ class Outages:
     def failed(
         self, cause: str, error: Exception | None, sentence: str, *args: Any, level: int = logging.WARNING
     ) -> None:
-        """Log that something failed that may fail again and again: once a minute for each ``cause``, which is a text of few, and for each
-        code with which a server refuses it."""
+        """Log what may fail again and again: once a minute for each ``cause``, a text of few, and each code of a refusal."""
         if isinstance(error, RemoteError):
             cause = f"{cause}: {error.address} {error.code}"
         now_ms = self._clock.steady_ms()

@@ -88,7 +88,6 @@ async def read_queue(
 async def _pull_at_once(
     cluster: Cluster, address: str, broker_name: str, command: Command, timeout_ms: int
 ) -> PullResult:
-    """A pull that the broker answers at once, found or not; behind a proxy one after the other."""
     if cluster.name_servers.behind_proxy:
         async with cluster.pulls_at_once[broker_name]:
             answer = await cluster.invoke(address, command, timeout_ms)

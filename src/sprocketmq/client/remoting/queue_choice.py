@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which queue a message is sent to: the caller's choice, or the next queue in turn (Java: TopicPublishInfo, MQFaultStrategy).
-
-The rules are those of ``core.produce.send_latency``. This file adds the routes, the clock and the namespace: callers use names without it,
-routes and brokers names with it.
-"""
+"""Which queue a message is sent to: the caller's choice, or the next in turn (Java: TopicPublishInfo, MQFaultStrategy), by
+``core.produce.send_latency``. Callers use names without the namespace, routes and brokers names with it."""
 
 from __future__ import annotations
 
@@ -34,8 +31,7 @@ def left_until(end_s: float) -> int:
 
 
 class QueueChoice:
-    """The queues that one producer group sends to. Belongs to one instance and its loop. ``turns``: the round robin of each topic,
-    by the name that brokers know."""
+    """The queues that one producer group sends to. ``turns``: the round robin of each topic, by the name that brokers know."""
 
     def __init__(self, cluster: Cluster, clock: Clock, settings: SendSettings, namespace: str | None) -> None:
         self._cluster, self._routes, self._clock = cluster, cluster.routes, clock
@@ -55,8 +51,7 @@ class QueueChoice:
         return self._routes.table.route(wrap(self._namespace, topic)) is not None
 
     async def queues(self, topic: str, end_s: float | None = None) -> list[MessageQueue]:
-        """The queues to which ``topic``, as brokers know it, may be sent. The name server may be asked until ``end_s`` of the loop's
-        clock."""
+        """The queues for ``topic``, as brokers know it. The name server may be asked until ``end_s`` of the loop's clock."""
         left_ms = None if end_s is None else left_until(end_s)
         settings = self._settings
         return await self._routes.publish_queues(
@@ -92,7 +87,6 @@ class QueueChoice:
         return wrap_queue(self._namespace, queue)
 
     def selected(self, selector: QueueSelector, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
-        """The queue that ``selector`` chooses; it is given the names that the user knows."""
         offered = [unwrap_queue(self._namespace, queue) for queue in queues]
         try:
             chosen = selector(offered, message)
@@ -123,7 +117,6 @@ class QueueChoice:
         )
 
     def record_try(self, queue: MessageQueue, started_s: float, error: Exception | None) -> None:
-        """For fault avoidance."""
         if self._latency is not None:
             spent_ms = int((asyncio.get_running_loop().time() - started_s) * 1000)
             self._latency.update(

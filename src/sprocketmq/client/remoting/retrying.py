@@ -14,7 +14,6 @@ T = TypeVar("T")
 
 
 def is_transient(error: RocketMQError) -> bool:
-    """Whether the same request may succeed later."""
     return isinstance(error, NetworkError | RequestTimeout | SystemBusy | SignatureRefused)
 
 

@@ -63,9 +63,8 @@ class Routes:
     async def publish_queues(
         self, topic: str, default_topic: str, queue_nums: int, timeout_ms: int | None = None
     ) -> list[MessageQueue]:
-        """Queues to send to, asking the name server when none are known. ``default_topic``: whose route stands in for a topic
-        that does not exist yet, with at most ``queue_nums`` queues of a broker. ``timeout_ms``: how long this caller waits;
-        default as long as a request may take. Raises TopicNotExist (neither has a route), and as ``refresh``."""
+        """Queues to send to. ``default_topic``: whose route stands in for a topic that does not exist yet, with at most
+        ``queue_nums`` queues of a broker. Raises TopicNotExist (neither has a route), and as ``refresh``."""
         queues = self.table.publish_queues(topic)
         if queues and not self.awaited:
             return queues
@@ -201,7 +200,6 @@ class Routes:
         return RequestTimeout(sentence, asked, timeout_ms or 0)
 
     async def _try_refresh(self, topic: str) -> bool:
-        """False when no name server answered."""
         try:
             await self.refresh(topic)
         except RocketMQError as error:  # a route that cannot be used concerns only its topic
@@ -228,7 +226,6 @@ class Routes:
         return True
 
     def _take(self, topic: str, route: TopicRouteData) -> None:
-        """Store a route and wake everyone who waits for something in it."""
         if self.table.update(topic, route):
             log.info("route of topic %s: %s", topic, self.table.brokers())
         for about, awaited in list(self.awaited.items()):

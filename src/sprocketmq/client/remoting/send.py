@@ -39,18 +39,15 @@ class Send(msgspec.Struct):
     """A message, or a batch of ``messages`` with its first one as ``message``, on its way to a broker.
 
     Attributes:
-        queue, selector, sharding_key, delay_level, delay_ms, deliver_time_ms, timeout_ms: arguments of ``AsyncProducer.send``.
         extra: properties of this send, which do not stay with the message.
         stored_flag: the sys_flag of the stored message that this is a copy of. A body that could not be decompressed here is sent
             compressed, with its flags, for consumers that have the library.
         end_s: when the send ends at the latest, on the loop's clock; None until somebody asks for it.
         topic: as brokers know it.
-        text: the properties in the request's header, in their text form: of the message and of this send, or of the batch as a whole.
-            None after they were read as a dict (``pairs``), which may have changed since.
-        message_id: the one in the result.
+        text: the properties in the request's header, in their text form. None after they were read as a dict (``pairs``), which may
+            have changed since.
         code, body, sys_flag: the request without its queue; no body: it is not written yet.
-        target: the queue of the next try, or of this one.
-        trying: the try that waits for its answer.
+        target, trying: the queue of the next try, or of this one; the try that waits for its answer.
     """
 
     message: Message

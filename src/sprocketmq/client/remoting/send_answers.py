@@ -12,7 +12,6 @@ from sprocketmq.wire.frames.command import Command
 
 
 def send_answer(answer: Command, address: str) -> tuple[SendStatus, headers.SendMessageResponseHeader]:
-    """How the message is stored, and where. Raises RemoteError for other codes."""
     status = SEND_STATUS_BY_CODE.get(answer.code)
     if status is None:
         in_words = type_refusal(answer.remark or "") if answer.code == ResponseCode.MESSAGE_ILLEGAL else None

@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sending: the tries of a send, and what happens when one fails (Java: DefaultMQProducerImpl.sendDefaultImpl, sendKernelImpl).
 
-    message --> checked --> queue chosen --> UNIQ_KEY, compressed, header --> broker --> SendResult
-                               ^                                               |
-                               +---- another broker, within the timeout -------+   no answer, or a code that another broker may not give
+``queue_choice`` chooses the queue, ``message_writer`` makes the request. Another broker is tried within the timeout after no answer, or a
+code that another broker may not give; a queue that the caller chose is never replaced, because that would break the order of messages.
 
-``queue_choice`` chooses the queue, ``message_writer`` makes the request. A queue that the caller chose (queue, selector, sharding key) is
-never replaced by another one, because that would break the order of messages.
-
-An ordinary send waits once. Its first try begins at once (``_begin_try``: the route is known, the connection is open, no hook is
-called) and ends with a stored answer. If that try ends otherwise, ``_deliver`` counts it as the first of its tries and makes the others.
+An ordinary send waits once: its first try begins at once (``_begin_try``: the route is known, the connection is open, no hook is
+called) and ends with a stored answer. If it ends otherwise, ``_deliver`` counts it as the first of its tries and makes the others.
 A try whose signature was refused is repeated within that try, if the keys may have changed.
-
-With a namespace, the caller's message, queues and results have the caller's names. Routes and brokers see the names with the namespace.
 """
 
 from __future__ import annotations
@@ -67,14 +61,9 @@ def vip_address(address: str) -> str:
 
 
 class Sender:
-    """Sends for one producer group. Belongs to one instance and its loop.
-
-    Args:
-        namespace: goes in front of topics; the group in ``settings`` has it already.
-        unit_mode: sent in each request (Java: unitMode, for deployments of several units).
-        vip_channel: send to the brokers' second port.
-        max_delay_level: the highest level a message may ask for.
-    """
+    """Sends for one producer group. Belongs to one instance and its loop. ``namespace``: goes in front of topics; the
+    group in ``settings`` has it already. ``unit_mode``: sent in each request (Java: unitMode, for deployments of
+    several units). ``max_delay_level``: the highest a message may ask for."""
 
     def __init__(
         self,
@@ -110,7 +99,6 @@ class Sender:
         self.client_id = ""
 
     def check(self, message: Message) -> None:
-        """Raises ConfigurationError when ``message`` cannot be sent."""
         check_message(message, self.settings.max_message_bytes)
 
     # -- the verbs -------------------------------------------------------------------------------------------------------------
@@ -399,7 +387,6 @@ class Sender:
         return left_ms if limit_ms < 0 else min(left_ms, limit_ms)
 
     def _end_s(self, timeout_ms: int | None, started_s: float | None = None) -> float:
-        """When a send ends at the latest, on the loop's clock."""
         total_ms = self.settings.send_msg_timeout_ms if timeout_ms is None else _checked_ms(timeout_ms)
         return (asyncio.get_running_loop().time() if started_s is None else started_s) + total_ms / 1000
 

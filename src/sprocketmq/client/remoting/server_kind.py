@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What kind of server answers at an address, for requests that it does not serve.
 
-                 GET_ROUTEINFO_BY_TOPIC   GET_BROKER_CLUSTER_INFO
-    broker       code 3                   code 3
-    name server  served                   served
-    proxy        served                   code 3
-
 A proxy (Apache's since 5.0, and the endpoint of managed services) is name server and broker in one address, and serves some of the
-requests of both (RemotingProtocolServer.registerRemotingServer). So an address alone does not tell which one it is.
+requests of both (RemotingProtocolServer.registerRemotingServer). GET_BROKER_CLUSTER_INFO is served by a name server alone,
+GET_ROUTEINFO_BY_TOPIC by a proxy, too; a broker answers both with code 3.
 """
 
 from __future__ import annotations
@@ -65,7 +61,6 @@ class ServerKinds:
         self._not_served: set[tuple[str, int]] = set()  # address of a proxy and code of a request
 
     async def refusal(self, address: str, asked: AnyRequest, code: int, remark: str | None) -> RocketMQError:
-        """The error to raise for an answer that is no success."""
         if code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return remote_error(code, remark, address)
         kind = await self.kind(address)
@@ -79,7 +74,6 @@ class ServerKinds:
         return remote_error(code, remark, address)
 
     def refuse_if_known(self, address: str, asked: AnyRequest) -> None:
-        """Raises RequestNotServed for what the proxy at ``address`` has refused before."""
         if (address, asked.code) in self._not_served:
             raise not_served(address, asked)
 
