@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 def jobs_kept(spark: SparkSession) -> int:
-    """Of queries that are over; Spark 4.3 may keep them for ever (see spark.columns.fetched_rows), Spark 4.2 notes no such thing."""
+    """Of queries that are over; Spark 4.3 may keep them for ever (see spark.retry.fetched_rows), Spark 4.2 notes no such thing."""
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
     try:
         return int(scheduler.activeQueryToJobs().size())

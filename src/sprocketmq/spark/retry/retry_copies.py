@@ -25,9 +25,9 @@ from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.process.clock import SystemClock
 from sprocketmq.spark.cluster.cluster import Cluster
-from sprocketmq.spark.columns.fetched_rows import FetchedRows
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_rows import BadRow
+from sprocketmq.spark.retry.fetched_rows import FetchedRows
 from sprocketmq.spark.retry.send_back import RetryGroup
 from sprocketmq.spark.retry.verdict_columns import as_stored, check_source_types
 from sprocketmq.wire.records import properties as props

@@ -23,11 +23,11 @@ from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_int, plain_text
-from sprocketmq.spark.columns.fetched_rows import FetchedRows
 from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
+from sprocketmq.spark.retry.fetched_rows import FetchedRows
 from sprocketmq.spark.retry.query_sources import QuerySource, check_retries_are_read
 from sprocketmq.spark.retry.send_back import RetryGroup
 from sprocketmq.spark.retry.verdict_columns import (
@@ -152,7 +152,7 @@ def each_try_once(rows: DataFrame, within: str | None = None) -> DataFrame:
     missing = [name for name in ("messageId", "reconsumeTimes", "properties") if name not in rows.columns]
     if missing:
         raise ConfigurationError(f"the rows given to each_try_once lack {' and '.join(missing)}; keep these columns")
-    # One text, as in the state of queries that began before messages had REPLAY_ID.
+    # The message id alone if there is no REPLAY_ID, as in the state of queries that older versions began.
     life = f.concat_ws("/", "messageId", f.try_element_at("properties", f.lit(props.REPLAY_ID)))
     return first_of_each(rows.withColumn(_LIFE, life), [_LIFE, "reconsumeTimes"], within).drop(_LIFE)
 

@@ -37,8 +37,6 @@ _VERDICTS_ID: Final = "__sprocketmq_judgement"
 _ROWS: Final = "__sprocketmq_rows"
 # StreamExecution.QUERY_ID_KEY, a local property of the thread that runs the batch
 _QUERY_ID: Final = "sql.streaming.queryId"
-
-
 # Settings of the session would change rows on their way through the files: TIMESTAMP_MILLIS cuts microseconds, other codecs may be missing.
 _EXACT: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
