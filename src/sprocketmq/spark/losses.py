@@ -8,12 +8,18 @@ however often a loss is reported: tasks may run twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from sprocketmq.errors import RocketMQError
 from sprocketmq.wire.records.message import MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.spark.options.read_options import ReadOptions
+
+log = logging.getLogger("sprocketmq.spark")
 
 Reason = Literal["deleted", "went back", "topic gone", "queue gone", "broker retired"]
 
@@ -90,6 +96,18 @@ def lost_counts(losses: Iterable[Loss]) -> dict[MessageQueue, int]:
     for loss in merge_losses(losses):
         counts[loss.queue] = counts.get(loss.queue, 0) + (loss.count or 0)
     return counts
+
+
+def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
+    """Log exactly what is missing. Raises DataLoss (there are losses, and ``failOnDataLoss`` is true)."""
+    if not losses:
+        return
+    text = "; ".join(map(str, losses))
+    if options.fail_on_data_loss:
+        raise DataLoss(
+            f"messages are gone before they were read: {text}; set failOnDataLoss to false to continue with the remaining ones"
+        )
+    log.warning("continuing without lost messages (failOnDataLoss is false): %s", text)
 
 
 def losses_to_json(losses: Iterable[Loss]) -> dict[str, Any]:

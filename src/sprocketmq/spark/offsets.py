@@ -16,8 +16,9 @@ batch began.
 3. A batch that runs again is divided into the same tasks: ``tasks`` and ``ordered`` are written before it runs, so each row comes from the
    same task again (``row_ids``). Older checkpoints lack both.
 
-``lost`` (``losses``) is for people and progress events; reads do not use it. ``late``: see ``new_queue_start``. ``group`` and
-``retries`` are the options group and includeRetry that the source had when the batch was planned (``query_sources``).
+``lost`` (``losses``) is for people and progress events; reads do not use it. ``late`` says where queues begin whose brokers were away
+when the query began (``new_queue_start``). ``group`` and ``retries`` are the options group and includeRetry that the source had when the
+batch was planned (``query_sources``).
 """
 
 from __future__ import annotations

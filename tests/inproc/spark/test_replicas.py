@@ -17,7 +17,8 @@ from sprocketmq.broker.replication import registration
 from sprocketmq.errors import NetworkError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.offsets import QueueRange
-from sprocketmq.spark.read.reader import BatchReader, TaskPartition
+from sprocketmq.spark.read.partitions import TaskPartition
+from sprocketmq.spark.read.reader import BatchReader
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.records.message import MessageQueue

@@ -28,7 +28,7 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.read.lag import source_lag
-from sprocketmq.spark.read.queue_bounds import gone_queues, question_count, queue_bounds
+from sprocketmq.spark.read.queue_bounds import gone_queues, queue_bounds, request_count
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.retry.row_retry import RowRetry, foreach_batch
 from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
@@ -122,7 +122,7 @@ def test_bounds_come_from_the_offsets_of_each_queue_and_topic_stats_are_asked_fo
     asked.clear()
     queue_bounds(cluster, queues)
     assert codes(asked) == {RequestCode.GET_MIN_OFFSET: 4, RequestCode.GET_MAX_OFFSET: 4}
-    assert question_count(cluster, queues) == 8
+    assert request_count(cluster, queues) == 8
     assert queue_bounds(cluster, [MessageQueue("flights", "broker-a", 7)]) == {}  # a broker answers 0 for any queue
 
 

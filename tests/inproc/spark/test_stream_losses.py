@@ -20,7 +20,8 @@ from sprocketmq.spark.losses import DataLoss, Loss
 from sprocketmq.spark.offsets import QueueRange, StreamOffset
 from sprocketmq.spark.read import offset_search, parked_pulls, queue_bounds
 from sprocketmq.spark.read.group_progress import commit_offsets
-from sprocketmq.spark.read.reader import BatchReader, TaskPartition
+from sprocketmq.spark.read.partitions import TaskPartition
+from sprocketmq.spark.read.reader import BatchReader
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ

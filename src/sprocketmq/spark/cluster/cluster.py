@@ -161,14 +161,14 @@ class Cluster(remoting.Cluster):
     def run(self, ask: Callable[[], Awaitable[T]], max_retry_ms: int | None = None) -> T:
         return self.engine.run(self.retrying(ask, max_retry_ms))
 
-    async def gather(self, questions: Iterable[Awaitable[T]]) -> list[T]:
+    async def gather(self, asked: Iterable[Awaitable[T]]) -> list[T]:
         gate = asyncio.Semaphore(_IN_FLIGHT)
 
-        async def gated(question: Awaitable[T]) -> T:
+        async def gated(one: Awaitable[T]) -> T:
             async with gate:
-                return await question
+                return await one
 
-        return list(await all_ended(gated(question) for question in questions))
+        return list(await all_ended(map(gated, asked)))
 
     # -- groups ----------------------------------------------------------------------------------------------------------------
 

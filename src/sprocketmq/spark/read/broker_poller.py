@@ -14,28 +14,25 @@ from __future__ import annotations
 
 import logging
 import random
-import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from sprocketmq.client.remoting.pulls import check_filter
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
-from sprocketmq.spark.cluster.cluster import Cluster, is_system_topic
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.options.read_options import ReadOptions
 from sprocketmq.spark.read.group_progress import query_committed
 from sprocketmq.spark.read.queue_bounds import (
     gone_queues,
     hidden_queues,
-    question_count,
     queue_bounds,
+    request_count,
     warn_of_hidden,
 )
-from sprocketmq.wire import bodies
+from sprocketmq.spark.read.source_queues import check_sql92, source_topics
 from sprocketmq.wire.records.message import MessageQueue
 
 log = logging.getLogger("sprocketmq.spark")
@@ -43,14 +40,13 @@ log = logging.getLogger("sprocketmq.spark")
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.25
 # An idle stream sends at most 200 requests a second, however many topics it reads.
-_PAUSE_PER_QUESTION_S: Final = 0.005
+_PAUSE_PER_REQUEST_S: Final = 0.005
 _GROWTH: Final = 1.5
 _TOPICS_AGE_S: Final = 2.0
 _GONE_AGE_S: Final = 1.0
 _HIDDEN_AGE_S: Final = 30.0
 _WARN_EACH_S: Final = 30.0
 _PATIENCE_MS: Final = 1_000
-_JAVA_CLASS: Final = re.compile(r"^[\w.$]+Exception: ")
 
 
 @dataclass
@@ -63,8 +59,8 @@ class PollInterval:
     def wait_s(self, now_s: float) -> float:
         return max(0.0, self.due_s - now_s)
 
-    def lengthen(self, now_s: float, jitter: float, questions: int = 1) -> None:
-        longest_s = max(_LONGEST_PAUSE_S, questions * _PAUSE_PER_QUESTION_S)
+    def lengthen(self, now_s: float, jitter: float, requests: int = 1) -> None:
+        longest_s = max(_LONGEST_PAUSE_S, requests * _PAUSE_PER_REQUEST_S)
         self.pause_s = min(max(self.pause_s * _GROWTH, _FIRST_PAUSE_S), longest_s)
         self.due_s = now_s + self.pause_s * jitter
 
@@ -74,9 +70,9 @@ class PollInterval:
 
 class BrokerPoller:
     """The polls of one stream: ``latest_offsets`` (next ones), ``earliest_offsets``, and when the last message of each queue was stored
-    (``newest_ms``), as last seen; a latest offset that went back is remembered until ``accept``. ``hidden``: queues with messages that
-    nobody can read, because their topic has fewer queues now, from the group's progress on. ``questions``: how many requests the last
-    poll cost. ``is_answered``: whether the name server answered it."""
+    (``newest_ms``), as last seen; if a latest offset goes back, the higher one stays until ``accept``. ``hidden``: queues with messages
+    that nobody can read, because their topic has fewer queues now, from the group's progress on. Of the last poll: ``request_count``, and
+    whether the name server answered (``is_answered``)."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -85,7 +81,7 @@ class BrokerPoller:
         self.earliest_offsets: dict[MessageQueue, int] = {}
         self.hidden: dict[MessageQueue, QueueBounds] = {}
         self.interval = PollInterval()
-        self.questions = 0
+        self.request_count = 0
         self.is_answered = False  # until the first poll
         self._topics: tuple[str, ...] | None = None
         self._topics_until_s = 0.0
@@ -116,9 +112,9 @@ class BrokerPoller:
             queues = self.cluster.queues(self._source_topics(), missing_ok=True)
             self._refuse_retired(queues)
             self.is_answered = True
-            self.questions = question_count(self.cluster, queues)
+            self.request_count = request_count(self.cluster, queues)
             bounds = queue_bounds(self.cluster, queues, partial=waits)
-            self._look_for_hidden(queues)
+            self._poll_hidden(queues)
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if not waits:
                 raise
@@ -130,7 +126,7 @@ class BrokerPoller:
                 self._take(queue, held)
         return bounds
 
-    def _look_for_hidden(self, queues: Iterable[MessageQueue]) -> None:
+    def _poll_hidden(self, queues: Iterable[MessageQueue]) -> None:
         now_s = time.monotonic()
         if now_s < self._hidden_until_s:
             return
@@ -203,57 +199,3 @@ class BrokerPoller:
             self._topics = source_topics(self._options, self.cluster)
             self._topics_until_s = now_s + _TOPICS_AGE_S * random.uniform(0.8, 1.2)
         return self._topics
-
-
-def is_read(options: ReadOptions, topic: str) -> bool:
-    """Whether a query with these options reads ``topic``. A checkpoint may hold other topics, from before the options changed."""
-    if topic.startswith(RETRY_PREFIX) and options.include_retry and topic == RETRY_PREFIX + options.group:
-        return True
-    if options.topics_pattern is not None:
-        return re.fullmatch(options.topics_pattern, topic) is not None and not is_system_topic(topic)
-    return topic in options.topics
-
-
-def check_sql92(options: ReadOptions, cluster: Cluster, queues: Iterable[MessageQueue]) -> bool:
-    """Ask the brokers whether they accept the expression of ``sql92``, the first answer decides; returns whether one answered. Apache's
-    broker filters nothing if it cannot parse the expression of a pull (ExpressionMessageFilter), and reports the error only for
-    CHECK_CLIENT_CONFIG. Raises ConfigurationError (the broker refuses the expression)."""
-    if options.expression_type != "SQL92":
-        return True
-    one_of_each = {queue.broker_name: queue for queue in queues if not queue.topic.startswith(RETRY_PREFIX)}
-    for broker_name, queue in one_of_each.items():
-        try:
-            # Retried with a new route: the broker may have moved.
-            cluster.run(lambda queue=queue: _ask_about_filter(options, cluster, queue), _PATIENCE_MS)  # type: ignore[misc]
-        except (
-            ConfigurationError
-        ) as error:  # behind a proxy, where brokers are not asked (``client.remoting.pulls.check_filter``)
-            raise ConfigurationError(f"sql92 is {options.expression!r}: {error}") from None
-        except RemoteError as error:
-            # The first line is enough: Apache's parser then lists everything that it expected.
-            why = _JAVA_CLASS.sub("", error.remark.partition("\n")[0].strip().rstrip("."))
-            raise ConfigurationError(
-                f"sql92 is {options.expression!r}, which broker {broker_name} refuses: {why}; correct the expression, or see that the "
-                "broker has enablePropertyFilter=true"
-            ) from None
-        except RocketMQError:
-            continue
-        return True
-    return False
-
-
-async def _ask_about_filter(options: ReadOptions, cluster: Cluster, queue: MessageQueue) -> None:
-    subscription = bodies.SubscriptionData(
-        topic=queue.topic, sub_string=options.expression, expression_type=options.expression_type
-    )
-    asked = bodies.CheckClientConfigRequestBody(client_id="SPARK", group=options.group, subscription_data=subscription)
-    await check_filter(cluster, await cluster.master(queue.broker_name, queue.topic), asked)
-
-
-def source_topics(options: ReadOptions, cluster: Cluster) -> tuple[str, ...]:
-    """The topics to read now: the named or matching ones, and the group's retry topic with ``includeRetry``."""
-    topics = cluster.topics_matching(options.topics_pattern) if options.topics_pattern is not None else options.topics
-    if not options.include_retry:
-        return topics
-    cluster.make_retry_topic(options.group, topics)
-    return (*topics, RETRY_PREFIX + options.group)

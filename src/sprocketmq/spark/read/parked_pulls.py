@@ -21,7 +21,7 @@ _ANSWER_MS: Final = 5_000
 # Larger streams, and those of a broker that refuses, only poll.
 _MOST_QUEUES: Final = 64
 _AGAIN_S: Final = 30.0
-# A message that came and is in no batch would wake the stream again at once.
+# The pause after a message that is in no batch, which would wake the stream again at once.
 _UNREAD_S: Final = 1.0
 
 
@@ -55,7 +55,7 @@ class ParkedPulls:
         return came
 
     def planned(self) -> None:
-        """Note that a batch has what came."""
+        """Note that the message that came is in a batch now."""
         self._is_woken = False
 
     async def _pull(self, queue: MessageQueue, end: int) -> None:

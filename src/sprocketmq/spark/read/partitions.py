@@ -13,6 +13,9 @@ import heapq
 from collections.abc import Sequence
 from typing import Final
 
+from pyspark.sql.datasource import InputPartition
+
+from sprocketmq.spark.losses import Loss
 from sprocketmq.spark.offsets import QueueRange
 from sprocketmq.spark.options.read_options import ReadOptions
 
@@ -21,6 +24,17 @@ from sprocketmq.spark.options.read_options import ReadOptions
 RECORDS_PER_TASK: Final = 250_000
 _RECORDS_PER_FIRST_TASK: Final = 100_000
 _FIRST_TASKS: Final = 4
+
+
+class TaskPartition(InputPartition):
+    """The ranges of one Spark task. The first task of a batch also carries the losses found by planning, and reports them."""
+
+    def __init__(self, ranges: tuple[QueueRange, ...], losses: tuple[Loss, ...] = ()) -> None:
+        super().__init__(ranges)
+        self.ranges, self.losses = ranges, losses
+
+    def __repr__(self) -> str:
+        return f"TaskPartition({', '.join(map(str, self.ranges))})"
 
 
 def task_count(ranges: Sequence[QueueRange], options: ReadOptions) -> int:
@@ -34,6 +48,15 @@ def task_count(ranges: Sequence[QueueRange], options: ReadOptions) -> int:
     if options.max_partitions is not None:
         count = min(count, options.max_partitions)
     return max(1, min(count, total))
+
+
+def partitions_for(
+    ranges: Sequence[QueueRange], tasks: int, ordered: bool, losses: tuple[Loss, ...] = ()
+) -> list[InputPartition]:
+    pieces = split_ranges(ranges, tasks, ordered=ordered)
+    if losses and not pieces:
+        pieces = [()]  # everything is lost: one task must report it
+    return [TaskPartition(piece, losses if number == 0 else ()) for number, piece in enumerate(pieces)]
 
 
 def split_ranges(ranges: Sequence[QueueRange], tasks: int, *, ordered: bool = False) -> list[tuple[QueueRange, ...]]:

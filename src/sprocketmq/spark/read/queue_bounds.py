@@ -33,7 +33,7 @@ log = logging.getLogger("sprocketmq.spark")
 _NO_SUCH_QUEUE: Final = ("queueId[", "queueId is ")
 
 
-def question_count(cluster: Cluster, queues: Iterable[MessageQueue]) -> int:
+def request_count(cluster: Cluster, queues: Iterable[MessageQueue]) -> int:
     if cluster.behind_proxy:
         return 2 * len(set(queues))
     return len({(queue.topic, queue.broker_name) for queue in queues})

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -14,42 +13,25 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from sprocketmq.client.consume.queue_reader import QueueReader
-from sprocketmq.client.dead_letters.dead_letters import DeadLetters
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import RemoteError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.cluster.task_process import prepare_task_process
 from sprocketmq.spark.columns.decode import BatchDecoder
 from sprocketmq.spark.columns.pull_body import PullBody
-from sprocketmq.spark.losses import DataLoss, Loss, QueueBounds, merge_losses
+from sprocketmq.spark.losses import Loss, QueueBounds, merge_losses, report_losses
 from sprocketmq.spark.offsets import QueueRange
-from sprocketmq.spark.options.bound import Bound
 from sprocketmq.spark.options.read_options import ReadOptions
-from sprocketmq.spark.read.broker_poller import check_sql92, source_topics
-from sprocketmq.spark.read.group_progress import committed_offsets
 from sprocketmq.spark.read.loss_accumulator import add_losses
-from sprocketmq.spark.read.offset_search import offsets_by_time, real_min_offsets
-from sprocketmq.spark.read.partitions import split_ranges, task_count
-from sprocketmq.spark.read.plan import BrokerOffsets, resolve_batch, resolve_end, resolve_start
-from sprocketmq.spark.read.queue_bounds import gone_queues, hidden_queues, queue_bounds, warn_of_hidden
+from sprocketmq.spark.read.partitions import partitions_for, task_count
+from sprocketmq.spark.read.plan import resolve_batch, resolve_end, resolve_start
+from sprocketmq.spark.read.queue_bounds import gone_queues, hidden_queues, warn_of_hidden
+from sprocketmq.spark.read.source_queues import check_sql92, fetch_offsets, source_queues, source_topics
 from sprocketmq.wire.records.message import MessageQueue
-
-log = logging.getLogger("sprocketmq.spark")
 
 # A batch ends at whichever comes first: large enough that the cost of a batch does not matter, small enough for an executor's memory.
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _BATCH_PULLS: Final = 512
-
-
-class TaskPartition(InputPartition):
-    """The ranges of one Spark task. The first task of a batch also carries the losses found by planning, and reports them."""
-
-    def __init__(self, ranges: tuple[QueueRange, ...], losses: tuple[Loss, ...] = ()) -> None:
-        super().__init__(ranges)
-        self.ranges, self.losses = ranges, losses
-
-    def __repr__(self) -> str:
-        return f"TaskPartition({', '.join(map(str, self.ranges))})"
 
 
 class BatchReader(DataSourceReader):
@@ -79,58 +61,6 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, self._schema, partition)
-
-
-def source_queues(options: ReadOptions, cluster: Cluster, topics: Sequence[str]) -> list[MessageQueue]:
-    """Raises TopicNotExist, GroupNotExist (of retries or dead letters without queues no broker knows the group)."""
-    queues = cluster.queues(topics)
-    for topic in topics if not queues else ():
-        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-            group = topic.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)
-            with DeadLetters(group, namesrv_addr=options.namesrv_addr, **options.access.client_options()) as letters:
-                letters.count()
-    return queues
-
-
-def fetch_offsets(
-    options: ReadOptions, bound: Bound, cluster: Cluster, queues: Sequence[MessageQueue]
-) -> BrokerOffsets:
-    bounds = queue_bounds(cluster, queues)
-    if bound is options.starting:
-        bounds = real_min_offsets(cluster, bounds, options.group)
-    times_ms = bound.times_ms(queue for queue in bounds if not queue.topic.startswith(RETRY_PREFIX))
-    by_time = offsets_by_time(cluster, bounds, times_ms, options.group) if times_ms else {}
-    asked = [queue for queue in bounds if bound.kind == "group" or queue.topic.startswith(RETRY_PREFIX)]
-    committed = committed_offsets(cluster, options.group, asked) if asked else {}
-    if bound.kind == "group" and options.group_offsets_fallback != "error":
-        fresh = [queue for queue in asked if queue not in committed and not queue.topic.startswith(RETRY_PREFIX)]
-        if fresh:
-            log.warning(
-                "group %s has committed nothing for %d of %d queues, the first is %s; they are read from %s (groupOffsetsFallback)",
-                *(options.group, len(fresh), len(asked), fresh[0], options.group_offsets_fallback),
-            )
-    return BrokerOffsets(bounds, by_time, committed)
-
-
-def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
-    """Raise DataLoss, or log exactly what is missing. Raises DataLoss (there are losses and ``failOnDataLoss`` is true)."""
-    if not losses:
-        return
-    text = "; ".join(map(str, losses))
-    if options.fail_on_data_loss:
-        raise DataLoss(
-            f"messages are gone before they were read: {text}; set failOnDataLoss to false to continue with the remaining ones"
-        )
-    log.warning("continuing without lost messages (failOnDataLoss is false): %s", text)
-
-
-def partitions_for(
-    ranges: Sequence[QueueRange], tasks: int, ordered: bool, losses: tuple[Loss, ...] = ()
-) -> list[InputPartition]:
-    pieces = split_ranges(ranges, tasks, ordered=ordered)
-    if losses and not pieces:
-        pieces = [()]  # everything is lost: one task must report it
-    return [TaskPartition(piece, losses if number == 0 else ()) for number, piece in enumerate(pieces)]
 
 
 def read_partition(options: ReadOptions, schema: StructType, partition: InputPartition) -> Iterator[pa.RecordBatch]:

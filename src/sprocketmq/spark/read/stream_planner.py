@@ -18,10 +18,10 @@ from typing import Final
 
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import NetworkError
-from sprocketmq.spark.losses import QueueBounds, Reason
+from sprocketmq.spark.losses import QueueBounds, Reason, report_losses
 from sprocketmq.spark.offsets import StreamOffset, batch_ranges
 from sprocketmq.spark.options.read_options import ReadOptions
-from sprocketmq.spark.read.broker_poller import BrokerPoller, is_read, source_topics
+from sprocketmq.spark.read.broker_poller import BrokerPoller
 from sprocketmq.spark.read.lag import LatestOffsetReport
 from sprocketmq.spark.read.new_queues import NewQueues, new_queue_start
 from sprocketmq.spark.read.offset_search import real_min_offsets, sample_queues
@@ -29,16 +29,16 @@ from sprocketmq.spark.read.parked_pulls import ParkedPulls
 from sprocketmq.spark.read.partitions import task_count
 from sprocketmq.spark.read.plan import BatchPlan, plan_batch, resolve_start, unread_queues
 from sprocketmq.spark.read.queue_bounds import queue_bounds
-from sprocketmq.spark.read.reader import fetch_offsets, report_losses, source_queues
+from sprocketmq.spark.read.source_queues import fetch_offsets, is_read, source_queues, source_topics
 from sprocketmq.spark.read.trigger_limits import ByteLimit, MessageSizes, TriggerDelay
 from sprocketmq.wire.records.message import MessageQueue
 
 log = logging.getLogger("sprocketmq.spark")
 
 _IDLE_WAIT_S: Final = 0.2
-# A poll that is due within this time is waited for; with few topics all are. Not if the query has other sources, which wait meanwhile:
-# between two calls Spark needs some 20 ms for itself.
+# A poll that is due within this time is waited for; with few topics all are. Not if the query has other sources, which would wait, too.
 _LONGEST_WAIT_S: Final = 0.32
+# More time between two calls was spent by other sources: Spark itself needs some 20 ms.
 _OTHERS_S: Final = 0.05
 # A next offset that went back is asked for again before it counts as data loss.
 _REWIND_ATTEMPTS: Final = 5
@@ -57,8 +57,8 @@ class StreamPlanner:
         self.all_available = False
         self._target: dict[MessageQueue, QueueBounds] | None = None  # of an AvailableNow run
         self._unanswered: set[MessageQueue] = set()  # of brokers that were unreachable when the AvailableNow run began
-        self._began = False  # whether this run has asked for the real smallest offsets
-        self._begun: set[MessageQueue] = set()  # the queues with a position
+        self._asked_real_min_offsets = False  # in this run
+        self._queues_begun: set[MessageQueue] = set()  # those with a position
         self._idle_at_s: float | None = None  # when this source last answered, if it had nothing new
         least = options.min_offsets_per_trigger
         self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms)
@@ -75,16 +75,16 @@ class StreamPlanner:
         self._target = queue_bounds(cluster, queues, partial=True)
         self._unanswered = set(queues).difference(self._target)
 
-    def first_batch(self, most: int | None) -> StreamOffset:
+    def first_batch(self, max_messages: int | None) -> StreamOffset:
         """Resolve the symbolic start. The batch is planned even if there is nothing to read: it records where the stream began."""
         options, cluster = self._options, self.poller.cluster
         begun_ms = int(time.time() * 1000)  # before the requests: messages that come later are read
         # Brokers registered before the routes are requested count as seen; so the cached routes are dropped in between.
         topics = source_topics(options, cluster)
-        there = cluster.master_names(topics)
+        seen = cluster.master_names(topics)
         cluster.routes.forget()
         facts = fetch_offsets(options, options.starting, cluster, source_queues(options, cluster, topics))
-        there.update(queue.broker_name for queue in facts.bounds)
+        seen.update(queue.broker_name for queue in facts.bounds)
         start = resolve_start(
             options.starting, facts, fallback=options.group_offsets_fallback, strategy=options.timestamp_strategy
         )
@@ -93,12 +93,12 @@ class StreamPlanner:
             for queue, at in start.items():
                 if queue not in self._unanswered:  # otherwise it is new since the run began and not part of it
                     self._target.setdefault(queue, QueueBounds(at, at))
-        position = StreamOffset(queues=start, late=new_queue_start(options, begun_ms, there))
-        return self._accepted(position, self._plan(position, bounds, {}, most), bounds)
+        position = StreamOffset(queues=start, late=new_queue_start(options, begun_ms, seen))
+        return self._accepted(position, self._plan(position, bounds, {}, max_messages), bounds)
 
-    def next_batch(self, position: StreamOffset, most: int | None) -> StreamOffset | None:
-        """The end of the batch that begins at ``position``, with ``most`` messages; None if there is nothing to do."""
-        self._begun = set(position.queues)
+    def next_batch(self, position: StreamOffset, max_messages: int | None) -> StreamOffset | None:
+        """The end of the batch that begins at ``position``, with about ``max_messages``; None if there is nothing to do."""
+        self._queues_begun = set(position.queues)
         others_s = 0.0 if self._idle_at_s is None else time.monotonic() - self._idle_at_s
         longest_s = _LONGEST_WAIT_S if others_s < _OTHERS_S else 0.0
         self._idle_at_s = None
@@ -116,22 +116,22 @@ class StreamPlanner:
                 break
             bounds, gone = self._poll(position)
             self._add_retries(bounds)
-            step = self._plan(position, bounds, gone, most, self._new_queue_starts(position, bounds))
-            if not self._postponed(step) and step.end is not position:
-                return self._accepted(position, step, bounds)
-            away = self._unfinished(position)
-            if self._target is not None and not away and time.monotonic() >= retries_until_s:
+            plan = self._plan(position, bounds, gone, max_messages, self._new_queue_starts(position, bounds))
+            if not self._postponed(plan) and plan.end is not position:
+                return self._accepted(position, plan, bounds)
+            unread = self._unread(position)
+            if self._target is not None and not unread and time.monotonic() >= retries_until_s:
                 return None
-            interval.lengthen(time.monotonic(), random.uniform(0.75, 1.25), self.poller.questions)
+            interval.lengthen(time.monotonic(), random.uniform(0.75, 1.25), self.poller.request_count)
             if self._target is None and self._delay is None:
                 self._park(bounds)
             if time.monotonic() > deadline_s:
                 if self._target is None:
                     break
-                if away:
+                if unread:
                     raise NetworkError(
-                        f"{len(away)} queues that were to be read have not been seen for {self._options.retry_timeout_ms} ms, the first is "
-                        f"{away[0]}; start their brokers and run the query again, it continues from its checkpoint; name one that is "
+                        f"{len(unread)} queues that were to be read have not been seen for {self._options.retry_timeout_ms} ms, the first "
+                        f"is {unread[0]}; start their brokers and run the query again, it continues from its checkpoint; name one that is "
                         "gone for good in retiredBrokers"
                     )
         self._idle_at_s = time.monotonic()
@@ -145,7 +145,7 @@ class StreamPlanner:
         earliest_offsets = {
             queue: at
             for queue, at in poller.earliest_offsets.items()
-            if queue in poller.latest_offsets and queue not in self._begun
+            if queue in poller.latest_offsets and queue not in self._queues_begun
         }
         return LatestOffsetReport(
             {**{queue: held.max for queue, held in poller.hidden.items()}, **poller.latest_offsets},
@@ -177,12 +177,12 @@ class StreamPlanner:
                 break
             if attempt < _REWIND_ATTEMPTS - 1:
                 time.sleep(_REWIND_PAUSE_S)
-        if not self._began:
+        if not self._asked_real_min_offsets:
             bounds = real_min_offsets(poller.cluster, bounds, self._options.group)
-            self._began = True
+            self._asked_real_min_offsets = True
         missing = {queue for queue in position.queues if queue not in bounds and is_read(self._options, queue.topic)}
         if self._target is not None:
-            missing.update(queue for queue in self._unfinished(position) if queue not in bounds)
+            missing.update(queue for queue in self._unread(position) if queue not in bounds)
             for queue in position.queues:
                 if queue not in self._target and queue in bounds:
                     self._target[queue] = bounds[queue]  # its broker was unreachable when the run began
@@ -210,27 +210,27 @@ class StreamPlanner:
                 self._target[queue] = replace(self._target[queue], min=at)
         return starts
 
-    def _unfinished(self, position: StreamOffset) -> list[MessageQueue]:
-        away = unread_queues(position, self._target or {})
-        return [queue for queue in away if is_read(self._options, queue.topic)]
+    def _unread(self, position: StreamOffset) -> list[MessageQueue]:
+        unread = unread_queues(position, self._target or {})
+        return [queue for queue in unread if is_read(self._options, queue.topic)]
 
     def _plan(
         self,
         position: StreamOffset,
         bounds: dict[MessageQueue, QueueBounds],
         gone: dict[MessageQueue, Reason],
-        most: int | None,
+        max_messages: int | None,
         starts: dict[MessageQueue, int] | None = None,
     ) -> BatchPlan:
-        most_bytes = None if self.all_available else self._options.max_bytes_per_trigger
+        max_bytes = None if self.all_available else self._options.max_bytes_per_trigger
         limit = None
-        if most_bytes is not None:
+        if max_bytes is not None:
             self._sample(position, bounds)
-            limit = ByteLimit(most_bytes, self._sizes.of)
+            limit = ByteLimit(max_bytes, self._sizes.of)
         return plan_batch(
             position,
             bounds,
-            limit=most,
+            limit=max_messages,
             byte_limit=limit,
             target=self._target,
             gone=gone,
@@ -240,35 +240,35 @@ class StreamPlanner:
         )
 
     def _accepted(
-        self, position: StreamOffset, step: BatchPlan, bounds: dict[MessageQueue, QueueBounds]
+        self, position: StreamOffset, plan: BatchPlan, bounds: dict[MessageQueue, QueueBounds]
     ) -> StreamOffset:
         """The planned batch for the offset log, with its number of tasks. Raises or logs its losses, and remembers ``bounds``."""
-        retired = [loss for loss in step.losses if loss.reason == "broker retired"]
-        report_losses([loss for loss in step.losses if loss not in retired], self._options)
+        retired = [loss for loss in plan.losses if loss.reason == "broker retired"]
+        report_losses([loss for loss in plan.losses if loss not in retired], self._options)
         for loss in retired:
             log.warning("the stream drops a queue with its unread messages: %s", loss)
         poller = self.poller
         poller.accept(bounds)
         poller.forget(
-            loss.queue for loss in step.losses if loss.reason in ("topic gone", "queue gone", "broker retired")
+            loss.queue for loss in plan.losses if loss.reason in ("topic gone", "queue gone", "broker retired")
         )
         if self._target is not None:
-            for loss in step.losses:
+            for loss in plan.losses:
                 if loss.reason == "went back":
                     self._target[loss.queue] = bounds[loss.queue]
                 elif loss.reason != "deleted":
                     self._target.pop(loss.queue, None)
-        self._begun = set(step.end.queues)
+        self._queues_begun = set(plan.end.queues)
         if self._delay is not None:
             self._delay.triggered(int(time.monotonic() * 1000))
         poller.interval.reset()
         if self._parked is not None:
             self._parked.planned()
-        self._sample_backlog(step, bounds)
-        tasks = task_count(batch_ranges(position, step.end), self._options)
+        self._sample_backlog(plan, bounds)
+        tasks = task_count(batch_ranges(position, plan.end), self._options)
         options = self._options
         return replace(
-            step.end,
+            plan.end,
             tasks=tasks,
             ordered=options.ordered,
             group=options.group if options.group_given else None,
@@ -284,9 +284,9 @@ class StreamPlanner:
         for queue, sample in sample_queues(self.poller.cluster, ats, self._options.group, _SAMPLED_MESSAGES).items():
             self._sizes.learn(queue, sample.messages, sample.total_bytes)
 
-    def _sample_backlog(self, step: BatchPlan, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+    def _sample_backlog(self, plan: BatchPlan, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
         """Find the lag in time: when the first message of each queue was stored that this batch does not read."""
-        ends, poller, group = step.end.queues, self.poller, self._options.group
+        ends, poller, group = plan.end.queues, self.poller, self._options.group
         left = sorted(
             (queue for queue in ends if ends[queue] < poller.latest_offsets.get(queue, 0)),
             key=lambda queue: ends[queue] - poller.latest_offsets[queue],
@@ -300,8 +300,8 @@ class StreamPlanner:
             samples = sample_queues(poller.cluster, last, group, 1)
             poller.newest_ms.update({queue: sample.stored_ms for queue, sample in samples.items()})
 
-    def _postponed(self, step: BatchPlan) -> bool:
+    def _postponed(self, plan: BatchPlan) -> bool:
         """With minOffsetsPerTrigger: whether too few messages are available, for up to maxTriggerDelay; never with a loss."""
-        if self._delay is None or self.all_available or self._target is not None or step.losses:
+        if self._delay is None or self.all_available or self._target is not None or plan.losses:
             return False
-        return not self._delay.is_due(step.available, int(time.monotonic() * 1000))
+        return not self._delay.is_due(plan.available, int(time.monotonic() * 1000))

@@ -35,10 +35,10 @@ from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.spark.cluster.membership import Membership
 from sprocketmq.spark.offsets import StreamOffset, batch_ranges
 from sprocketmq.spark.options.read_options import ReadOptions
-from sprocketmq.spark.read.broker_poller import is_read
 from sprocketmq.spark.read.group_progress import GroupProgress, query_committed
-from sprocketmq.spark.read.partitions import task_count
-from sprocketmq.spark.read.reader import partitions_for, read_partition
+from sprocketmq.spark.read.partitions import partitions_for, task_count
+from sprocketmq.spark.read.reader import read_partition
+from sprocketmq.spark.read.source_queues import is_read
 from sprocketmq.spark.read.stream_planner import StreamPlanner
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -82,17 +82,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself if there is nothing to do."""
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        max_messages = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         position, planner = StreamOffset.from_json(start), self._planner
         # The trigger (once) asks for everything, whatever the options say.
         planner.all_available = isinstance(limit, ReadAllAvailable)
         planner.poller.check_filter()
         self._join_group()
         if position.initial is not None:
-            return planner.first_batch(most).to_json()
+            return planner.first_batch(max_messages).to_json()
         self._check_topics(position)
         self._eager_commit(position)
-        end = planner.next_batch(position, most)
+        end = planner.next_batch(position, max_messages)
         return start if end is None else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
