@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes of many places of a buffer as Arrow columns, copied in blocks: no Python object for each.
 
-Slices of one size are gathered by NumPy as opaque items, one memcpy each. Of short ones NumPy copies a block of ``SPARE_BYTES`` each, in
-order, so that what a block brings too much lies under the next one; the rest of longer ones is copied behind that. Others are passed to
-Arrow as a ``binary_view``, 16 bytes for each (int32, little-endian), so a start is below 2 GiB::
+Slices of one size are gathered by NumPy as opaque items, one memcpy each. If they are short on average, a block of ``SPARE_BYTES`` is
+copied for each, in order, so that the next block overwrites the surplus of the one before; then the rest of those that are longer. Others
+are passed to Arrow as a ``binary_view``, 16 bytes for each (int32, little-endian), so a start is below 2 GiB::
 
     | size | up to 12 bytes, which the view holds itself        |   size <= 12
     | size | first four bytes | number of buffer, here 0 | start |   size > 12
@@ -28,9 +28,9 @@ Items = NDArray[np.void]
 # Some rows: their numbers, a mask, or all of them.
 Rows = Numbers | Mask | slice
 
-# Of a block of a short slice; so many bytes must follow the last slice's start.
+# The size of a block of a short slice; so many bytes must follow the start of the last slice.
 SPARE_BYTES: Final = 32
-# On average; for longer ones Arrow is faster.
+# Slices that are longer on average are copied faster by Arrow.
 _SHORT_BYTES: Final = 40
 _INLINE_BYTES: Final = 12
 _GROUP_BYTES: Final = 4
@@ -78,7 +78,7 @@ def gathered(data: Bytes, starts: NDArray[np.integer], size: int) -> Bytes:
 
 
 def places_of(content: Bytes, byte: int) -> Numbers:
-    """Where one byte is found. NumPy looks at each item for whether it is zero, so groups of four bytes are searched."""
+    """Where one byte is found. NumPy tests item by item whether it is zero, so items of four bytes are searched."""
     size = len(content)
     is_it = np.zeros(-(-size // _GROUP_BYTES) * _GROUP_BYTES, bool)
     np.equal(content, byte, out=is_it[:size])

@@ -55,10 +55,10 @@ class BatchDecoder:
         self.schema = schema
         self._tags = pa.array(sorted(tags), pa.string()) if tags else None
 
-    def decode(self, bodies: Sequence[PullBody]) -> Iterator[pa.RecordBatch]:
-        """The wanted messages of all bodies, in order: in one batch, or in several when compressed bodies grow too large for one.
+    def decode(self, pulls: Sequence[PullBody]) -> Iterator[pa.RecordBatch]:
+        """The wanted messages of all ``pulls``, in order: in one batch, or in several when compressed bodies grow too large for one.
         Raises ProtocolError (the bytes are not records; no message of the first batch is to be used)."""
-        for records in opened(located(bodies), self._looks_at_bodies):
+        for records in opened(located(pulls), self._needs_bodies):
             rows = _Rows(records)
             columns = [_BUILDERS[field.name](rows, field) for field in self.schema]
             batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -66,22 +66,23 @@ class BatchDecoder:
             yield batch if keep is None else batch.filter(keep)
 
     @property
-    def _looks_at_bodies(self) -> bool:
+    def _needs_bodies(self) -> bool:
         return any(name in _OF_BODIES for name in self.schema.names)
 
     def _wanted(self, rows: _Rows) -> Array | None:
         if self._tags is None or not len(rows):
             return None
         keep = pc.fill_null(pc.is_in(rows.property(props.TAGS), value_set=self._tags), False)
-        retry = np.array([entry.queue.topic.startswith(RETRY_PREFIX) for entry in rows.bodies], bool)
+        retry = np.array([pull.queue.topic.startswith(RETRY_PREFIX) for pull in rows.pulls], bool)
         if retry.any():
-            keep = pc.or_(keep, pa.array(retry[rows.which]))
+            keep = pc.or_(keep, pa.array(retry[rows.pull_numbers]))
         return None if pc.all(keep).as_py() else keep
 
 
 class _Rows:
     def __init__(self, records: Records) -> None:
-        self.records, self.head, self.which, self.bodies = records, records.head, records.which, records.bodies
+        self.records, self.head = records, records.head
+        self.pulls, self.pull_numbers = records.pulls, records.pull_numbers
 
     def __len__(self) -> int:
         return len(self.head)
@@ -123,17 +124,17 @@ def _v4_hosts(values: NDArray[np.uint64]) -> Array:
     return pa.array(names, pa.string()).take(encoded.indices)
 
 
-def _per_body(rows: _Rows, texts: Iterable[str]) -> Array:
-    by_body = list(texts)
-    if len(set(by_body)) == 1:
-        return pa.repeat(pa.scalar(by_body[0], pa.string()), len(rows))
-    return pa.array(by_body, pa.string()).take(pa.array(rows.which))
+def _per_pull(rows: _Rows, texts: Iterable[str]) -> Array:
+    by_pull = list(texts)
+    if len(set(by_pull)) == 1:
+        return pa.repeat(pa.scalar(by_pull[0], pa.string()), len(rows))
+    return pa.array(by_pull, pa.string()).take(pa.array(rows.pull_numbers))
 
 
 def _topic(rows: _Rows, _: Any) -> Array:
     """Retried messages and dead letters go by the name of the topic they were first sent to."""
-    copied = [entry.queue.topic.startswith(_COPIES) for entry in rows.bodies]
-    topics = _per_body(rows, (entry.queue.topic for entry in rows.bodies))
+    copied = [pull.queue.topic.startswith(_COPIES) for pull in rows.pulls]
+    topics = _per_pull(rows, (pull.queue.topic for pull in rows.pulls))
     found = [rows.property(name) for name in _ORIGIN_NAMES] if any(copied) else []
     found = [column for column in found if column.null_count < len(column)]
     if not found:
@@ -141,7 +142,7 @@ def _topic(rows: _Rows, _: Any) -> Array:
     origin = pc.coalesce(*found) if len(found) > 1 else found[0]
     if all(copied):
         return pc.coalesce(origin, topics) if origin.null_count else origin
-    return pc.if_else(pc.and_(pa.array(copied).take(pa.array(rows.which)), pc.is_valid(origin)), origin, topics)
+    return pc.if_else(pc.and_(pa.array(copied).take(pa.array(rows.pull_numbers)), pc.is_valid(origin)), origin, topics)
 
 
 def _message_id(rows: _Rows, _: Any) -> Array:
@@ -188,7 +189,7 @@ def _timestamps(name: str) -> Callable[[_Rows, Any], Array]:
 
 _BUILDERS: Final[dict[str, Callable[[_Rows, Any], Array]]] = {
     "topic": _topic,
-    "brokerName": lambda rows, field: _per_body(rows, (entry.queue.broker_name for entry in rows.bodies)),
+    "brokerName": lambda rows, field: _per_pull(rows, (pull.queue.broker_name for pull in rows.pulls)),
     "queueId": _integers("queue_id", np.int32),
     "queueOffset": _integers("queue_offset", np.int64),
     "commitLogOffset": _integers("physical_offset", np.int64),

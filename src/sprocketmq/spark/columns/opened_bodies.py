@@ -63,7 +63,7 @@ def _decompressed(records: Records, row: int) -> bytes:
 
 def _log_broken(records: Records, broken: list[tuple[int, ProtocolError]]) -> None:
     row, error = broken[0]
-    queue, offset = records.bodies[records.which[row]].queue, records.head["queue_offset"][row]
+    queue, offset = records.pulls[records.pull_numbers[row]].queue, records.head["queue_offset"][row]
     log.warning(
         "%d compressed bodies cannot be opened, the first at offset %d of %s (%s); their rows have the bytes that are stored, and bit 1 of "
         "sysFlag",

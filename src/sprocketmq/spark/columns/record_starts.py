@@ -30,16 +30,17 @@ _SEEN: Final = 512
 _SMALL_RECORD: Final = 800
 
 
-def record_starts(data: Bytes, bodies: Sequence[PullBody]) -> tuple[Numbers, Numbers]:
-    """``data``: all bodies one after the other, with some more bytes at the end. Raises ProtocolError (the bytes are not records)."""
-    ends = np.cumsum([len(entry.body) for entry in bodies], dtype=np.int64)
+def record_starts(data: Bytes, pulls: Sequence[PullBody]) -> tuple[Numbers, Numbers]:
+    """Where each record starts, and how many records each pull has. ``data``: the bodies of all ``pulls`` one after the other, with some
+    more bytes at the end. Raises ProtocolError (the bytes are not records)."""
+    ends = np.cumsum([len(pull.body) for pull in pulls], dtype=np.int64)
     begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends
     filled = ends > begins
     if not filled.any():
-        return np.empty(0, np.int64), np.zeros(len(bodies), np.int64)
+        return np.empty(0, np.int64), np.zeros(len(pulls), np.int64)
     starts = _of_equal_size(sizes_in(data), begins[filled], ends[filled])
     if starts is None:
-        starts = _walked(data, begins[filled], ends, bodies)
+        starts = _walked(data, begins[filled], ends, pulls)
     return starts, np.diff(np.searchsorted(starts, ends), prepend=0)
 
 
@@ -56,7 +57,7 @@ def _of_equal_size(sizes: Sizes, begins: Numbers, ends: Numbers) -> Numbers | No
     return starts if (sizes[starts] == expected).all() else None
 
 
-def _walked(data: Bytes, begins: Numbers, ends: Numbers, bodies: Sequence[PullBody]) -> Numbers:
+def _walked(data: Bytes, begins: Numbers, ends: Numbers, pulls: Sequence[PullBody]) -> Numbers:
     end = ends[-1:]
     points = np.sort(np.concatenate([begins, _guesses(data, begins, int(end[0]))]))
     while True:
@@ -68,12 +69,12 @@ def _walked(data: Bytes, begins: Numbers, ends: Numbers, bodies: Sequence[PullBo
         # In each body, everything before the first walk that ended elsewhere is certain, and so is the start of that walk.
         numbers = np.searchsorted(ends, points, side="right")
         first_of, firsts = np.unique(numbers[astray], return_index=True)
-        first_astray = np.full(len(bodies), len(points))
+        first_astray = np.full(len(pulls), len(points))
         first_astray[first_of] = astray[firsts]
         doubtful = np.arange(len(points)) > first_astray[numbers]
         if not doubtful.any():
             at = int(reached[astray[0]])
-            raise _misfit(bodies, ends, at, int(sizes_in(data)[at]))
+            raise _misfit(pulls, ends, at, int(sizes_in(data)[at]))
         points = points[~doubtful]
 
 
@@ -93,9 +94,9 @@ def _guesses(data: Bytes, begins: Numbers, end: int) -> Numbers:
     return firsts - _MAGIC_AT
 
 
-def _misfit(bodies: Sequence[PullBody], ends: Numbers, at: int, size: int) -> ProtocolError:
+def _misfit(pulls: Sequence[PullBody], ends: Numbers, at: int, size: int) -> ProtocolError:
     number = int(np.searchsorted(ends, at, side="right"))
     return ProtocolError(
-        f"a record of {size} bytes at {at} of a pull body of {bodies[number].queue} does not fit its remaining "
+        f"a record of {size} bytes at {at} of a pull body of {pulls[number].queue} does not fit its remaining "
         f"{int(ends[number]) - at} bytes"
     )

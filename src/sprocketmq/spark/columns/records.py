@@ -42,11 +42,11 @@ HOST_BITS: Final = {"born_host": flags.BORNHOST_V6, "store_host": flags.STOREHOS
 
 
 class Records:
-    """Bodies and properties are (start, size) in ``data``. ``head``: the fixed fields; an IPv4 host is a number here. ``hosts_v6``: by
-    name, the hosts of all records as they are stored, if one of that name is an IPv6 one. ``which``: the number of the pull body."""
+    """Records of one batch, or the messages that they hold. Their bodies and properties are (start, size) in ``data``. ``head``: the
+    fixed fields; an IPv4 host is a number here. ``hosts_v6``: by name, the hosts of all records as they are stored, if one of that name
+    is an IPv6 one. ``pull_numbers``: of each record, which of ``pulls`` it came with."""
 
     __slots__ = (
-        "bodies",
         "body_sizes",
         "body_starts",
         "data",
@@ -54,11 +54,14 @@ class Records:
         "hosts_v6",
         "property_sizes",
         "property_starts",
-        "which",
+        "pull_numbers",
+        "pulls",
     )
 
-    def __init__(self, data: Bytes, starts: Numbers, which: NDArray[np.int32], bodies: Sequence[PullBody]) -> None:
-        self.data, self.which, self.bodies = data, which, bodies
+    def __init__(
+        self, data: Bytes, starts: Numbers, pull_numbers: NDArray[np.int32], pulls: Sequence[PullBody]
+    ) -> None:
+        self.data, self.pull_numbers, self.pulls = data, pull_numbers, pulls
         # Gathered as opaque bytes: NumPy copies a structured item field by field, twenty times slower.
         self.head = gathered(data, starts, _HEAD_BYTES).reshape(-1).view(HEAD)
         self.hosts_v6: dict[str, Items] = {}
@@ -120,10 +123,10 @@ class Records:
 
     def taken(self, rows: Numbers | Mask) -> Records:
         own = Records.__new__(Records)
-        own.data, own.bodies = self.data, self.bodies
+        own.data, own.pulls = self.data, self.pulls
         own.head = self.head.view(f"V{_HEAD_BYTES}")[rows].view(HEAD)
         own.hosts_v6 = {name: hosts[rows] for name, hosts in self.hosts_v6.items()}
-        own.which = self.which[rows]
+        own.pull_numbers = self.pull_numbers[rows]
         own.body_starts, own.body_sizes = self.body_starts[rows], self.body_sizes[rows]
         own.property_starts, own.property_sizes = self.property_starts[rows], self.property_sizes[rows]
         return own
@@ -131,17 +134,17 @@ class Records:
     def wanted(self, or_wrapped: bool = False) -> Records:
         """Those in the range that was asked for. ``or_wrapped``: also batches in one record, whose messages have offsets of their own."""
         offsets, sys_flags = self.head["queue_offset"], self.head["sys_flag"]
-        first = np.array([entry.start for entry in self.bodies], np.int64)[self.which]
-        upto = np.array([entry.end for entry in self.bodies], np.int64)[self.which]
+        first = np.array([pull.start for pull in self.pulls], np.int64)[self.pull_numbers]
+        upto = np.array([pull.end for pull in self.pulls], np.int64)[self.pull_numbers]
         wanted: Mask = (offsets >= first) & (offsets < upto)
         if wanted.all():
             return self
         return self.taken(wanted | (sys_flags & flags.WRAPPED == flags.WRAPPED) if or_wrapped else wanted)
 
 
-def located(bodies: Sequence[PullBody]) -> Records:
-    """All records of ``bodies``, in order. Raises ProtocolError (the bytes are not records)."""
-    raw = b"".join([*(entry.body for entry in bodies), SPARE])
+def located(pulls: Sequence[PullBody]) -> Records:
+    """All records of ``pulls``, in order. Raises ProtocolError (the bytes are not records)."""
+    raw = b"".join([*(pull.body for pull in pulls), SPARE])
     data = np.frombuffer(raw, np.uint8)
-    starts, counts = record_starts(data, bodies)
-    return Records(data, starts, np.repeat(np.arange(len(bodies), dtype=np.int32), counts), bodies)
+    starts, counts = record_starts(data, pulls)
+    return Records(data, starts, np.repeat(np.arange(len(pulls), dtype=np.int32), counts), pulls)
