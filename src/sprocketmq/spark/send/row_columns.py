@@ -17,14 +17,12 @@ import pyarrow.compute as pc
 
 from sprocketmq.client.settings.validators import check_sendable_topic
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.columns.byte_columns import binary
+from sprocketmq.spark.columns.byte_columns import Array, binary
 from sprocketmq.spark.send.row_messages import LEFT_OUT, SEND_COLUMNS
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import ELEMENT
 from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES
 from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH, PROPERTIES_LENGTH_TYPE
-
-Array = Any  # pyarrow has no type information
 
 _HEAD: Final = np.dtype(ELEMENT.columns())
 _LENGTH_BYTES: Final = PROPERTIES_LENGTH.size

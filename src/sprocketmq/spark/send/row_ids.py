@@ -106,9 +106,8 @@ def each_write_once(rows: DataFrame, within: str | None = None) -> DataFrame:
         )
     is_marked = reduce(lambda one, other: one & other, (value(name).isNotNull() for name in _MARKS))
     life = f.concat_ws("/", f.coalesce("reconsumeTimes", f.lit(0)), value(props.REPLAY_ID))
-    is_first_life = ~is_marked & (
-        life == "0"
-    )  # by its id alone, as in the state of queries that began before lives were told apart
+    # Neither retried nor replayed: its id alone, as in the state of queries that older versions began.
+    is_first_life = ~is_marked & (life == "0")
     name = f.concat_ws(" ", f.when(is_marked, marks).otherwise(f.col("messageId")), life)
     named = rows.withColumn(_ID, f.when(is_first_life, f.col("messageId")).otherwise(name))
     named = named.withColumn("properties", f.map_filter("properties", lambda name, _: ~name.isin(*_MARKS)))

@@ -63,7 +63,6 @@ _REQUIRED: Final = {
 # a column (tags, keys, shardingKey).
 LEFT_OUT: Final = props.OF_ONE_MESSAGE
 
-
 # Called with a row that cannot be a message.
 Refuse = Callable[[Mapping[str, Any], ConfigurationError], None]
 

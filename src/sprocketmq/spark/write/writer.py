@@ -60,9 +60,8 @@ class _Sink:
         self._replay_id = uuid.uuid4().hex  # of a batch; made once, on the driver
         self._transactional: TransactionalWrite | None = None
         if options.delivery == "transactional":
-            from sprocketmq.spark.transactions.transactional_write import (
-                TransactionalWrite,  # a slow import
-            )
+            # A slow import.
+            from sprocketmq.spark.transactions.transactional_write import TransactionalWrite
 
             self._transactional = TransactionalWrite(options, streaming)
 
