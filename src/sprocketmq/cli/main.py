@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of commands, and the exit codes and messages for errors. ``sprocketmq --help`` lists the commands.
 
-Laws
+Rules
     1. Exit codes: 0 success; 1 the command failed (a server refused or did not answer, something was not found, a check found a
        fault); 2 wrong usage, and nothing was done (a wrong command line, option, name, setting or directory); 3 above the limit
        of ``lag --fail-over``; 4 a part was done and the rest was not (``PartlyDone``); 130 Ctrl-C.

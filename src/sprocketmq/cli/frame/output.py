@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Printing results: a table, a wider table, or JSON.
 
-Laws
+Rules
     1. stdout has only the result, so that it can be piped. Everything else goes to stderr (``note``).
     2. ``--json`` prints one document: an object, or a list of objects. A command that streams prints one object for each line.
     3. JSON has exact numbers, times in milliseconds, and names without abbreviation. A value that is unknown or missing is ``null``; a
@@ -32,6 +32,7 @@ UNKNOWN: Final = "unknown"
 
 
 def note(text: str) -> None:
+    """Print a message to stderr (rule 1)."""
     print(escaped(text), file=sys.stderr, flush=True)
 
 
@@ -118,7 +119,7 @@ class Output:
                 self.table(columns, rows)
 
     def line(self, row: Row, text: str) -> None:
-        """Print one element of a stream (law 2) and flush stdout. ``row`` is for JSON, ``text`` for people."""
+        """Print one element of a stream (rule 2) and flush stdout. ``row`` is for JSON, ``text`` for people."""
         if self.is_json:
             self._document(dict(row), flush=True)
         else:

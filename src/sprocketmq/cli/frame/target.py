@@ -8,7 +8,7 @@
     5. the current context     as 2
     6. 127.0.0.1:9876          as 1
 
-Law: the keys of a context are sent only to the name servers of that context, or to those given by -n together with --context. The keys
+Rule: the keys of a context are sent only to the name servers of that context, or to those given by -n together with --context. The keys
 of the environment are never sent to a context's name servers.
 """
 

@@ -6,7 +6,7 @@ changes   ``target`` and ``change``: the command changes something without delet
 deletes   the same: it deletes or hides something, or moves a group
 on_brokers   ``where``: the options --cluster and --broker as arguments of Admin's methods
 
-Laws
+Rules
     1. ``--dry-run`` makes the same checks as the change, prints what would be done, and changes nothing.
     2. A command that deletes asks for confirmation on a terminal. If stdin is no terminal, it needs ``--yes``; without it the command ends
        with exit code 2 and nothing is changed.
@@ -38,16 +38,18 @@ _WHERE: Final = options(
 
 
 class Change:
-    """One change of one command. ``needs_yes``: whether it must be confirmed (law 2)."""
+    """One change of one command. ``needs_yes``: whether it must be confirmed (rule 2)."""
 
     def __init__(self, output: Output, *, dry_run: bool, yes: bool, needs_yes: bool) -> None:
         self.output = output
         self._dry_run, self._yes, self._needs_yes = dry_run, yes, needs_yes
 
     def confirm(self, what: str, *, warning: str = "", ask: bool = True, **facts: Any) -> bool:
-        """Whether to make the change ``what`` (completes "would ..."): False with ``--dry-run``. ``warning`` is printed first. ``ask``:
-        False if it hides and deletes nothing. ``facts`` are printed with ``--dry-run --json``. Raises click.UsageError (law 2),
-        SystemExit (the user declined)."""
+        """Whether to make the change ``what`` (completes "would ..."): False with ``--dry-run``.
+
+        ``warning`` is printed first. ``ask``: False if this change hides and deletes nothing. ``facts`` are printed with ``--dry-run
+        --json``. Raises click.UsageError (rule 2), SystemExit (the user declined).
+        """
         if warning:
             note(f"sprocketmq: {warning}")
         if self._dry_run:

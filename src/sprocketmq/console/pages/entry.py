@@ -9,18 +9,14 @@ from starlette.responses import RedirectResponse, Response
 from sprocketmq.console.pages.page import fields_of, form_of, parts_of
 
 
-def sign_in_by_link(request: Request, token: str) -> Response:
-    """The response is a page that loads the console, not a redirect: browsers do not send a strict cookie after a redirect that began
-    at another site (a chat, a mail)."""
-    return _signed_in(request, token)
-
-
 async def sign_in(request: Request) -> Response:
     form = await fields_of(request)
-    return _signed_in(request, str(form.get("token", "")).strip())
+    return sign_in_by(request, str(form.get("token", "")).strip())
 
 
-def _signed_in(request: Request, token: str) -> Response:
+def sign_in_by(request: Request, token: str) -> Response:
+    """The response is a page that loads the console, not a redirect: browsers do not send a strict cookie after a redirect that began
+    at another site (a link in a chat or a mail)."""
     parts = parts_of(request)
     session = parts.sessions.open(token)
     if session is None:

@@ -227,13 +227,13 @@ async def message_fate(request: Request) -> Response:
         ask("its trace", _trace(parts, message_id), limits=2),
     )
     names = [one.group for one in tracks.value or ()][:_MOST_GROUPS]
-    again = await asyncio.gather(*(_again(parts, name, message_id) for name in names))
-    missing = tracks.why + copies.why + trace.why + [why for _, whys in again for why in whys]
+    later = await asyncio.gather(*(_retries_and_dead_letters(parts, name, message_id) for name in names))
+    missing = tracks.why + copies.why + trace.why + [why for _, whys in later for why in whys]
     rows = [
         {
             "group": one.group,
             "track": _TRACKS.get(one.track_type, "unknown"),
-            "copies": next((rows for name, (rows, _) in zip(names, again, strict=True) if name == one.group), []),
+            "copies": next((rows for name, (rows, _) in zip(names, later, strict=True) if name == one.group), []),
         }
         for one in tracks.value or ()
     ]
@@ -257,7 +257,9 @@ async def _trace(parts: ConsoleParts, message_id: str) -> list[Any]:
         return []
 
 
-async def _again(parts: ConsoleParts, group: str, message_id: str) -> tuple[list[dict[str, Any]], list[str]]:
+async def _retries_and_dead_letters(
+    parts: ConsoleParts, group: str, message_id: str
+) -> tuple[list[dict[str, Any]], list[str]]:
     """The copies of a message in the retry topic and in the dead letters of a group, and a sentence for each failed request."""
     rows: list[dict[str, Any]] = []
     missing: list[str] = []

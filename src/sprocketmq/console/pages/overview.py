@@ -9,7 +9,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sprocketmq.console.pages.entry import sign_in_by_link
+from sprocketmq.console.pages.entry import sign_in_by
 from sprocketmq.console.pages.page import ConsoleParts, event_stream, page_or_live, parts_of
 from sprocketmq.console.safety.sessions import Session
 from sprocketmq.console.show.sparkline import sparkline
@@ -23,7 +23,7 @@ _KEEP_ALIVE_S: Final = 15.0
 
 async def overview(request: Request) -> Response:
     if token := request.query_params.get("token"):
-        return sign_in_by_link(request, token)
+        return sign_in_by(request, token)
     return page_or_live(request, "overview", **_context(request))
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A message's body on a page: text, indented JSON, or hex, masked (``safety.mask``) and cut if it is long; and an edited text as bytes.
-Browsers send each line break as CR LF, so a body with several kinds of line breaks cannot be edited, nor one with characters that a page
-cannot contain; of others ``edited_body(body, what a browser sends for its text) == body``."""
+
+Rule: ``edited_body(body, what a browser sends for its text) == body``. Browsers send each line break as CR LF, so a body with several
+kinds of line breaks cannot be edited, nor one with characters that a page cannot contain.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ def preview(body: bytes, mask: Mask) -> str:
     if text is None or (masked and _text(masked) is None and len(masked) <= _PREVIEW * 4):
         cut = masked[: _PREVIEW // 4]
         return cut.hex(" ") + (" …" if len(masked) > len(cut) else "")
-    line = mask.text(" ".join(text.split()))  # law 1: without line breaks the mask may match more
+    line = mask.text(" ".join(text.split()))  # without line breaks the mask may match more
     return line[:_PREVIEW] + ("…" if len(line) > _PREVIEW or len(masked) > _PREVIEW * 4 else "")
 
 
