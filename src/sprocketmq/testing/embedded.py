@@ -47,8 +47,8 @@ else:
 _PATIENCE_MS: Final = 30_000
 _POLL_S: Final = 0.002
 _LAST_MS: Final = 1_000  # for what the clock does not know of, after the last step
-# How often servers and clients are looked at between two steps at least. A request and its answer take two looks.
-_LOOKS: Final = 8
+# At least so many checks for rest between two steps: a request and its answer take two.
+_CHECKS: Final = 8
 _HANGS: Final = 20  # steps for which a listener's call runs until it is taken for one that hangs
 T = TypeVar("T")
 Options = TypeVar("Options", bound=Mapping[str, object])
@@ -200,7 +200,7 @@ class EmbeddedRocketMQ(Generic[C]):
     def __exit__(self, *raised: object) -> None:
         self.stop()
 
-    # # -- servers and messages -----------------------------------------------------------------------------------------------------------
+    # -- servers and messages --------------------------------------------------------------------------------------------------
 
     @property
     def broker(self) -> Broker:
@@ -286,16 +286,16 @@ class EmbeddedRocketMQ(Generic[C]):
         if self._holds_within(condition, max(_LAST_MS, most_real_ms) - (time.monotonic() - began_s) * 1000):
             return advanced_ms
         raise AssertionError(
-            f"the condition does not hold after {advanced_ms:.0f} ms of the manual clock; {self._held()}"
+            f"the condition does not hold after {advanced_ms:.0f} ms of the manual clock; {self._state()}"
         )
 
     def wait_until(self, condition: Callable[[], object], timeout_ms: float = _PATIENCE_MS) -> None:
         """Wait in real time, without moving the clock, until ``condition()`` is true. Raises AssertionError (it is still false after
         ``timeout_ms``, milliseconds of real time)."""
         if not self._holds_within(condition, timeout_ms):
-            raise AssertionError(f"the condition does not hold after {timeout_ms:.0f} ms of real time; {self._held()}")
+            raise AssertionError(f"the condition does not hold after {timeout_ms:.0f} ms of real time; {self._state()}")
 
-    def _held(self) -> str:
+    def _state(self) -> str:
         from sprocketmq.testing.state import broker_state  # imported only for a test that fails
 
         if self._broker is None or self._engine is None:
@@ -313,14 +313,14 @@ class EmbeddedRocketMQ(Generic[C]):
 
     def _is_at_rest_within(self, condition: Callable[[], object], patience_ms: float, hanging: Set[object]) -> bool:
         end_s = time.monotonic() + patience_ms / 1000
-        looks = 0
+        checks = 0
         while not condition() and isinstance(self.clock, ManualClock):
             if self.clock.is_at_rest(hanging):
                 return True
-            looks += 1
-            if looks >= _LOOKS and time.monotonic() > end_s:
+            checks += 1
+            if checks >= _CHECKS and time.monotonic() > end_s:
                 return False
-            if looks > _LOOKS:
+            if checks > _CHECKS:
                 time.sleep(_POLL_S)
         return False
 
@@ -382,7 +382,6 @@ class EmbeddedRocketMQ(Generic[C]):
     # -- inside ------------------------------------------------------------------------------------------------------------------
 
     def _on_loop(self, call: Callable[[], T]) -> T:
-
         async def run() -> T:
             return call()
 

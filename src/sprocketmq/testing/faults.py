@@ -42,8 +42,6 @@ HEARTBEATS: Final = (RequestCode.HEART_BEAT,)
 
 Action = Callable[[Connection, Command, RequestHandler], "Command | None"]
 Match = Callable[[Command], bool]
-
-
 Codes = int | Iterable[int]
 WriteAnswer = Callable[[Connection, bytes], None]
 
@@ -169,9 +167,8 @@ class FaultInjector:
 
         def write(connection: Connection, frame: bytes) -> None:
             connection.send_raw([frame[:keep_bytes]])
-            asyncio.get_running_loop().call_soon(
-                connection.close
-            )  # answers of one read are written after the last of them
+            # Later, because the answers of one read are written after the last of them.
+            asyncio.get_running_loop().call_soon(connection.close)
 
         return self._add_on_answer("cut_answer", code, write, times, when)
 

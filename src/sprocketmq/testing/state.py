@@ -16,7 +16,7 @@ _SHOWN = 8
 
 
 def broker_state(broker: Broker, now_ms: int, asked: Collection[str] = ()) -> list[str]:
-    """Belongs to the broker's loop. ``asked`` are topics that somebody asked for."""
+    """Call it on the broker's loop. ``asked``: topics that somebody asked for."""
     lines = [*_missing(broker, asked), *_topics(broker), *_groups(broker), *_delayed(broker, now_ms)]
     lines += [
         f"{counted(one.count, 'timer message')} for {topic}"
