@@ -198,7 +198,7 @@ def test_an_account_that_sees_its_topics_alone_sends_rows_back(
     place = {"brokerName": "broker-b", "commitLogOffset": message.commit_log_offset, "topic": "flights"}
     judged: Any = LazyRows([*place, "action"], lambda: [{**place, "action": "dlq"}])
     retry = foreach_batch(lambda rows, _: rows, write=lambda rows, _: None, group="delays", namesrv_addr=proxy_addr)
-    retry._send_back(judged, retry._bad_rows(judged), 0)
+    retry._send_back(judged, retry._fetch_bad_rows(judged), 0)
     monkeypatch.undo()
     assert [letter.body for letter in stored(mq, "%DLQ%delays")] == [b"1"]
 

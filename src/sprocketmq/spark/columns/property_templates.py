@@ -55,18 +55,19 @@ class AlikeTexts(NamedTuple):
 
 
 def alike_texts(texts: Texts) -> list[AlikeTexts] | None:
-    search = _Search(len(texts.starts))
-    return search.found if search.goes_through(texts, _ALL) else None
+    """The texts by template; None if there are too many templates."""
+    search = _TemplateSearch(len(texts.starts))
+    return search.found if search.finds_all(texts, _ALL) else None
 
 
-class _Search:
-    """Goes through texts, one size after the other; False: there are too many templates."""
+class _TemplateSearch:
+    """Finds the templates of texts, one size after the other. Methods return False if there are too many templates."""
 
     def __init__(self, count: int) -> None:
         self.found: list[AlikeTexts] = []
         self._comparisons = _MOST_COMPARISONS * count
 
-    def goes_through(self, texts: Texts, rows: Numbers | slice) -> bool:
+    def finds_all(self, texts: Texts, rows: Numbers | slice) -> bool:
         sizes = texts.sizes
         if not len(sizes):
             return True
@@ -95,7 +96,7 @@ class _Search:
         whole[odd] = False
         numbers = np.arange(len(block)) if isinstance(rows, slice) else rows
         mended = texts.mended(odd if isinstance(own, slice) else own[odd])
-        return self._split(block[whole], size, numbers[whole]) and self.goes_through(mended, numbers[odd])
+        return self._split(block[whole], size, numbers[whole]) and self.finds_all(mended, numbers[odd])
 
     def _split(self, block: Bytes, size: int, rows: Numbers | slice) -> bool:
         while len(block):

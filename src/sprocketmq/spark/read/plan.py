@@ -22,12 +22,10 @@ from typing import Literal
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.losses import Loss, QueueBounds, Reason
-from sprocketmq.spark.offsets import QueueRange, StreamOffset
+from sprocketmq.spark.offsets import Offsets, QueueRange, StreamOffset
 from sprocketmq.spark.options.bound import Bound
 from sprocketmq.spark.read.trigger_limits import ByteLimit, limited_end
 from sprocketmq.wire.records.message import MessageQueue
-
-Offsets = Mapping[MessageQueue, int]
 
 
 @dataclass(frozen=True)
@@ -55,9 +53,10 @@ def resolve_start(
     fallback: Literal["earliest", "latest", "error"] = "earliest",
     strategy: Literal["error", "latest"] = "error",
 ) -> dict[MessageQueue, int]:
-    """A retry topic starts at the group's committed offset, otherwise at its smallest one, whatever ``bound`` says. Raises
-    ConfigurationError (no message is that young, a queue has no committed offset, or a queue is named that does not exist)."""
-    _all_exist(bound, facts)
+    """The first offset of every queue that exists now. A retry topic starts at the group's committed offset, otherwise at its smallest
+    one, whatever ``bound`` says. Raises ConfigurationError (no message is that young, a queue has no committed offset, or a queue is
+    named that does not exist)."""
+    _check_all_exist(bound, facts)
     start = {}
     for queue, bounds in facts.bounds.items():
         if queue.topic.startswith(RETRY_PREFIX):
@@ -97,7 +96,7 @@ def _start_of(
 
 def resolve_end(bound: Bound, facts: BrokerOffsets) -> dict[MessageQueue, int]:
     """The end (exclusive) of every queue in a batch read. Raises ConfigurationError (a queue is named that does not exist)."""
-    _all_exist(bound, facts)
+    _check_all_exist(bound, facts)
     end = {}
     for queue, bounds in facts.bounds.items():
         wanted = -1
@@ -216,7 +215,7 @@ def unread_queues(position: StreamOffset, target: Mapping[MessageQueue, QueueBou
     return sorted(short + unanswered)
 
 
-def _all_exist(bound: Bound, facts: BrokerOffsets) -> None:
+def _check_all_exist(bound: Bound, facts: BrokerOffsets) -> None:
     missing = sorted(queue for queue in bound.offsets if queue not in facts.bounds)
     if missing:
         raise ConfigurationError(

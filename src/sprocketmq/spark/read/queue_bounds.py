@@ -49,7 +49,7 @@ def queue_bounds(
         wanted.setdefault((queue.topic, queue.broker_name), set()).add(queue)
 
     async def ask() -> dict[MessageQueue, QueueBounds]:
-        answers = await cluster.gather(_maybe_held(cluster, *pair, wanted[pair]) for pair in sorted(wanted))
+        answers = await cluster.gather(_bounds_or_error(cluster, *pair, wanted[pair]) for pair in sorted(wanted))
         failures = [answer for answer in answers if isinstance(answer, RocketMQError)]
         silent = [error for error in failures if not isinstance(error, TopicNotExist)]
         if failures and not (partial and len(silent) < max(1, len(answers)) and all(map(is_transient, silent))):
@@ -124,15 +124,15 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) ->
         except RequestNotServed:
             reasons = await cluster.gather(_refused(cluster, queue, group) for queue in asked)
             return {queue: reason for queue, reason in zip(asked, reasons, strict=True) if reason is not None}
-        there = dict(zip(pairs, await cluster.gather(one(info, *pair) for pair in pairs), strict=True))
+        at_master = dict(zip(pairs, await cluster.gather(one(info, *pair) for pair in pairs), strict=True))
         topics = sorted({topic for topic, _ in pairs})
-        read = set().union(*await cluster.gather(_routed(cluster, topic) for topic in topics))
+        readable = set().union(*await cluster.gather(_routed(cluster, topic) for topic in topics))
         found: dict[MessageQueue, Reason] = {}
         for queue in asked:
-            queues_now = there[queue.topic, queue.broker_name]
+            queues_now = at_master[queue.topic, queue.broker_name]
             if queues_now is not None and not queues_now:
                 found[queue] = "topic gone"
-            elif queues_now is not None and queue not in read:
+            elif queues_now is not None and queue not in readable:
                 # Our broker still tells of a queue that holds messages and that its topic does not have any more.
                 reason = await _refused(cluster, queue, group) if queue in queues_now else "queue gone"
                 if reason is not None:
@@ -167,16 +167,16 @@ async def _refused(cluster: Cluster, queue: MessageQueue, group: str) -> Reason 
     return None
 
 
-async def _maybe_held(
+async def _bounds_or_error(
     cluster: Cluster, topic: str, broker_name: str, wanted: AbstractSet[MessageQueue]
 ) -> dict[MessageQueue, QueueBounds] | RocketMQError:
     try:
-        return await _held(cluster, await cluster.master(broker_name, topic), topic, wanted)
+        return await _bounds(cluster, await cluster.master(broker_name, topic), topic, wanted)
     except RocketMQError as error:
         return error
 
 
-async def _held(
+async def _bounds(
     cluster: Cluster, address: str, topic: str, wanted: AbstractSet[MessageQueue]
 ) -> dict[MessageQueue, QueueBounds]:
     """A queue of a 4.x broker whose last message was deleted is empty, whatever its smallest offset says."""

@@ -73,9 +73,9 @@ def read_partition(options: ReadOptions, schema: StructType, partition: InputPar
     for expression, kind, part in _by_filter(options, getattr(partition, "ranges", ())):
         remaining = list(part)
         while remaining:
-            task = _RangesPass(options, remaining)
-            yield from task.batches(decoder, expression, kind)
-            remaining = task.remaining
+            ranges_pass = _RangesPass(options, remaining)
+            yield from ranges_pass.batches(decoder, expression, kind)
+            remaining = ranges_pass.remaining
 
 
 class _RangesPass:

@@ -9,13 +9,12 @@ evenly would end with a batch of a few rows. Brokers report offsets, not sizes, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from sprocketmq.spark.offsets import Offsets
 from sprocketmq.wire.records.message import MessageQueue
-
-Offsets = Mapping[MessageQueue, int]
 
 # The size of a message as long as no sample is known.
 ASSUMED_BYTES: Final = 1024.0

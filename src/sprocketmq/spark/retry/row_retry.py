@@ -195,7 +195,7 @@ class RowRetry:
             verdicts, bad = stored
         else:
             verdicts = store.save(self._processed(rows, batch_id))
-            bad = self._bad_rows(verdicts)
+            bad = self._fetch_bad_rows(verdicts)
         self._check_source(store.sources, verdicts, bad)
         if stored is not None:
             log.warning(
@@ -215,12 +215,12 @@ class RowRetry:
         if verdicts is None:
             return None
         try:
-            return verdicts, self._bad_rows(verdicts)
+            return verdicts, self._fetch_bad_rows(verdicts)
         except ConfigurationError as error:  # stored by a version that did not check them
             log.warning("batch %d was judged before, and it is judged again: %s", batch_id, error)
             return None
 
-    def _bad_rows(self, verdicts: DataFrame) -> FetchedRows:
+    def _fetch_bad_rows(self, verdicts: DataFrame) -> FetchedRows:
         """The bad rows of the batch, checked: each can be sent back. Raises ConfigurationError (a value is missing or not allowed),
         NetworkError, RequestTimeout (the broker of a row is not registered)."""
         bad = FetchedRows(self._columns_to_fetch(verdicts.where(self._is_bad(verdicts))))
