@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections of browsers with limits, which uvicorn does not have: it waits for ever for the first request, and for the rest of one.
 
-Rules
-    1. At most ``MOST_CONNECTIONS`` are open, and no more than the process has descriptors for (``net.process.descriptors``). For a new one
-       the oldest that has sent no request is closed; if all have, the new one is closed.
-    2. A request arrives within ``REQUEST_WITHIN_S``, all of it. A peer that does not read is closed after ``READ_WITHIN_S``.
+At most ``MOST_CONNECTIONS`` are open, and no more than the process has descriptors for (``net.process.descriptors``). For a new one the
+oldest that has sent no request is closed; if all have, the new one is closed. All of a request arrives within ``REQUEST_WITHIN_S``. A peer
+that does not read is closed after ``READ_WITHIN_S``.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding commands by the table of ``main``: section -> name -> module, whose attribute of the same name is the command.
-
-Rules
-    1. A command imports its own module and no other command's. ``sprocketmq --help`` imports all of them, for their first lines.
-    2. No module of commands imports a client, a broker or Spark at its top, so that ``--help`` and completion are quick.
-    3. The error for an unknown name lists the most similar commands, as click does for options.
-"""
+"""Finding commands by the table of ``main``: section -> name -> module, whose attribute of the same name is the command. A command imports
+its own module and no other command's, and no module of commands imports a client, a broker or Spark at its top, so that ``--help`` and
+completion are quick. ``sprocketmq --help`` imports all of them, for their first lines."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Contexts:
         return cls(path, current if current in by_name else None, by_name)
 
     def save(self) -> None:
-        """Write the file. Raises ConfigurationError (it cannot be written, or this user has no home directory for it)."""
+        """Raises ConfigurationError (it cannot be written, or this user has no home directory for it)."""
         user_path(self.path)
         settings = {name: _settings(context) for name, context in sorted(self.by_name.items())}
         text = json.dumps({"current": self.current, "contexts": settings}, indent=2) + "\n"

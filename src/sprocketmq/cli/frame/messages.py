@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages as text and as JSON: ``tail --json`` writes one object for each line, and ``send --file`` reads them.
-
-Rule: ``message_of(topic, as_dict(message))`` has the body, tag, keys and user properties of the message. Properties that brokers and
-clients add are left out; only ``message show`` prints them. A body that is not UTF-8 is ``body_base64``.
-"""
+"""Messages as text and as JSON: ``tail --json`` writes one object for each line, and ``send --file`` reads them. Body, tag, keys and user
+properties survive that; properties that brokers and clients add are left out. A body that is not UTF-8 is ``body_base64``."""
 
 from __future__ import annotations
 

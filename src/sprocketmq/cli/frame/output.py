@@ -32,7 +32,6 @@ UNKNOWN: Final = "unknown"
 
 
 def note(text: str) -> None:
-    """Print a message to stderr (rule 1)."""
     print(escaped(text), file=sys.stderr, flush=True)
 
 

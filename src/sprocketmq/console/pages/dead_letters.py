@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages about dead letters: groups with dead letters and their reasons, one letter with an editor for its body, and sending them again.
 
-Rules
-    1. A dry run makes the same checks, reports what would be sent, and sends nothing.
-    2. Each letter has its own result; a failure does not stop the others.
-    3. A form is sent once, however often its button is pressed; a page that is loaded again has a new one.
-    4. A body that was not edited is sent byte for byte as it is stored.
+A dry run makes the same checks and sends nothing. Each letter has its own result; a failure does not stop the others. A form is sent once,
+however often its button is pressed. A body that was not edited is sent byte for byte as it is stored.
 """
 
 from __future__ import annotations
@@ -233,7 +230,7 @@ async def _letter_at(parts: ConsoleParts, topic: str, place: str) -> DeadLetterM
 
 
 def _edit(letter: DeadLetterMessage, form: FormData, parts: ConsoleParts) -> bool:
-    """Replace the letter's body with the text of the form; return whether it changed (rule 4)."""
+    """Returns whether the body changed."""
     submitted = form.get("body")
     if not isinstance(submitted, str):
         return False

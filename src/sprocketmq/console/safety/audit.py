@@ -4,9 +4,7 @@
     {"at": "2026-11-24T06:12:31.204+00:00", "stage": "begins", "change": 7, "action": "send", "session": 2, "peer": "127.0.0.1", ...}
     {"at": "2026-11-24T06:12:31.226+00:00", "stage": "ended", "change": 7, "outcome": "stored in orders/broker-a/0 at offset 12"}
 
-Rules
-    1. A change is not made if its line cannot be written.
-    2. Bodies are not written, only their size and SHA-256.
+A change is not made if its line cannot be written. Of bodies only size and SHA-256 are written.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ class Audit:
                 ) from error
 
     def begins(self, action: str, session: int, peer: str, **facts: Any) -> int:
-        """Write the line of a change that is about to be made; return the number for ``ended``. Raises StoreNotWritable (rule 1)."""
+        """Write the line of a change that is about to be made; return the number for ``ended``. Both raise StoreNotWritable."""
         self._count += 1
         self._write(
             stage="begins",

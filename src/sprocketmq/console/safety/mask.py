@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hiding parts of messages: text that matches one of the operator's regular expressions is never sent to a browser.
 
-Rules
-    1. A whole body is masked before it is cut, converted or downloaded, and the result of a conversion is masked again: in indented JSON,
-       for example, escapes have become text.
-    2. A body that is not UTF-8 is masked, too; bytes that are not text are unchanged.
+1. A whole body is masked before it is cut, converted or downloaded, and the result of a conversion is masked again: in indented JSON, for
+   example, escapes have become text.
+2. A body that is not UTF-8 is masked, too; bytes that are not text are unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ class Mask:
         return text
 
     def body(self, body: bytes) -> bytes:
-        """``body`` with matches replaced (rules 1 and 3)."""
         if not self._patterns:
             return body
         return self.text(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is signed in: one token opens the console, and each browser then has its own session.
 
-Rules
-    1. Token, session and form key are compared in constant time.
-    2. There are at most ``MOST_SESSIONS``; a further one replaces the least recently used. Each ends after twelve hours without use.
-    3. A session has at most ``MOST_STREAMS`` streams of events, all together have at most ``_ALL_STREAMS``, so that connections are left
-       for pages.
-    4. Each session has a secret key for its forms, so that other sites cannot send them.
+Token, session and form key are compared in constant time. A session beyond ``MOST_SESSIONS`` replaces the least recently used; each ends
+after twelve hours without use. A session has at most ``MOST_STREAMS`` streams of events, all together ``_ALL_STREAMS``, so that connections
+are left for pages. Its form key is secret, so that other sites cannot send its forms.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A message's body on a page: text, indented JSON, or hex, masked (``safety.mask``) and cut if it is long; and an edited text as bytes.
-
-Rule: ``edited_body(body, what a browser sends for its text) == body``. Browsers send each line break as CR LF, so a body with several
-kinds of line breaks cannot be edited, nor one with characters that a page cannot contain.
-"""
+Browsers send each line break as CR LF, so a body with several kinds of line breaks cannot be edited, nor one with characters that a page
+cannot contain; of others ``edited_body(body, what a browser sends for its text) == body``."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lag over time, in bounded memory: one ring of times, and for each group and queue a parallel ring of numbers of 8 bytes.
 
-Rules
-    1. At most ``moments`` * ``series`` numbers are stored. Further series are left out; then ``is_full`` is true.
-    2. A value that was unknown at a time is None there, not 0 and not the previous number.
-    3. A series without a known value in the stored times is deleted.
+At most ``moments`` * ``series`` numbers are stored. Further series are left out; then ``is_full`` is true. A value that was unknown at a
+time is None there. A series without a known value in the stored times is deleted.
 """
 
 from __future__ import annotations

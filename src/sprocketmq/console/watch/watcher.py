@@ -6,14 +6,10 @@
     always          the doctor, for a few groups at once; healthy groups once a minute, others each 15 s; with it the queues of the group
                     that the brokers leave out of the progress of all groups
 
-It is in use while a page is open that waits for events, and for two minutes after a page was loaded. At other times nothing is
-requested: the progress of all groups costs a broker time, and the doctor requests the stacks of members' threads. A proxy lists no
-brokers and no groups, and needs requests about each queue; there the groups are those whose pages were opened last.
-
-Rules
-    1. A broker that is slow or dead does not delay the others: all are queried concurrently, each with a timeout.
-    2. What a broker did not report this time is missing; older values are not shown in its place.
-    3. The view is immutable and replaced as a whole; it shows the state at ``at_ms``.
+It is in use while a page is open that waits for events, and for two minutes after a page was loaded: the progress of all groups costs a
+broker time, and the doctor requests the stacks of members' threads. A proxy lists no brokers and no groups, and needs requests about each
+queue; there the groups are those whose pages were opened last. A slow or dead broker does not delay the others, which are queried
+concurrently. What a broker did not report this time is missing; older values are not shown in its place.
 """
 
 from __future__ import annotations
