@@ -55,7 +55,6 @@ class AlikeTexts(NamedTuple):
 
 
 def alike_texts(texts: Texts) -> list[AlikeTexts] | None:
-    """The texts by template; None if there are too many templates."""
     search = _TemplateSearch(len(texts.starts))
     return search.found if search.finds_all(texts, _ALL) else None
 
