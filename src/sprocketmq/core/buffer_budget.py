@@ -67,6 +67,7 @@ class BufferBudget(Generic[K]):
         share.in_bytes, share.out_bytes = in_bytes, out_bytes
 
     def discard(self, holder: K) -> None:
+        """The holder is gone, or keeps nothing."""
         share = self._shares.pop(holder, None)
         if share is not None:
             self.in_bytes -= share.in_bytes

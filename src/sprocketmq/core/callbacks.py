@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of a user's function when it is registered: with a listener of two parameters given to ``on_message``, each message would fail
-and go through all its retries.
+"""The check of a user's function when it is registered.
 
-A function is refused only if it cannot be called with the arguments that it will get, or if it is ``async def`` where its coroutine would
-not be awaited. One without a signature (some C functions) is accepted. A decorated one is checked by its wrapper, which is what is
-called."""
+A function with the wrong parameters fails at each call. Where a failure means a retry, this is expensive: with a listener of two parameters
+given to ``on_message``, each message goes through all its retries.
+
+Rules
+    1. A function is refused only if it cannot be called with the arguments that it will get. A function without a signature (some C
+       functions) is accepted.
+    2. A decorated function is checked by its wrapper, because that is what will be called. A wrapper with ``*args`` accepts anything.
+    3. An ``async def`` function is refused where its coroutine would not be awaited.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +21,16 @@ from sprocketmq.errors import ConfigurationError
 
 
 def check_callback(name: str, value: object, parameters: str, advice: str = "", *, may_be_async: bool = False) -> None:
-    """Check that ``value`` can be called with ``parameters`` (as in ``"messages, context"``), all by position.
+    """Check that ``value`` can be called with the arguments that it will get, all by position.
 
-    ``name`` and ``advice`` (what to do) are for the error; ``may_be_async``: the caller awaits the result of an ``async def`` function.
-    Raises ConfigurationError (it is not a function, has other parameters, or is async where nobody awaits it)."""
+    Args:
+        name: its name in the error.
+        parameters: names of the arguments, as in ``"messages, context"``.
+        advice: what to do, for the error.
+        may_be_async: whether the caller awaits the result of an ``async def`` function.
+
+    Raises ConfigurationError (it is not a function, has other parameters, or is async where nobody awaits it).
+    """
     todo = f"; {advice}" if advice else ""
     if not callable(value):
         raise ConfigurationError(f"{name} is {value!r}, a function of ({parameters}) is allowed{todo}")

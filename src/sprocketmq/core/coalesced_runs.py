@@ -7,13 +7,14 @@ Java: RebalanceService, with ``rocketmq.client.rebalance.minInterval``.
 Rules
     1. One run at a time, and from the end of one to the beginning of the next at least ``min_interval_ms``.
     2. Each request is followed by a run that begins after it: when the delay of the request is over, and as soon as rule 1 allows.
-    3. One run serves all requests before it, whatever their delays, because each wants the state of that moment."""
+    3. One run serves all requests before it, also those whose delay is not over yet, because each wants the state of that moment.
+"""
 
 from __future__ import annotations
 
 
 class CoalescedRuns:
-    """Times are the driver's, in milliseconds."""
+    """The runs of one kind of work. Times are the driver's, in milliseconds."""
 
     __slots__ = ("_free_ms", "_min_interval_ms", "_wanted_ms", "is_running")
 
@@ -24,6 +25,7 @@ class CoalescedRuns:
         self.is_running = False
 
     def ask(self, now_ms: float, delay_ms: float = 0) -> None:
+        """Request a run within ``delay_ms``."""
         at_ms = now_ms + delay_ms
         self._wanted_ms = at_ms if self._wanted_ms is None else min(at_ms, self._wanted_ms)
 
@@ -39,5 +41,6 @@ class CoalescedRuns:
         self.is_running, self._wanted_ms = True, None
 
     def end(self, now_ms: float) -> None:
+        """The run has ended or failed."""
         self.is_running = False
         self._free_ms = now_ms + self._min_interval_ms

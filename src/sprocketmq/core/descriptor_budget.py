@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the file descriptors of a process are shared out, so that clients cannot use up those that the store needs. (Java's virtual machine
-raises the limit, and its documentation asks for a million.)
+"""How the file descriptors of a process are shared out: connections, mapped files of the store, and what is left for everything else.
 
-An eighth of the limit, 64 to 256, is left for files that are open for a moment, listening sockets and connections to other servers. Of the
-rest mapped files get half, or nothing where they keep no descriptor, and connections what remains. The shares together are within the
-limit, and each is at least 1: a limit that is too low is refused by the system, not here."""
+Java's server does not need this: its virtual machine raises the limit, and its documentation asks for a million. Here each descriptor has
+one purpose, so that clients cannot use up those that the store needs.
+
+Rules
+1. The shares are not more than the limit together.
+2. What is left for files that are open for a moment (writes, flushes, settings), listening sockets and connections to other servers is an
+   eighth of the limit, but 64 at least and 256 at most.
+3. Where a mapped file keeps no descriptor the store gets none, and connections all the rest; else each gets half of it.
+4. Each share is at least 1: a limit that is too low is refused by the system, not here.
+"""
 
 from __future__ import annotations
 

@@ -1,20 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a client: which call does what in which state (Java: ServiceState, and the ``switch`` at the top of each ``start``).
 
+                start                     opened
+        NEW -----------> STARTING -----------------> RUNNING
+         ^ ^                |  |                        |
+         | `----closed-------'  | shutdown, or           | shutdown, or
+         |                     | the last starter left  | nobody holds it any more
+         |       closed        v                        |
+         `---(not shut down)- STOPPING <----------------'
+                               |   ^
+                       closed  |   | start (only what may be started again), once it is over
+                               v   |
+                              ENDED
+
     call        NEW     STARTING         RUNNING   STOPPING                           ENDED
     start       OPEN    JOIN             DONE      AFTER_CLOSING, or REFUSED          OPEN, or REFUSED
     shutdown    DONE    CANCEL_OPENING   CLOSE     JOIN                               DONE
 
-STARTING becomes RUNNING when opened, NEW when that failed. Both become STOPPING when shut down, or when nobody waits for the client or
-holds it any more; then ENDED, or NEW without a shutdown. Drivers run opening and closing as tasks, and a caller may stop waiting for one
-any time.
+Opening and closing take time. The driver runs each as a task, and callers wait for that task, so a caller may stop waiting (be cancelled)
+at any moment. A start for which no caller waits any more is undone; a shutdown continues to its end.
 
 Rules
     1. At most one opening or closing is under way.
     2. What was opened is closed once, and nothing is closed that was not opened.
     3. After ``shutdown`` nothing but a later ``start`` leads to RUNNING, whatever was under way when it was called.
-    4. An opening for which no caller waits any more does not lead to RUNNING. A shutdown continues to its end.
-    5. A start that failed or was undone leaves the client as it was before: it may be started again."""
+    4. An opening for which no caller waits any more does not lead to RUNNING.
+    5. A start that failed or was undone leaves the client as it was before: it may be started again.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +42,8 @@ class LifeState(Enum):
 
 
 class StartStep(Enum):
+    """What a call of ``start`` has to do."""
+
     OPEN = "begin to open, and wait for it"
     JOIN = "wait for the opening that is under way"
     DONE = "nothing, it runs"
@@ -38,6 +52,8 @@ class StartStep(Enum):
 
 
 class ShutdownStep(Enum):
+    """What a call of ``shutdown`` has to do."""
+
     CLOSE = "begin to close, and wait for it"
     CANCEL_OPENING = "cancel the opening, and wait until it has undone itself"
     JOIN = "wait for what is under way"
@@ -45,7 +61,7 @@ class ShutdownStep(Enum):
 
 
 class Lifecycle:
-    """Not thread-safe: one owner. ``restarts``: whether it may be started again after a shutdown."""
+    """Not thread-safe: one owner. ``restarts``: whether a client may be started again after a shutdown."""
 
     __slots__ = ("_restarts", "_starters", "_was_shut_down", "state")
 

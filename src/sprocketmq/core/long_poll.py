@@ -5,14 +5,20 @@
                                                                                        +-- expire: the deadline passed       --> re-run
                                                                                        `-- discard: its connection closed    --> gone
 
-Every parked pull leaves exactly once. A re-run pull may not park again; it answers with what there is, or PULL_NOT_FOUND. A pull is woken
-only when max_offset > its offset, and its filter accepts the code of an arrived message (no filter, or no code known, means yes).
+A re-run pull may not park again; it answers with what there is, or PULL_NOT_FOUND.
 
-Java sweeps all parked pulls each 5 s. Here deadlines are in a heap and waiters are found by (topic, queue): an idle broker with thousands
-of parked pulls does nothing, and an append costs one dict look-up when nobody waits on its queue.
+Java sweeps all parked pulls each 5 s. Here deadlines are in a heap and waiters are found by (topic, queue), so an idle broker with
+thousands of parked pulls does nothing, and an append costs one dict look-up when nobody waits on its queue.
 
-``wake`` and ``expire`` handle one waiter at each step, so that the driver may do other work between two steps. A waiter that has left
-meanwhile is skipped; one that was parked meanwhile has seen the new messages."""
+Rules
+    1. Every parked pull leaves exactly once: woken, expired or discarded.
+    2. A pull is woken only when max_offset > its offset, and its filter accepts the code of an arrived message (no filter, or no code
+       known, means yes).
+    3. ``expire(now)`` yields exactly those with deadline <= now, earliest first.
+    4. Cost of wake: the waiters of that one queue; of expire: log n per expired pull. Nothing depends on the number of topics.
+    5. Both are iterators that handle one waiter at each step, so that the driver may do other work between two steps. A waiter that has
+       left meanwhile is skipped; one that was parked meanwhile has seen the new messages.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +72,9 @@ class LongPoll(Generic[R]):
         owner: object = None,
         size_bytes: int = 0,
     ) -> ParkedPull[R]:
-        """Add a waiter for a max offset above ``offset``. ``deadline_ms``: absolute; ``request`` comes back with it; ``match`` accepts the
-        tag code of a message, None all; ``owner``: its connection; ``size_bytes``: of memory."""
+        """Add a waiter. It is woken once the queue's max offset is above ``offset``; ``deadline_ms``: when it gives up, absolute;
+        ``request`` comes back with it; ``match`` accepts the tag code of a message, None all; ``owner``: its connection; ``size_bytes``:
+        what it takes in memory."""
         pull = ParkedPull(topic, queue_id, offset, deadline_ms, request, match, owner, size_bytes)
         self.queues.setdefault((topic, queue_id), {})[pull] = None
         self._sequence += 1
@@ -95,6 +102,7 @@ class LongPoll(Generic[R]):
         self._compact()
 
     def expire(self, now_ms: int) -> Iterator[ParkedPull[R]]:
+        """Take out those whose deadline has come."""
         while self._heap and (self._heap[0][0] <= now_ms or not self._heap[0][2].parked):
             pull = heappop(self._heap)[2]
             if pull.parked:
@@ -102,6 +110,7 @@ class LongPoll(Generic[R]):
                 yield pull
 
     def next_deadline_ms(self) -> int | None:
+        """When ``expire`` will next yield something."""
         heap = self._heap
         while heap and not heap[0][2].parked:
             heappop(heap)

@@ -4,14 +4,18 @@
     event --> running totals (value, times) --each 10 s, 10 min, 1 h--> snapshots: 7, 7 and 25 of them
                                                                             newest - oldest = what the window shows
 
+    PULL_RT, PULL_TPS, CONSUME_RT, CONSUME_OK_TPS, CONSUME_FAILED_TPS, each with SUM, TPS (per second), AVGPT (per event), TIMES (events)
+
 Java takes the snapshots on timers; here they are taken by the next event after the moment was due, with the totals as they still were, so
 they come out the same and nothing runs while nothing happens. Moments are the full 10 s, 10 min and hours of the clock.
 
 Rules
-    1. Memory is bounded by the number of snapshots, however long nothing came.
+    1. What a window shows is the totals at its newest snapshot minus those at its oldest: true up to 10 s (10 min, 1 h) ago, as in Java.
     2. Before its first snapshot an item shows what it has so far, over one period. (Java shows zeros.)
     3. An item begins with its first event: the oldest snapshot is one period before its first one, with zeros.
-    4. Reading changes nothing, so any thread may read."""
+    4. Memory is bounded by the number of snapshots, whatever the rate, however long nothing came.
+    5. Reading changes nothing, so any thread may read.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ from sprocketmq.wire.bodies import ConsumeStatus
 
 
 class Measure(Enum):
-    """Java's names."""
+    """What is counted; Java's names."""
 
     PULL_RT = "PULL_RT"
     PULL_TPS = "PULL_TPS"
@@ -127,6 +131,7 @@ class ConsumerStatistics:
     # -- events ----------------------------------------------------------------------------------------------------------------
 
     def pulled(self, topic: str, message_count: int, elapsed_ms: float, now_ms: int) -> None:
+        """A pull found ``message_count`` messages after ``elapsed_ms``."""
         if now_ms >= self._due_ms:
             self._sample(now_ms)
         pull_rt, pull_tps, _, _, _ = self._topics.get(topic) or self._new(topic)
@@ -136,6 +141,7 @@ class ConsumerStatistics:
         pull_tps.value += message_count
 
     def consumed(self, topic: str, ok_count: int, failed_count: int, elapsed_ms: float, now_ms: int) -> None:
+        """A listener call ended after ``elapsed_ms``."""
         if now_ms >= self._due_ms:
             self._sample(now_ms)
         _, _, consume_rt, ok, failed = self._topics.get(topic) or self._new(topic)
@@ -159,6 +165,7 @@ class ConsumerStatistics:
         ok.value += count
 
     def timed_out(self, topic: str, count: int, now_ms: int) -> None:
+        """Messages ran into the consume timeout."""
         self._timed_out[topic] = self._timed_out.get(topic, 0) + count
 
     def _new(self, topic: str) -> tuple[_Item, ...]:
@@ -179,7 +186,7 @@ class ConsumerStatistics:
                 self._next_ms[number] = moments[-1] + window.period_ms
         self._due_ms = min(self._next_ms)
 
-    # -- reading (rule 4) -------------------------------------------------------------------------------------------------------
+    # -- reading (rule 5) -------------------------------------------------------------------------------------------------------
 
     def totals(self, topic: str, measure: Measure, window: Window, now_ms: int) -> WindowTotals:
         """What ``window`` shows of one measure; zeros for a topic never seen."""
@@ -216,6 +223,7 @@ class ConsumerStatistics:
         return item.times, item.value
 
     def timed_out_msgs(self, topic: str) -> int:
+        """How many messages of a topic ran into the consume timeout since the consumer was made."""
         return self._timed_out.get(topic, 0)
 
     def topics(self) -> list[str]:

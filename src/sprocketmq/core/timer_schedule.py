@@ -2,16 +2,21 @@
 """When a timer message is due, and which second's slot it waits in. Java: HookUtils.transformTimerMessage, TimerMessageStore.
 
     asked for              TIMER_DELAY_SEC, else TIMER_DELAY_MS, else TIMER_DELIVER_MS (the moment itself); a delay level has priority
+        |  deliver_ms
         +-- not in the future ------> an ordinary message
         +-- too far, no number -----> refused
         `-- slot_of(deliver_ms) ----> the slot T that ends at or before deliver_ms: TIMER_OUT_MS
 
-    far away               more than roll_window_slots ahead: waits in a nearer slot, is then stored again and waits on (a roll)
+    slots       ...|  T   |T + p |...          p = precision_ms, 1000
+    is read when now_floor > T, that is from T + p on: T + p >= deliver_ms, so never early, and less than p late
 
-Rules (p = precision_ms, 1000)
+    far away    more than roll_window_slots ahead: waits in a nearer slot, is then stored again and waits on (a roll)
+
+Rules
     1. ``slot_of(d) < d <= slot_of(d) + p``: an exact multiple of p belongs to the slot before it.
-    2. A slot T is read when now_floor > T, from T + p >= deliver_ms on: never early, and less than p late.
-    3. A roll shortens the wait by at least half of the roll window, so waiting ends."""
+    2. A slot is read no earlier than p after its begin, so no message is delivered before the requested time.
+    3. ``place`` never returns a slot farther than the roll window, and a roll shortens the wait by at least half of it, so waiting ends.
+"""
 
 from __future__ import annotations
 

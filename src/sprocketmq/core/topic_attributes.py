@@ -6,7 +6,8 @@
 Rules
 1. A change list is applied completely or not at all.
 2. What is not in the list stays; "+" sets, "-" removes what is there; a new topic takes "+" only.
-3. An attribute that decides the form of the topic's files (queue.type, cleanup.policy) is set once, when the topic is created."""
+3. An attribute that decides the form of the topic's files (queue.type, cleanup.policy) is set once, when the topic is created.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ from sprocketmq.errors import ConfigurationError
 
 
 class Attribute(Struct, frozen=True):
+    """What a value may be, and whether it may change later."""
+
     allowed: str
     is_fine: Callable[[str], bool]
     changeable: bool = True
@@ -45,7 +48,8 @@ GROUP_ATTRIBUTES: Final[Mapping[str, Attribute]] = {}
 
 
 def parse_changes(text: str | None) -> dict[str, str]:
-    """Raises ConfigurationError (an element is neither ``+name=value`` nor ``-name``, or a name comes twice)."""
+    """A change list as a mapping of signed names to values, "" for a removal. Raises ConfigurationError (an element is neither
+    ``+name=value`` nor ``-name``, or a name comes twice)."""
     changes: dict[str, str] = {}
     for element in (text or "").split(",") if text else ():
         name, equals, value = element.partition("=")
@@ -61,8 +65,10 @@ def parse_changes(text: str | None) -> dict[str, str]:
 def alter(
     current: Mapping[str, str] | None, changes: Mapping[str, str], known: Mapping[str, Attribute]
 ) -> dict[str, str]:
-    """The attributes after ``changes`` (of :func:`parse_changes`). ``current``: None when the topic or group is being made. ``known``:
-    :data:`TOPIC_ATTRIBUTES` or :data:`GROUP_ATTRIBUTES`. Raises ConfigurationError (a change is not allowed, rule 1)."""
+    """The attributes after ``changes``. ``current``: the attributes of today; None when the topic or group is being made.
+    ``changes``: signed names to values, as :func:`parse_changes` gives them. ``known``: :data:`TOPIC_ATTRIBUTES` or
+    :data:`GROUP_ATTRIBUTES`. Raises ConfigurationError: a change that is not allowed; nothing of the list counts then (rule
+    1)."""
     before = current or {}
     after, seen = dict(before), set[str]()
     for signed, value in changes.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of core.buffer_budget, over made-up histories."""
+"""The laws of core.buffer_budget, over made-up histories."""
 
 from __future__ import annotations
 

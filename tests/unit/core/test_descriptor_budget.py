@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of core.descriptor_budget."""
+"""The laws of core.descriptor_budget."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a client: the table of its calls, and its rules against a driver that may be cancelled anywhere."""
+"""The life of a client: the table of its calls, and its laws against a driver that may be cancelled anywhere."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Driver(RuleBasedStateMachine):
     def start(self) -> None:
         step = self.life.start()
         if step is StartStep.OPEN:
-            assert self.work is None, "rule 1"
+            assert self.work is None, "law 1"
             self.work, self.waiting, self.must_not_run = "opening", 1, False
         elif step is StartStep.JOIN:
             assert self.work == "opening"
@@ -112,8 +112,8 @@ class Driver(RuleBasedStateMachine):
     def shutdown(self) -> None:
         step = self.life.shutdown()
         if step is ShutdownStep.CLOSE:
-            assert self.work is None, "rule 1"
-            assert self.is_open, "rule 2"
+            assert self.work is None, "law 1"
+            assert self.is_open, "law 2"
             self.work, self.must_not_run = "closing", True
         elif step is ShutdownStep.DONE:
             assert not self.is_open
@@ -127,7 +127,7 @@ class Driver(RuleBasedStateMachine):
     def it_opens(self) -> None:
         self.is_open, self.waiting = True, 0
         runs = self.life.opened()
-        assert runs is not self.must_not_run, "rules 3 and 4"
+        assert runs is not self.must_not_run, "laws 3 and 4"
         self.work = None if runs else "closing"
 
     @precondition(lambda self: self.work == "opening")
@@ -140,7 +140,7 @@ class Driver(RuleBasedStateMachine):
     @precondition(lambda self: self.work == "closing")
     @rule()
     def it_is_closed(self) -> None:
-        assert self.is_open, "rule 2"
+        assert self.is_open, "law 2"
         self.work, self.is_open = None, False
         self.life.closed()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes of topics and the changes of them: rules 1 to 3 of core.topic_attributes."""
+"""Attributes of topics and the changes of them: laws 1 to 3 of core.topic_attributes."""
 
 from __future__ import annotations
 

@@ -129,6 +129,7 @@ class Acl(Struct):
     policies: dict[str, list[PolicyEntry]] = field(default_factory=dict)
 
     def update(self, policy_type: str, entries: Sequence[PolicyEntry]) -> None:
+        """Add entries; an entry replaces an existing one with the same resource."""
         known = self.policies.setdefault(policy_type, [])
         for entry in entries:
             for place, old in enumerate(known):

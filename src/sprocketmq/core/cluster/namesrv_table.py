@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The brokers and topics of a name server. Java: RouteInfoManager. (Not here: static topics, filter servers.)
 
-    REGISTER_BROKER each 30 s --> add_topics, ... --+-- clusters, brokers    cluster name -> broker names, broker name -> {id -> address}
-                                                    +-- topics     topic   -> {broker name -> QueueData}
-                                                    `-- live       address -> last seen, data version, connection
-    UNREGISTER_BROKER / connection closed / silent for 120 s --> gone from all four
+    broker --REGISTER_BROKER each 30 s--> add_topics, ... -----+-- clusters   cluster name -> broker names
+                                                               +-- brokers    broker name  -> {id -> address}
+                                                               +-- topics     topic        -> {broker name -> QueueData}
+                                                               `-- live       address      -> last seen, data version, connection
+           --UNREGISTER_BROKER / connection closed / silent for 120 s--> gone from all four
 
 Rules
     1. One (broker name, id) has one address, and one address has one id per broker name (a slave that becomes master moves).

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who has copied how much of the log (Java: DefaultHAService, DefaultHAConnection, GroupTransferService).
 
-A slave reports an int64, up to where it holds the log, and is silent for at most 20 s. Its first report also names where the copy begins; 0
-means the start of our last file, because older files may be deleted soon.
+    slave connects --> silent --report--> copying: bytes from ``next_offset`` on --report--> acknowledged up to the report
+                          +--- 20 s silent --+-- a report that cannot be true --> closed
+
+A report is an int64: up to where the slave holds the log. The first one also names the beginning; 0 means the start of our last file,
+because older files may be deleted soon.
 
 1. An acknowledged offset was reported by a slave and lies inside the log. A slave that reports more than we have has another log.
 2. ``replicated`` never goes back, even if the slave that held the bytes is gone.
@@ -100,6 +103,7 @@ class ReplicationTable:
         return [slave for slave in self._slaves if now_ms - slave.last_report_ms > housekeeping_ms]
 
     def heartbeat_due(self, now_ms: int, interval_ms: int) -> list[SlaveProgress]:
+        """Slaves that got nothing for longer than ``interval_ms``."""
         return [slave for slave in self._slaves if slave.next_offset >= 0 and now_ms - slave.last_sent_ms > interval_ms]
 
     def check_invariants(self, end: int) -> None:

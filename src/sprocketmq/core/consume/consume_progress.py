@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far a group has come in each queue, and where a new group begins. Java: OffsetStore and its two classes, computePullFromWhere.
 
+    listener done --> ProcessQueue: lowest unfinished offset --> update(increase_only) --> table --every 5 s--> broker (or local file)
+
 Rules
     1. A concurrent result never moves an offset back; only a reset, an orderly commit or a correction may.
     2. A frozen offset (after OFFSET_ILLEGAL) takes no updates until the queue is removed: a late listener must not undo the correction.

@@ -26,19 +26,15 @@ class ConsumeConcurrentlyStatus(Enum):
     RECONSUME_LATER = "RECONSUME_LATER"
 
 
-def read_status(returned: object) -> tuple[ConsumeConcurrentlyStatus, bool]:
-    """The status of whatever a listener returned, and whether that was allowed: None is, and means RECONSUME_LATER."""
-    if isinstance(returned, ConsumeConcurrentlyStatus):
-        return returned, True
-    return ConsumeConcurrentlyStatus.RECONSUME_LATER, returned is None
-
-
 def read_answer(returned: object, context: Any) -> tuple[ConsumeConcurrentlyStatus, str | None]:
-    """The status, and the rest of a sentence on a wrong answer ("returned 3, ... is allowed"). Nonsense in ``context`` is replaced."""
+    """The status of a listener call, and what was wrong with its answer as the rest of a sentence ("returned 3, ... is allowed").
+    ``context``: a ConsumeConcurrentlyContext as the listener left it; nonsense in it is replaced."""
     if returned is _SUCCESS and context.ack_index is ALL_ACKED:
         return _SUCCESS, None
-    status, complaint = read_status(returned)[0], None
-    if not isinstance(returned, ConsumeConcurrentlyStatus):
+    status, complaint = ConsumeConcurrentlyStatus.RECONSUME_LATER, None
+    if isinstance(returned, ConsumeConcurrentlyStatus):
+        status = returned
+    else:
         complaint = f"returned {returned!r}, ConsumeConcurrentlyStatus.CONSUME_SUCCESS or RECONSUME_LATER is allowed"
     level, ack_index = context.delay_level_when_next_consume, context.ack_index
     if not is_number(level):

@@ -32,9 +32,11 @@ K = TypeVar("K", bound=Hashable)
 
 class Settlement(Enum):
     SETTLE = "settle"
+    """It counts: acknowledge or send back."""
     WAIT = "wait"
     """A send-back by timeout is under way; its outcome decides (rule 4)."""
     IGNORE = "ignore"
+    """The message was sent back already."""
 
 
 class ConsumeTimeout(Generic[K]):

@@ -53,17 +53,12 @@ class ConsumeOrderlyStatus(Enum):
     SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
 
 
-def read_orderly_status(returned: object) -> tuple[ConsumeOrderlyStatus, bool]:
-    """The status of whatever a listener returned (None and nonsense suspend), and whether it was one of the allowed values."""
-    if isinstance(returned, ConsumeOrderlyStatus):
-        return returned, True
-    return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT, returned is None
-
-
 def read_orderly_answer(returned: object, context: Any) -> tuple[ConsumeOrderlyStatus, str | None]:
     """Status and problem as from ``consume_result.read_answer``; a pause that is no number becomes the consumer's setting."""
-    status, complaint = read_orderly_status(returned)[0], None
-    if status is not returned:
+    status, complaint = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT, None
+    if isinstance(returned, ConsumeOrderlyStatus):
+        status = returned
+    else:
         complaint = f"returned {returned!r}, a ConsumeOrderlyStatus is allowed"
     pause_ms = context.suspend_current_queue_time_ms
     if pause_ms != -1 and not is_number(pause_ms):
@@ -100,7 +95,8 @@ class TurnEnded(msgspec.Struct, frozen=True):
 
 
 class DeadLetterNeeded(msgspec.Struct, frozen=True):
-    """Send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (the broker stores it in ``%DLQ%group``), then call ``dead_lettered``."""
+    """Send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (the broker, seeing the group's lock, stores it in ``%DLQ%group``), then call
+    ``dead_lettered``."""
 
     messages: list[MessageExt]
 
@@ -113,7 +109,7 @@ class OrderlyTurn:
 
     __slots__ = (
         "_begin_ms",
-        "_pause",
+        "_pause_after_ms",
         "_rest_waits",
         "batch_size",
         "clustering",
@@ -140,9 +136,8 @@ class OrderlyTurn:
         self.suspend_ms = suspend_ms
         self.max_turn_ms = max_turn_ms
         self._begin_ms: int | None = None
-        self._pause = (
-            suspend_ms  # while DeadLetterNeeded is under way: the pause that follows if something is left to retry
-        )
+        # While DeadLetterNeeded is carried out: the pause after it, and whether other messages of its batch wait for their retry.
+        self._pause_after_ms = suspend_ms
         self._rest_waits = False
 
     def next(self, now_ms: int) -> ConsumeBatch | LockLater | TurnOver | TurnEnded:
@@ -189,14 +184,15 @@ class OrderlyTurn:
         return self._committed(self.process_queue.commit(offset))
 
     def dead_lettered(self, sent: Sequence[MessageExt], failed: Sequence[MessageExt]) -> list[OrderlyEffect]:
-        """``failed`` block the queue (rule 4). Messages in flight without auto_commit stay uncommitted: progress stays below them."""
+        """Outcome of DeadLetterNeeded: ``sent`` are stored and settled, ``failed`` are not and block the queue (rule 4). Messages
+        that are in flight without auto_commit stay uncommitted: progress stays below them."""
         queue = self.process_queue
         effects = self._committed(queue.done(sent)) if sent else []
         for message in failed:
             message.reconsume_times += 1
         queue.put_back(failed)
         if failed or self._rest_waits:
-            effects.append(Suspended(self._pause))
+            effects.append(Suspended(self._pause_after_ms))
         return effects
 
     def _suspend(self, batch: Sequence[MessageExt], pause_ms: int, limit: int) -> list[OrderlyEffect]:
@@ -207,7 +203,7 @@ class OrderlyTurn:
         self.process_queue.put_back(rest)
         if not over:
             return [Suspended(pause_ms)]
-        self._pause, self._rest_waits = pause_ms, bool(rest)
+        self._pause_after_ms, self._rest_waits = pause_ms, bool(rest)
         return [DeadLetterNeeded(over)]
 
     def _committed(self, offset: int | None) -> list[OrderlyEffect]:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a pull consumer has handed out to ``poll``, and what of that is done. Java: AssignedMessageQueue, DefaultLitePullConsumerImpl.
 
+    pull loop --arrived--> waiting --take--> the caller of poll            position = one behind what was handed out
+                           progress table <-- to_commit, committed -----------'   the next poll (auto commit), or commit()
+
 Messages leave their process queue when they are handed out, so flow control does not stop a caller that never commits.
 
 Rules

@@ -84,9 +84,7 @@ class ProcessQueue:
     def __init__(self, queue: MessageQueue | None = None, now_ms: int = 0) -> None:
         self.queue = queue
         self.dropped = False
-        self.consuming = (
-            False  # a listener call is running; the driver's consume lock. Rebalance must not unlock meanwhile
-        )
+        self.consuming = False  # an orderly listener runs, so rebalance must not unlock the queue (Java: consumeLock)
         self.lock = LocalQueueLock()
         self.tenure = 1
         self.last_pull_ms = now_ms
@@ -151,7 +149,8 @@ class ProcessQueue:
         return batch
 
     def done(self, messages: Iterable[MessageExt]) -> int | None:
-        """Messages are settled. Returns the commit offset, or None when the queue was dropped (rule 6) or none of them was in flight."""
+        """Messages are settled (consumed, or sent back): forgets them. Returns the commit offset, or None when the queue was
+        dropped (rule 6) or none of the messages was in flight (they were settled before, by the consume timeout)."""
         cached, in_flight, size, known = self._cached, self._in_flight, 0, False
         for message in messages:
             offset = message.queue_offset
@@ -251,7 +250,7 @@ class ProcessQueue:
 
     @property
     def awaits_offset(self) -> bool:
-        """The lock came back and the pull loop does not know yet where another member ended (orderly consumption)."""
+        """The lock came back and the pull loop has not yet looked where another member ended (orderly consumption)."""
         return self.tenure != self.lock.tenure
 
     @property

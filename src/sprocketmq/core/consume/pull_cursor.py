@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pull loop of one queue, as decisions. Java: DefaultMQPushConsumerImpl.pullMessage and its PullCallback.
 
+    PullDue --checks--> SendPull(offset) --network--> PullReturned --> PullNow | PullLater | DropQueue
+       ^                                          `-> PullFailed   --> PullLater             | the loop ends
+       `------------- the driver hands PullDue in again, at once or after delay_ms
+
     checks, in this order: dropped -> (loop ends) | not running -> 1 s | orderly: locked again -> ReadOffset, then OffsetRead
                            | paused -> 1 s | the consumer is full (lite pull) -> 1 s, or until it has room again | flow control -> 50 ms
                            | orderly: not locked -> 1 s; first time locked -> ReadOffset, then OffsetRead

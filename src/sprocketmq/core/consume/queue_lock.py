@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may consume a queue in order: the broker's lock table and the client's view of one lock. Java: RebalanceLockManager, ProcessQueue.
 
-The broker keeps a lock (LOCK_BATCH_MQ) for 60 s from the last renewal, the client uses it for 30 s and renews it every 20 s. So two clients
-never consume at the same time, even if clocks differ or one renewal fails.
+    client A --LOCK_BATCH_MQ(group, queues)--> broker      60 s from the last renewal, per (group, queue), owned by a client id
+       | granted, valid here for 30 s                 |
+       |---renew every 20 s------------------------->|
+       `---UNLOCK_BATCH_MQ after the last turn------>'
+
+The client uses a grant for half as long as the broker keeps it, so two clients never consume at the same time, even if clocks differ or
+one renewal fails.
 
 Rules of the table
     1. One (group, queue) has at most one owner whose lock has not expired.
@@ -140,14 +145,16 @@ class LocalQueueLock:
         self.locked = False
 
     def is_expired(self, now_ms: int) -> bool:
-        """Too old, or in the future because the clock was set back by more than its age. (A smaller step adds 30 s at most, of 60 s.)"""
+        """Whether the lock is too old, or in the future because the clock was set back by more than its age. (A smaller step is harmless:
+        it adds 30 s at most, and the broker keeps the lock for 60 s.)"""
         return not 0 <= now_ms - self.last_lock_ms <= LOCAL_LOCK_MAX_LIVE_MS
 
     def is_valid(self, now_ms: int) -> bool:
         return self.locked and not self.is_expired(now_ms)
 
     def is_ours(self, now_ms: int) -> bool:
-        """The broker cannot have granted it to another client yet: progress may still be committed, but no new message be consumed."""
+        """Whether the broker cannot have granted it to another client yet. This lasts longer than ``is_valid``: no new message may be
+        consumed, but the progress of consumed ones may still be committed."""
         return self.locked and 0 <= now_ms - self.last_lock_ms <= BROKER_LOCK_MAX_LIVE_MS
 
     def __repr__(self) -> str:

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a consumer group does not move: the first verdict that fits, in the order of :class:`GroupVerdict`, the evidence, and what to do.
+"""Why a consumer group does not move: one verdict, the evidence, and what to do. The first verdict that fits counts.
+
+    1 no member online              7 paused
+    2 switched off, or not allowed  8 a listener is stuck
+    3 members with one client id    9 a listener fails
+    4 subscriptions differ         10 flow control
+    5 a queue without an owner     11 a topic does not exist
+    6 locked by another member     12 only retries wait
+                                   13 it moves, or nothing waits; otherwise unknown
 
 The same state gives the same sentences. What could not be learned is reported as unknown, and a check that needs it does not fit."""
 
@@ -21,6 +29,8 @@ _SHOWN: Final = 5
 
 
 class GroupVerdict(Enum):
+    """The state of a group."""
+
     OFFLINE = "no member online"
     SWITCHED_OFF = "switched off or not allowed"
     SAME_CLIENT_ID = "members with one client id"
@@ -39,6 +49,7 @@ class GroupVerdict(Enum):
 
     @property
     def is_well(self) -> bool:
+        """Whether there is nothing to do."""
         return self in (GroupVerdict.MOVING, GroupVerdict.NOTHING_WAITS, GroupVerdict.RETRIES_WAIT)
 
 
@@ -161,9 +172,9 @@ def _same_ids(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
 
 
 def _subscriptions(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
-    reported = [(member, dict(member.subscriptions)) for member in state.members if member.subscriptions is not None]
-    for member, wanted in reported[1:]:
-        first, other = reported[0]
+    told = [(member, dict(member.subscriptions)) for member in state.members if member.subscriptions is not None]
+    for member, wanted in told[1:]:
+        first, other = told[0]
         if wanted != other:
             topics = sorted(topic for topic in wanted.keys() | other.keys() if wanted.get(topic) != other.get(topic))
             return GroupDiagnosis(

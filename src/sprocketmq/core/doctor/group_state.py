@@ -71,12 +71,12 @@ class GroupState(Struct, frozen=True):
     Attributes:
         now_ms: the time of the second read; ``observed_ms``: between the two.
         switched_off: brokers at which the group may not consume; ``unknown_at``: those that have its topics and do not know it.
-        same_ids: client ids that more than one member has. ``last_error``: the reason of the last send-back.
+        same_ids: client ids that more than one member has.
         absent: subscribed topics that do not exist, with a similar name, or ""; ``unreadable``: that it may not read, with the reason.
         hidden: queues with messages that their topic does not let read, because it has fewer read queues now.
         queues: of the topics that it subscribes to or has progress in, without its retry topic.
         retry_lag: retries that are due and not consumed; ``retries_waiting``: not due yet, the first one at ``next_retry_ms``.
-        proxy: the proxy that was asked; it knows only the members of proxies."""
+        proxy: the proxy that was asked; it knows only the members of proxies. ``last_error``: of the last send-back."""
 
     group: str
     now_ms: int
@@ -116,10 +116,10 @@ class GroupState(Struct, frozen=True):
     def consumed_per_second(self) -> float | None:
         """Messages a second, by its progress or by its members' reports, whichever is more: progress is written only now and then."""
         moved = [queue.moved_by for queue in self.queues.values() if queue.moved_by is not None]
-        reported = [member.ok_tps for member in self.members if member.ok_tps is not None]
+        told = [member.ok_tps for member in self.members if member.ok_tps is not None]
         rates = [sum(max(0, one) for one in moved) * 1000 / self.observed_ms] if moved and self.observed_ms else []
-        if reported:
-            rates.append(sum(reported))
+        if told:
+            rates.append(sum(told))
         return max(rates) if rates else None
 
     @property

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which member reads which queue: the six strategies of Apache RocketMQ (Java: AllocateMessageQueueStrategy and its classes).
 
-There is no coordinator. Every member of a group sorts the queues by (topic, broker_name, queue_id) and the client ids by UTF-16 code units,
-runs the same function, and keeps the part for its own id. The parts of all members are disjoint and together hold every queue
-(MACHINE_ROOM: of the named rooms; CONFIG: as the user says). The order of the arguments decides, so callers go through :func:`allocate`. A
-client that is not in the list gets nothing. With any difference from Java, queues in a group of Java and Python members would be assigned
-twice."""
+There is no coordinator. Every member of a group sorts the same queues and the same client ids, runs the same function, and keeps the part
+for its own id:
+
+    queues sorted by (topic, broker_name, queue_id)  -+
+    client ids sorted by UTF-16 code units            +-> strategy -> my queues
+    my own client id                                 -+
+
+The parts of all members are disjoint and together hold every queue (MACHINE_ROOM: of the named rooms; CONFIG: as the user says). The order
+of the arguments decides, so callers go through :func:`allocate`. A client that is not in the list gets nothing. With any difference from
+Java, queues in a group of Java and Python members would be assigned twice."""
 
 from __future__ import annotations
 
@@ -121,7 +126,8 @@ class AllocateByConfig(Struct, frozen=True):
 
 
 class AllocateByMachineRoom(Struct, frozen=True):
-    """MACHINE_ROOM: shares only queues of brokers ``room@name`` with a room in ``rooms``. Java: AllocateMessageQueueByMachineRoom."""
+    """MACHINE_ROOM: shares only queues whose broker is called ``room@name`` with a room in ``rooms``; others are read by no member of this
+    group. Java: AllocateMessageQueueByMachineRoom."""
 
     rooms: frozenset[str]
     name: ClassVar[str] = "MACHINE_ROOM"
@@ -247,8 +253,9 @@ def strategy_by_name(
     resolver: MachineRoomResolver | None = None,
     virtual_node_count: int = 10,
 ) -> AllocationStrategy:
-    """The strategy of that name; MACHINE_ROOM_NEARBY works with AVG inside of a room. ``queues`` are for CONFIG, ``rooms`` for
-    MACHINE_ROOM, ``resolver`` for MACHINE_ROOM_NEARBY. Raises ConfigurationError (no such name, or one whose argument is missing)."""
+    """The strategy of that name; MACHINE_ROOM_NEARBY works with AVG inside of a room, MACHINE_ROOM_NEARBY-CONSISTENT_HASH with another one.
+    ``queues``: what CONFIG always gives. ``rooms``: of MACHINE_ROOM. ``resolver``: what MACHINE_ROOM_NEARBY asks. Raises
+    ConfigurationError (no such name, or one whose argument is missing)."""
     outer, _, inner = name.partition("-")
     if name == "CONFIG":
         return AllocateByConfig(tuple(_given(queues, name, "allocate_queues, the list of MessageQueue to read")))

@@ -36,6 +36,7 @@ REBALANCE_MIN_INTERVAL_MS = 1_000
 
 class DropReason(Enum):
     REASSIGNED = "reassigned"
+    """The allocation gave it to another member."""
     PULL_EXPIRED = "pull expired"
     """Still ours, but its pull loop died 120 s ago: dropped and added again."""
     UNSUBSCRIBED = "unsubscribed"

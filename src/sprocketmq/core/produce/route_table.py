@@ -5,9 +5,13 @@
                                           |              --> subscribe queues   readable (a master is not needed to read)
                                           `------------> broker name -> {broker id -> address},  id 0 is the master
 
-Queues come in the order broker name, queue id: producers that hash a sharding key depend on it. An address is known as long as some route
-names it; a broker that no route names gets no heartbeat. A route with more queues than a broker may have is refused (``checked_route``): a
-name server accepts any number from whoever registers, and here each queue becomes an object."""
+Rules
+    1. Queues come in the order broker name, queue id: producers that hash a sharding key depend on it.
+    2. An address is known as long as some route names it; a broker no route names is offline and gets no heartbeat.
+    3. ``update`` is False when nothing a user of the table can see has changed.
+    4. A route with more queues than a broker may have is refused (``checked_route``) before it is used: a name server accepts any number
+       of queues from whoever registers, and here each queue becomes an object.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +70,8 @@ def checked_route(topic: str, route: TopicRouteData) -> TopicRouteData:
 
 
 def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
-    """In Java's order (topicRouteData2TopicPublishInfo). ``order_topic_conf`` ("broker-a:4;broker-b:4"): queues of a topic with fixed
-    order."""
+    """The queues to send to, in Java's order. Java: topicRouteData2TopicPublishInfo. ``order_topic_conf`` ("broker-a:4;broker-b:4")
+    replaces them for a topic with fixed order."""
     if route.order_topic_conf:
         queues: list[MessageQueue] = []
         for part in route.order_topic_conf.split(";"):
@@ -140,8 +144,9 @@ class BrokerAddress(msgspec.Struct, frozen=True):
 
 
 def find_broker(route: TopicRouteData, broker_name: str) -> BrokerAddress | None:
-    """A broker's master, or its replica with the lowest number. So is one that acts as master: a 5.x name server (``supportActingMaster``)
-    shows it as number 0, and takes the permission to write from its queues (RouteInfoManager.pickupTopicRouteData)."""
+    """A broker's master, or its replica with the lowest number. A replica that acts as master is a replica: a 5.x name server
+    (``supportActingMaster``) shows it as number 0 while there is no master, and takes the permission to write from its queues
+    (RouteInfoManager.pickupTopicRouteData)."""
     for broker in route.broker_datas:
         if broker.broker_name == broker_name and broker.broker_addrs:
             number = min(broker.broker_addrs)
@@ -154,6 +159,8 @@ def find_broker(route: TopicRouteData, broker_name: str) -> BrokerAddress | None
 
 
 class RouteTable:
+    """Routes of all topics a client instance knows, and the broker addresses in them."""
+
     __slots__ = ("_brokers", "_publish", "_routes", "_subscribe")
 
     def __init__(self) -> None:
@@ -167,10 +174,8 @@ class RouteTable:
         known = self._routes.get(topic)
         if not is_changed(known, route):
             return False
-        publish, subscribe = (
-            publish_queues(topic, route),
-            subscribe_queues(topic, route),
-        )  # may raise: before any change
+        # Before any change, because they may raise.
+        publish, subscribe = publish_queues(topic, route), subscribe_queues(topic, route)
         self._routes[topic] = route
         self._publish[topic], self._subscribe[topic] = publish, subscribe
         if known is None:  # no address can be lost, so the brokers need not be collected again from all topics

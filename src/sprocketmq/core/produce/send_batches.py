@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which messages travel together when a producer batches by itself (Java: ProduceAccumulator, 5.x).
 
+    add --> open batch of the destination --full, or lingered long enough--> ready --driver sends--> answered
+                                                                               ^                        |
+                   ordered destination: later batches wait behind -----closed--+------- one is out -----+
+
 The destination of a message is a queue (``ordered``, because the caller chose it), or a topic, to any of whose queues it may go. Only
-messages of one ``kind`` (whether to wait for flush and replica) share a batch. The caller puts a message into its batch.
+messages of one ``kind`` (whether to wait for flush and replica) share a batch. ``SendBatches`` decides which batch has room and counts;
+the caller puts the message into it.
 
 Rules
 1. Every message is counted in exactly one batch, and the messages to a destination leave in the order in which they came.
-2. Of an ordered destination at most one batch is out: an Apache broker serves one connection in several threads, and would mix two.
+2. Of an ordered destination at most one batch is out: an Apache broker serves sends of one connection in several threads, and would mix
+   two.
 3. A batch is closed when it reaches ``max_bytes`` or ``max_messages``, when its first message has lingered ``max_delay_ms``, or when the
    next message is of another kind or would make it larger than ``limit_bytes``; a batch larger than that has one message.
-4. While ``total_max_bytes`` or more are held (not answered), nothing lingers.
-5. A destination without messages takes no memory."""
+4. While ``total_max_bytes`` or more are held, nothing lingers. Held is what was not answered yet.
+5. A destination without messages takes no memory.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +41,11 @@ B = TypeVar("B", bound=Batch)
 
 
 class SendBatches(Generic[B]):
-    """The batches of one producer; for the limits see rules 3 and 4. ``ready`` has the batches to be sent now, in order: the driver takes
-    them out after each call, and says ``answered`` for each."""
+    """The batches of one producer. ``max_bytes``, ``max_messages``: a batch of so many lingers no longer. ``max_delay_ms``: how long its
+    first message lingers. ``total_max_bytes``: when so much is held, nothing lingers. ``limit_bytes``: what a batch may not exceed.
+
+    ``ready`` has the batches to be sent now, in order: the driver takes them out after each call, and says ``answered`` for each.
+    """
 
     __slots__ = (
         "_batch_type",
@@ -71,7 +81,8 @@ class SendBatches(Generic[B]):
         self.ready: list[B] = []
 
     def add(self, destination: Hashable, kind: Hashable, size_bytes: int, now_ms: float, *, ordered: bool) -> B:
-        """``ordered``: the same for all messages to a destination. Put the message into the batch returned before taking from ``ready``."""
+        """Count one more message behind those to its destination. ``ordered``: the same for all messages to a destination. Returns its
+        batch. Put the message into it before taking from ``ready``."""
         unsent = self._unsent.get(destination)
         if unsent is None:
             unsent = self._unsent[destination] = deque()
@@ -87,7 +98,8 @@ class SendBatches(Generic[B]):
         return batch
 
     def join(self, batch: B, size_bytes: int) -> bool:
-        """Count one more message of the same destination and kind; the caller puts it there. False: closed; ``add`` begins the next one."""
+        """Count one more message in ``batch``, whose destination and kind are its own; the caller puts it there. False: the batch is
+        closed; ``add`` begins the next one."""
         if batch.is_closed:
             return False
         count, whole_bytes = batch.count + 1, batch.size_bytes + size_bytes

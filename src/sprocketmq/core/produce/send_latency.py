@@ -9,8 +9,13 @@
     latency of a send >=   50   100    550    1800    3000    5000   15000 ms
     broker is avoided for   0     0   2 s     5 s     6 s    10 s    30 s          (an exception counts as 10 s)
 
-Avoiding never means refusing: if all brokers are avoided, a queue is chosen all the same. A fast answer does not shorten the penalty of a
-slow one."""
+Rules
+    1. With k queues, any k consecutive choices without failures hit every queue once.
+    2. A retry goes to another broker if there is one.
+    3. Avoiding never means refusing: if all brokers are avoided, a queue is chosen all the same.
+    4. Of brokers that are all avoided, one that answered its last send (or the detector) comes before one that did not.
+    5. A penalty is never shortened: a fast answer does not end the penalty of a slow one.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +52,8 @@ class QueueRoundRobin:
         is_available: Callable[[str], bool] | None = None,
         is_reachable: Callable[[str], bool] | None = None,
     ) -> MessageQueue:
-        """``queues`` are not empty. ``last_broker``: of the failed try before. ``is_reachable`` counts when ``is_available`` accepts
-        none."""
+        """The next queue of ``queues``, which are not empty. ``last_broker``: the one that the try before failed on. ``is_reachable`` is
+        asked when ``is_available`` accepts none."""
         for is_usable in (is_available, is_reachable):
             if is_usable is not None and (queue := self._first(queues, last_broker, is_usable)):
                 return queue

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What to do when a proxy refuses a message because its topic takes another type (``message.type`` of RocketMQ 5).
 
-The type follows from the properties (Java: TopicMessageType.parseFromMessageProperty): TRANSACTION of a half message, DELAY with a delay,
-FIFO with a sharding key, else NORMAL. Only a proxy compares it with the topic's (DefaultTopicMessageTypeValidator): MESSAGE_ILLEGAL."""
+The type of a message follows from its properties (Java: TopicMessageType.parseFromMessageProperty): TRANSACTION of a half message, DELAY
+with a delay, FIFO with a sharding key, else NORMAL. Brokers do not compare it with the topic's; a proxy does
+(DefaultTopicMessageTypeValidator, ``enableTopicMessageTypeCheck``), and answers MESSAGE_ILLEGAL.
+"""
 
 from __future__ import annotations
 

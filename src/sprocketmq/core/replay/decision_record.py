@@ -9,12 +9,17 @@
     {"at": ms, "note": "listener_began", ...}                                                 a fact from outside of the machines
     {"at": ms, "state": [[name, class, {...}], ...]}                                          all machines, where a later part begins
 
-Values that JSON lacks are objects with one key: {"queue": "flights/broker-a/0"}, {"message": 17}, {"Drop": {...}}, {"machine": name}. A
-message is written in full only where it is first mentioned: its number, UNIQ_KEY, queue offset, commit log offset, bytes of the body, two
-times in ms, reconsume_times, its own topic, tags, keys. Never its body or user properties.
+Values: what JSON has is itself; all else is an object with one key that says what it is, as in {"queue": "flights/broker-a/0"},
+{"message": 17}, {"Drop": {...}}, {"DropReason": "REASSIGNED"}, {"machine": name}. A message is written in full where it is first
+mentioned; after that only its number is written. In full it is: n, its number; UNIQ_KEY; queue offset; commit log offset; bytes of the
+body; two times in ms; reconsume_times; its own topic; tags; keys.
 
-Every method of a machine that changes it is in :data:`MACHINES`, so no input can be missed. A torn last line (the process died while
-writing) costs that line only; a broken line in the middle is an error that names it."""
+Rules
+1. What is written can be read back: ``encode(decode(encode(value))) == encode(value)`` for every value of a machine.
+2. A record never contains a message's body or its user properties; it contains its size, id, keys, tags and offsets.
+3. Every method of a machine that changes it is in :data:`MACHINES`, so no input can be missed.
+4. A torn last line (the process died while writing) costs that line only; a broken line in the middle is an error that names it.
+"""
 
 from __future__ import annotations
 
@@ -102,12 +107,14 @@ _FIELDS: Final[dict[type[Any], tuple[str, ...]]] = {
 
 
 def queue_text(text: str) -> MessageQueue:
+    """The queue of ``topic/broker/id``."""
     topic, _, rest = text.partition("/")
     broker_name, _, queue_id = rest.rpartition("/")
     return MessageQueue(topic, broker_name, int(queue_id))
 
 
 def state_of(machine: object) -> dict[str, Any]:
+    """All attributes of a machine, as they are."""
     names = [name for base in type(machine).__mro__ for name in getattr(base, "__slots__", ())] or list(vars(machine))
     return {name: getattr(machine, name) for name in names if name not in _NOT_STATE and hasattr(machine, name)}
 
@@ -120,7 +127,8 @@ class NumberedMessage(MessageExt[Any]):
 
 
 class Codec:
-    """Values to JSON and back, for one record. ``name_of`` and ``machine_named`` relate machines to names; None for what is none."""
+    """Values to JSON and back, for one record. ``name_of``: the name of a machine, None for what is none. ``machine_named``: the
+    machine of a name."""
 
     def __init__(
         self, name_of: Callable[[object], str | None], machine_named: Callable[[str], object] | None = None
@@ -133,7 +141,8 @@ class Codec:
         self._messages: dict[int, NumberedMessage] = {}
 
     def new_part(self) -> None:
-        """Messages are written in full once more, as the earlier part may be deleted; all others than those in ``state`` are gone."""
+        """Messages are written in full once more, because the earlier part may be deleted. ``state`` mentions all that the machines have;
+        what the part that ends has not mentioned in full is gone."""
         self._mentions = {one: mention for one, mention in self._mentions.items() if mention[2] == self._part}
         self._part += 1
 
@@ -275,7 +284,8 @@ _CONTAINERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def read_lines(chunks: Iterable[bytes]) -> Iterator[Line]:
-    """From a file opened for bytes. Raises ProtocolError (a line in the middle is no JSON object)."""
+    """The lines of a record, as they come from a file opened for bytes. Raises ProtocolError: a line in the middle is no JSON
+    object (rule 4)."""
     broken: int | None = None
     for number, chunk in enumerate(chunks, 1):
         if broken is not None:

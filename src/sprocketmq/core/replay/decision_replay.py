@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A decision record run again: recorded inputs go through the machines of this version, effects are compared with the recorded ones.
 
-Machines use no clock, no random numbers and no threads, so a record of the same version replays without a difference. A difference is
-reported with both answers; those after it may be its consequence. Replaying touches no network, no file and no listener."""
+    line --"new", "state"--> machine          line --"with"--> that machine, here --effects--> equal to "gives"? else a Difference
+
+Rules
+1. A record of the same version replays without a difference: machines use no clock, no random numbers and no threads, so the record
+   contains all of their input.
+2. A difference is reported with both answers and never hidden; what follows it may be its consequence, so the first one counts.
+3. Replaying touches nothing outside: no network, no file, no listener.
+
+A difference says that the machine of this version decides otherwise than the one that recorded: a change between two versions, or,
+within one version, an error.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +48,13 @@ class Difference:
 
 @dataclass(slots=True)
 class Step:
-    """One line, replayed. ``kind``: "header", "state", "new", "set", "call", "ask" or "note"; ``on``: the machine's name, ``machine`` its
-    class; ``do``: what was called, set, asked or noted; ``args`` and ``result``: values of this process (``result`` the machine's own
-    answer; of a state, ``args`` are the process queues it brought, with their names); ``facts``: of a note or the header; ``again``: how
-    many like it were left out before."""
+    """One line, replayed.
+
+    Attributes: ``kind`` is "header", "state", "new", "set", "call", "ask" or "note"; ``on`` the machine's name and ``machine`` its class;
+    ``do`` what was called, set, asked or noted; ``args`` and ``result`` values of this process (``result`` the machine's own answer; of a
+    state, ``args`` are the process queues it brought, with their names); ``facts`` those of a note or the header; ``again`` how many like
+    it were left out before.
+    """
 
     line: int
     at_ms: int
@@ -59,7 +71,10 @@ class Step:
 
 
 class Replay:
-    """The machines of one consumer, as its record makes them. ``header``: of the last part; ``calls``: how many were compared."""
+    """The machines of one consumer, as its record makes them.
+
+    Attributes: ``header`` (of the last part), ``machines`` by name, ``differences``, ``calls`` (how many were compared).
+    """
 
     def __init__(self) -> None:
         self.header: Line = {}
@@ -72,7 +87,8 @@ class Replay:
         self._turns: dict[int, str] = {}
 
     def run(self, lines: Iterable[Line]) -> Iterator[Step]:
-        """Raises ProtocolError (the first line is no header of a format that this version reads, or a line is none at all)."""
+        """Replay ``lines`` one by one. Raises ProtocolError (the first line is no header of a format that this version reads, or a
+        line is none at all)."""
         for number, line in enumerate(lines, 1):
             if not self.header and "record" not in line:
                 raise ProtocolError("the file does not begin with the header of a decision record")

@@ -5,9 +5,11 @@
                     +-> Stall       a span in which a queue was not pulled or its progress did not move, and why
                     +-> StoryEvent  at, what, why: a line of a story, kept for the messages and queues that are asked for
 
-What a story says was recorded, or follows from the rules of the machines, which the "why" names. The story of a message joins all
-deliveries of its id: the first one, its retry copies, and one more for each owner of the queue. A delivery takes only a few numbers of
-memory."""
+Rules
+1. A story is made of steps alone. What it says was recorded, or follows from the rules of the machines, which the "why" names.
+2. The story of a message joins all deliveries of its id: the first one, its retry copies, and one more for each owner of the queue.
+3. Memory: a delivery takes a few numbers; events are kept only for what is asked for.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,17 @@ _LATE_MS: Final = 1_000
 
 
 class Story:
-    """The story of one consumer. ``about``: keep all events of a delivery. ``deliveries``: by the number of their message. ``stalls``: in
-    the order in which they began. ``dropped_for``: how many queues for which reason."""
+    """The story of one consumer, made of the steps of its record.
+
+    ``about``: whether all events of a delivery are kept.
+
+    Attributes:
+        deliveries: by the number of their message.
+        queues: by name.
+        stalls: in the order in which they began.
+        dropped_for: how many queues were dropped for which reason.
+        group_story: what happened to the consumer as a whole.
+    """
 
     def __init__(self, about: Callable[[Delivery], bool] = lambda delivery: False) -> None:
         self._about = about
@@ -51,9 +62,8 @@ class Story:
         self._max_tries = DEFAULT_MAX_RECONSUME_TIMES
         self._open: dict[str, dict[int, Delivery]] = {}  # life -> offset -> not settled yet
         self._open_stalls: dict[tuple[str, str], Stall] = {}  # (life, kind) -> the stall that has not ended
-        self._waiting: dict[
-            str, list[Delivery]
-        ] = {}  # queue -> settled ones that progress has not passed, where asked for
+        # Queue -> settled ones that progress has not passed, where asked for.
+        self._waiting: dict[str, list[Delivery]] = {}
         self._handlers: dict[str, Callable[[Step], None]] = {
             "PullCursor": self._cursor,
             "ProcessQueue": self._process_queue,
@@ -65,6 +75,7 @@ class Story:
         }
 
     def add(self, step: Step) -> None:
+        """Add the next step."""
         self.first_ms = self.first_ms or step.at_ms
         self.last_ms = max(self.last_ms, step.at_ms)
         if step.kind == "call":
@@ -93,6 +104,7 @@ class Story:
 
     @property
     def unfinished(self) -> list[Delivery]:
+        """Deliveries that were not settled when the record ended."""
         return [one for one in self.deliveries.values() if one.settled_ms is None and not one.dropped]
 
     # -- messages ----------------------------------------------------------------------------------------------------------------

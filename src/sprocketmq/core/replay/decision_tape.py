@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording what the machines of one consumer do. A driver that records has each machine behind a :class:`Door`.
+"""Recording what the machines of one consumer do. A driver that records has each machine behind a :class:`Door`:
+
+    driver --call--> Door --the same call--> machine --effects--> driver
+                      |                                  |
+                      `-- {"on", "do", "with": input, "gives": effects} --> write(line)
 
 Rules
-1. Only the outermost call is recorded: calls from one machine to another are repeated when it is replayed.
+1. Only the outermost call is recorded: calls that a machine makes to another one (a cursor puts messages into its process queue) are
+   repeated when the outer call is replayed.
 2. Input is written down as it was before the call, effects as they were right after it.
 3. A call that repeats the one before and changed nothing is left out: an empty take, the same assignment again, one more poll of a
    queue that is held back (the last one of these is recorded, with their number).
 4. ``state`` is complete: a record that begins with it can be replayed without what came before.
 
-Not thread-safe but for ``note``: machines belong to the consumer's loop, listeners run in workers."""
+Not thread-safe but for ``note``: machines belong to the consumer's loop, listeners run in workers.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +66,9 @@ class Door:
 
 
 class Tape:
-    """``write`` takes one line without ``at``, which the caller adds: core has no clock. ``between`` is called after each outermost call,
-    when all machines are at rest and ``state`` may be asked for."""
+    """Writes down what the machines of one consumer do. ``write``: takes one line (without ``at``, which the caller
+    adds: core has no clock). ``between``: called after each outermost call: all machines are at rest, ``state`` may be asked
+    for."""
 
     def __init__(self, write: Callable[[Line], None], between: Callable[[], None]) -> None:
         self._write, self._between = write, between
@@ -142,6 +149,7 @@ class Tape:
         return {"state": machines}
 
     def call(self, door: Door, do: str, method: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+        """Call the method of a machine, and record it."""
         if self._inside:
             return method(*args, **named)
         given = [list(arg) if isinstance(arg, Iterator) else arg for arg in args]
@@ -166,6 +174,7 @@ class Tape:
         return result
 
     def given(self, door: Door, attribute: str, value: object) -> None:
+        """A driver has set an input."""
         if not self._inside:
             line: Line = {"on": door._name, "set": attribute, "to": self._codec.encode(value)}
             self._write_held(door._subject)

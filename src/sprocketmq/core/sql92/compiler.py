@@ -8,7 +8,8 @@ does not match (Java: ExpressionMessageFilter.isMatchedByCommitLog). Conversions
     text against text                       equal as text; ordered as two Doubles, failure throws
     text = Boolean                          'true' in any case is TRUE, all else FALSE
     Boolean = text                          throws (a ClassCastException in Java's own code); other mixtures are unequal
-    Integer, Long, Double                   as numbers, Doubles ordered as by Double.compareTo: -0.0 < 0.0 < ... < NaN"""
+    Integer, Long, Double                   as numbers, Doubles ordered as by Double.compareTo: -0.0 < 0.0 < ... < NaN
+"""
 
 from __future__ import annotations
 

@@ -32,6 +32,8 @@ _LONG_MAX: Final = 2**63 - 1
 
 
 class Kind(Enum):
+    """Java's class of a value."""
+
     STRING = "String"
     INT = "Integer"
     LONG = "Long"

@@ -8,6 +8,9 @@ started). So a record says how far its writer had read (``read_to``), and is voi
     tasks                        one queue (the ledger)                                 half messages of the named attempts    of others
     halves a1, a2, a1' --------> | ... | batch 6: a1, a2 (read to 41) | ... | -----> END commit                                END rollback
                AppendDecision     40     41                            end
+                                   `- read_to: the writer has read everything before it
+
+    no valid record of the same query between read_to and the record itself: valid         otherwise: void, and ignored
 
 END_TRANSACTION is not idempotent: an Apache broker delivers a half message again with each END, and each check-back makes a copy, another
 half message. So a half message is committed in one of two ways: by the driver that decided, at once, while the broker cannot have checked
@@ -24,8 +27,9 @@ Rules
    end its half messages.
 6. For a query no reader goes further back than to a summary (:class:`QuerySummary`) without it. The writer of a summary has read
    everything before it, or back to such a summary. So a summary is true, whoever wrote it.
-7. Memory and time do not grow with the number of decisions: at most four times ``_MIN_KEPT_OFFSETS`` offsets are held, and what a reader
-   had to read back to."""
+7. The memory, and the time of an answer, do not grow with the number of decisions: at most four times ``_MIN_KEPT_OFFSETS`` offsets are
+   held, and what a reader had to read back to.
+"""
 
 from __future__ import annotations
 
@@ -48,10 +52,16 @@ _MIN_KEPT_OFFSETS: Final = 512
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A record of the ledger. ``query``: a streaming query, or the name that the user gave to a series of writes. ``batch`` rises within
-    it. ``attempts``: those that count; may be empty. ``read_to``: the offset up to which the writer had read the ledger. ``lost``: names of
-    half messages of these attempts that were not answered and were sent again under another name; stored or not, they do not count.
-    ``rows``, ``topics``: how many rows, and where to, by which another plan of the batch or another write of the name is recognized; None
-    in older records."""
+    it.
+
+    Attributes:
+        attempts: those that count; may be empty, like a batch.
+        read_to: the offset up to which the writer had read the ledger.
+        lost: names of half messages of these attempts that were not answered and were sent again under another name. They may be stored or
+            not, and do not count.
+        rows, topics: how many rows, and where to; by these a batch that was planned again, and another write of the name, are recognized.
+            None in older records.
+    """
 
     query: str
     batch: int
@@ -93,8 +103,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class QuerySummary:
-    """Lists the queries in the ledger, so that no reader needs all of it to find out that it has nothing about a new one. ``queries``: all
-    that have a record before the offset ``read_to``, and possibly others."""
+    """A record that lists the queries in the ledger, so that no reader needs the whole ledger to find out that it has nothing about
+    a new query. ``queries``: all queries that have a record before ``read_to``, and possibly others. ``read_to``: an offset."""
 
     queries: frozenset[str]
     read_to: int
@@ -159,8 +169,9 @@ class _QueryDecisions:
 
 
 class DecisionLedger:
-    """What was read of the log, ``start`` to ``end``, where reading begins. Newer parts are added at the end, older ones before the start
-    when they are needed. When the end grows, the oldest part is dropped again; the newest ``kept`` offsets are always held."""
+    """The part of the log that was read: everything from ``start`` to ``end``, where reading begins. Newer parts are added at the end,
+    older ones before the start when they are needed. When the end grows, the oldest part is dropped again, as if it had not been read;
+    the newest ``kept`` offsets are always held."""
 
     def __init__(self, end: int, kept: int = _MIN_KEPT_OFFSETS) -> None:
         self.start = self.end = end
@@ -225,7 +236,8 @@ class DecisionLedger:
         self.start, self._added = start, self._kept
 
     def summary(self, least: int) -> QuerySummary | None:
-        """What a writer should append (rule 6); None: not enough was read, or the last one is less than ``least`` records old."""
+        """The summary that a writer should append (rule 6); None if not enough was read, or if the last summary is less than ``least``
+        records old."""
         known = max(
             (summary for summary in self._summaries if summary.read_to >= self.start), key=_read_to, default=None
         )
@@ -261,6 +273,7 @@ class DecisionLedger:
         return {query: list(self._valid(query).decisions) for query in sorted(self._records)}
 
     def decision(self, query: str, batch: int) -> Decision | None:
+        """The valid decision of ``batch``, if it was read."""
         return self._valid(query).by_batch.get(batch)
 
     def answer(self, query: str, batch: int, attempt: str, half: str = "") -> LocalTransactionState:
@@ -286,7 +299,7 @@ class DecisionLedger:
 
     @property
     def held(self) -> int:
-        """Rule 7."""
+        """How many records are held (rule 7)."""
         chains = sum(len(chain.decisions) for chain in self._chains.values())
         return sum(map(len, self._records.values())) + chains + len(self._summaries) + len(self._new)
 
@@ -318,8 +331,8 @@ class EndAttempts:
 
 @dataclass(frozen=True, slots=True)
 class RowCountMismatch:
-    """Decided with another number of rows. If the batch was planned again, rows of only one plan would be lost or written twice. If not,
-    ``end`` is right."""
+    """The batch is decided with another number of rows. If it was planned again under its old number, rows that only one plan has would be
+    lost or written twice. If not, ``end`` is right."""
 
     decided: int
     end: EndAttempts
@@ -327,8 +340,8 @@ class RowCountMismatch:
 
 @dataclass(frozen=True, slots=True)
 class OtherTopics:
-    """Decided by a write of the same name to these topics: none in common, or as many rows. Another plan would have another number of
-    rows."""
+    """The batch is decided, by a write of the same name to these topics: none in common, or as many rows. If the plan of one write changed,
+    so did its number of rows (``RowCountMismatch``)."""
 
     decided: frozenset[str]
 
@@ -344,9 +357,15 @@ def commit_step(
 ) -> AppendDecision | EndAttempts | RowCountMismatch | OtherTopics | BatchStatus:
     """What the writer of ``batch`` does next, when all of its tasks are done.
 
-    ``ledger``: read to its end after everything that the writer itself has stored. ``rows``: of all tasks, whether they were sent or not.
-    ``topics``: None if these need not be the same for all writes of the batch. With OtherTopics this is another write. With
-    RowCountMismatch nothing may be ended unless the user agrees. With UNREAD or SUPERSEDED nothing may be appended (rule 5)."""
+    Args:
+        ledger: read to its end after everything that the writer itself has stored.
+        lost: half messages of these attempts whose sends were not answered.
+        rows: of all tasks, whether they were sent or not.
+        topics: None if these need not be the same for all writes of the batch.
+
+    With OtherTopics this is another write. With RowCountMismatch nothing may be ended unless the user agrees. With UNREAD or SUPERSEDED
+    nothing may be appended (rule 5).
+    """
     batch_status = ledger.batch_status(query, batch)
     if batch_status is BatchStatus.OPEN:
         return AppendDecision(Decision(query, batch, attempts, ledger.end, lost, rows, topics))
@@ -369,7 +388,10 @@ def can_end_directly(age_ms: int, direct_end_window_ms: int) -> bool:
 
 
 def direct_end_window_ms(transaction_timeout_ms: int, op_batch_interval_ms: int) -> int:
-    """The age up to which a broker does not check a half message whose END it has received: ``transactionTimeOut`` minus the time to record
-    an END. 5.x collects these for ``transactionOpBatchInterval``, so twice that. 0 for 4.9, which records at once, and where the answer
-    to a check-back can see that the row is visible."""
+    """The age up to which a broker does not check a half message whose END it has received.
+
+    That is ``transactionTimeOut`` minus the time that the broker may take to record an END. 5.x collects such records for
+    ``transactionOpBatchInterval`` and may just have missed a turn, so twice that. It is 0 for 4.9, which records at once, and where the
+    answer to a check-back can see that the row is visible.
+    """
     return max(0, transaction_timeout_ms - 2 * op_batch_interval_ms)

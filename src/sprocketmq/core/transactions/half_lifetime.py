@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a broker keeps a half message that nobody ended, by its settings, and how old one may be to be decided.
+
 Java: TransactionalMessageServiceImpl.check, needDiscard; BrokerConfig.
 
     sent                  transactionTimeOut      + 1 interval     + 2 intervals              + transactionCheckMax intervals
     |--- nobody is asked ---------|-- question 1 ------|-- question 2 ------ ... -- the last one ------|-- TRANS_CHECK_MAX_TIME_TOPIC
     |--- may be decided ----------------------------------------------------- decide_within_ms --|-- kept for what goes wrong --|
 
-At ``decide_within_ms`` at least one question is left, and ``_KEPT_QUESTIONS`` where the broker asks that often. A longer
 CHECK_IMMUNITY_TIME_IN_SECONDS does not help: Apache counts a round in which it puts such a half back like a question (needDiscard raises
-TRANSACTION_CHECK_TIMES before it reads the immunity)."""
+TRANSACTION_CHECK_TIMES before the immunity is looked at), so the half is given up as early, with a copy for each round.
+
+Rules
+1. A half that is no older than ``decide_within_ms`` has been asked about so seldom that at least one question is left to it, and
+   ``_KEPT_QUESTIONS`` where the broker asks that often.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +30,9 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class HalfLifetime:
-    """A broker's ``transactionTimeOut``, ``transactionCheckMax``, ``transactionCheckInterval`` and ``fileReservedTime`` (then a half is
-    given up without a question); else Apache's defaults. ``is_reported``: its answer had any of them."""
+    """A broker's settings ``transactionTimeOut``, ``transactionCheckMax``, ``transactionCheckInterval`` and ``fileReservedTime`` (after
+    which a half is given up without a question); the defaults are those of Apache 5.x. ``is_reported``: the broker's answer had any of
+    them."""
 
     timeout_ms: int = 6_000
     check_max: int = 15

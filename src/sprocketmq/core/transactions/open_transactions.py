@@ -6,16 +6,19 @@
                                             |  (the broker asks, and makes a copy of the half)
     half of a member that died --asked--> the check runs --checked: COMMIT, ROLLBACK, UNKNOWN--> END
 
-A broker that asks has stored a copy of the half message, and identifies the transaction by that copy from then on. If an END names an
-older copy, an Apache broker delivers the message, and again after it has asked about the new copy.
+A broker that asks has stored a copy of the half message at the end of its queue, and identifies the transaction by that copy from then on.
+If an END names an older copy, an Apache broker accepts it, delivers the message, and later asks about the new copy. Then the message is
+delivered twice.
 
 Rules
-1. An end (commit or rollback) is sent at most once between ``begin`` or ``asked`` and the moment when the transaction is forgotten.
+1. An end (commit or rollback) is sent at most once between ``begin`` or ``asked`` and the moment when the transaction is forgotten. UNKNOWN
+   ends nothing.
 2. An end names the newest copy that the broker of the half message has named.
 3. At most one check of a transaction runs at a time. A second question of the broker only names a newer copy.
 4. While the local transaction runs here, a check may commit but not roll back: its result may only not be visible yet.
 5. At most ``hold_max`` checks wait or run. Others are dropped, and the broker asks again.
-6. A transaction that neither runs here nor is being checked is forgotten."""
+6. A transaction that neither runs here nor is being checked is forgotten.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,11 @@ from sprocketmq.wire.records.sys_flag import (
 
 
 class LocalTransactionState(str, Enum):
-    """How the local part of a transaction stands. COMMIT_MESSAGE: done; consumers get the message. ROLLBACK_MESSAGE: undone; nobody gets
-    it. UNKNOWN: not decided, or nobody can say now; the broker asks again (Java spells it UNKNOW)."""
+    """How the local part of a transaction stands.
+
+    COMMIT_MESSAGE: done; consumers get the message. ROLLBACK_MESSAGE: undone; nobody gets it. UNKNOWN: not decided, or nobody can say now;
+    the broker asks again (Java spells it UNKNOW).
+    """
 
     COMMIT_MESSAGE = "COMMIT_MESSAGE"
     ROLLBACK_MESSAGE = "ROLLBACK_MESSAGE"
@@ -61,7 +67,8 @@ def local_transaction_state(answer: object) -> tuple[LocalTransactionState, bool
 
 
 class HalfPlace(msgspec.Struct, frozen=True):
-    """Of a half or a copy: store host of its broker, offset in the queue of halves (tranStateTableOffset) and in the log."""
+    """Where a half message or its copy lies: the store host of its broker, its offset in the queue of halves (tranStateTableOffset) and
+    in the log."""
 
     broker: str
     queue_offset: int
@@ -101,7 +108,7 @@ class OpenTransactions:
             known.place, known.runs_here, known.has_ended = place, True, False
 
     def finished(self, transaction: str, state: LocalTransactionState) -> HalfPlace | None:
-        """Returns the place that the end must name; None when a check has ended the transaction already."""
+        """The place that the END must name; None when a check has ended the transaction already."""
         known = self._open[transaction]
         known.runs_here = False
         return self._place_to_end(transaction, known, state)
@@ -122,7 +129,7 @@ class OpenTransactions:
         return True
 
     def checked(self, transaction: str, state: LocalTransactionState) -> tuple[HalfPlace | None, LocalTransactionState]:
-        """Returns the place that the end must name, None when the local transaction has ended meanwhile; and the state to send (rule 4)."""
+        """The place that the END must name, None when the local transaction has ended meanwhile; and the state to send (rule 4)."""
         known = self._open[transaction]
         known.is_checked = False
         self._checks -= 1

@@ -12,16 +12,17 @@
                                   CHECK     a copy goes to the end, one more check counted, and its producer is asked
                                   DISCARD   asked too often, or too old: a copy goes to TRANS_CHECK_MAX_TIME_TOPIC
 
-Both queues only grow, so progress is two offsets, and the cost of a round depends on the open halves. A copy has another offset than the
-half that the producer knows, so a transaction is identified by what all its copies share (:class:`TransactionId`). Apache uses the
-offset, and may deliver such a transaction twice.
+Both queues only grow, so progress is two offsets. A round passes each settled half once and looks at each open one once, so its cost
+depends on the open ones, not on how many were settled. A copy has another offset than the half that the producer knows, so a transaction
+is identified by what all its copies share (:class:`TransactionId`). Apache uses the offset, and may deliver such a transaction twice.
 
 Rules
 1. The first END of a transaction counts, whichever of its copies it names; later ones change nothing.
 2. An open transaction has exactly one half that a round will come to: its newest copy, at or after ``half_progress``.
 3. ``half_progress`` passes a half only when it is settled, copied or superseded by its copy; it never goes back.
 4. ``op_progress`` passes an op message only when every half that it names is behind ``half_progress``; it never goes back.
-5. A half is checked at most ``check_max`` times; a copy that was only put back counts as no check."""
+5. A half is checked at most ``check_max`` times; a copy that was only put back counts as no check.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +33,8 @@ from typing import Any
 
 
 class Verdict(Enum):
+    """What a round does with a half message that nobody ended."""
+
     WAIT = "WAIT"
     PUT_BACK = "PUT_BACK"
     CHECK = "CHECK"
@@ -48,8 +51,9 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckRules:
-    """By their names in BrokerConfig: ``timeout_ms``: ``transactionTimeOut``, before which nobody is asked. ``check_max``:
-    ``transactionCheckMax``, then a half is discarded. ``reserved_ms``: ``fileReservedTime``; an older half is discarded."""
+    """Times of the check-back, by their names in BrokerConfig. ``timeout_ms``: ``transactionTimeOut``, before which nobody is
+    asked. ``check_max``: ``transactionCheckMax``, after so many checks a half is discarded. ``reserved_ms``:
+    ``fileReservedTime``; a half older than that is discarded."""
 
     timeout_ms: int
     check_max: int
@@ -76,9 +80,14 @@ def judge(
     check_times: str | None,
     immunity: str | None,
 ) -> Verdict:
-    """What to do with an open half, in Java's order of questions. ``round_ms``: when this round began. ``believed_ms``: ``now_ms``, but
-    behind it where the clock was set forward by much: that makes no half too old. ``born_timestamp_ms``: by the producer's clock, which may
-    be wrong. ``check_times``, ``immunity``: properties TRANSACTION_CHECK_TIMES and CHECK_IMMUNITY_TIME_IN_SECONDS."""
+    """What to do with an open half, in Java's order of questions.
+
+    Args:
+        round_ms: when this round began.
+        believed_ms: ``now_ms``, but behind it where the clock was set forward by much: that makes no half too old.
+        born_timestamp_ms: by the producer's clock, which may be wrong.
+        check_times, immunity: properties TRANSACTION_CHECK_TIMES and CHECK_IMMUNITY_TIME_IN_SECONDS.
+    """
     age_ms = now_ms - born_timestamp_ms
     if check_times is not None and _number(check_times, -1) >= rules.check_max:
         return Verdict.DISCARD
@@ -99,7 +108,8 @@ def half_offsets_of_op(body: bytes) -> list[int]:
 
 
 class TransactionId(bytes):
-    """What a half and all its copies share: sixteen bytes, as thousands are remembered, and any client may create long names."""
+    """What a half and all its copies share, and no two transactions: sixteen bytes, however long their names are, since thousands of ended
+    transactions are remembered, and any client may create them."""
 
     __slots__ = ()
 
@@ -115,15 +125,16 @@ class TransactionId(bytes):
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """``offset``: the half that an op must mark now; None when the mark is there. ``before``: how it had ended already; None: first end."""
+    """What an END means. ``offset``: the half that an op must mark now; None when the mark is there. ``before``: how the
+    transaction had ended already; None when this is its first end."""
 
     offset: int | None
     before: Outcome | None
 
 
 class TransactionTable:
-    """Which halves from ``half_progress`` on are settled, and where copies are. ``remembered``: how many ended transactions, for late
-    ENDs."""
+    """What is known beyond the two queues: which halves from ``half_progress`` on are settled, and where copies are. ``remembered``: how
+    many ended transactions are remembered, for ENDs that come twice."""
 
     def __init__(self, half_progress: int, op_progress: int, *, remembered: int = 10_000) -> None:
         self.half_progress = half_progress
@@ -140,8 +151,9 @@ class TransactionTable:
     # -- what is found in the store at the start -------------------------------------------------------------------------------
 
     def found_op(self, op_offset: int, half_offsets: list[int], half_end: int, *, set_aside: bool = False) -> None:
-        """In the order of the op queue; those before ``op_progress`` serve to know an END that comes again. Marks beyond ``half_end``
-        belong to halves that a crash took. ``set_aside``: it marks a half that has a newer copy, so the transaction has not ended."""
+        """An op message of the op queue, in its order; those before ``op_progress`` serve to know an END that comes again. Marks
+        beyond ``half_end`` belong to halves that a crash took; they mean nothing. ``set_aside``: it is the mark of a half that
+        has a newer copy, so it does not mean that the transaction ended."""
         for offset in half_offsets:
             if self.half_progress <= offset < half_end:
                 if offset not in self._settled and set_aside:
@@ -230,7 +242,8 @@ class TransactionTable:
     # -- progress --------------------------------------------------------------------------------------------------------------
 
     def next_open(self, end: int, limit: int) -> int | None:
-        """Pass over what is done, at most ``limit`` halves. The first open half before ``end``; None: there is none, or ask again."""
+        """Move progress over what is done, at most ``limit`` halves; the first open half before ``end``, None when there is none (or the
+        limit came first: ask again)."""
         offset, stop = self.half_progress, min(end, self.half_progress + limit)
         settled, superseded = self._settled, self._superseded
         while offset < stop:

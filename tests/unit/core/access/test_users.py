@@ -276,7 +276,7 @@ def test_the_text_of_a_user_shows_no_password(table: UserTable) -> None:
 
 
 class Changes(RuleBasedStateMachine):
-    """Whatever administrators do, the rules hold."""
+    """Whatever administrators do, the laws hold."""
 
     names = st.sampled_from(["a", "b", "c"])
     resources = st.sampled_from(["*", "Topic:*", "Topic:a", "Topic:a*", "Group:g", "nonsense"])

@@ -63,7 +63,7 @@ def test_a_slave_is_available_when_one_is_there_and_near_enough() -> None:
     table.leave(slave)
     table.leave(slave)
     assert not table.available(501, 1_000)
-    assert table.replicated == 500  # rule 2
+    assert table.replicated == 500  # law 2
 
 
 def test_an_idle_slave_and_a_silent_one_are_distinguished() -> None:
@@ -135,7 +135,7 @@ class Slaves(RuleBasedStateMachine):
         self.table.sent(slave, min(200, self.end - slave.next_offset), self.now_ms)
 
     @invariant()
-    def rules_hold(self) -> None:
+    def laws(self) -> None:
         # Not check_invariants' first report, whose slave may hold less than where it was told to begin.
         self.table.check_invariants(self.end)
         assert self.table.replicated == self.replicated

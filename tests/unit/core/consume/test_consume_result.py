@@ -15,7 +15,6 @@ from sprocketmq.core.consume.consume_result import (
     ConsumeConcurrentlyStatus,
     acked_count,
     read_answer,
-    read_status,
 )
 
 SUCCESS, LATER = ConsumeConcurrentlyStatus.CONSUME_SUCCESS, ConsumeConcurrentlyStatus.RECONSUME_LATER
@@ -44,20 +43,6 @@ def test_the_parts_cover_the_batch(ack_index: int, size: int) -> None:
     assert acked == sum(1 for index in range(size) if index <= ack_index)
 
 
-@pytest.mark.parametrize(
-    ("returned", "expected"),
-    [
-        (SUCCESS, (SUCCESS, True)),
-        (LATER, (LATER, True)),
-        (None, (LATER, True)),
-        (True, (LATER, False)),
-        ("CONSUME_SUCCESS", (LATER, False)),
-    ],
-)
-def test_only_a_status_is_a_success(returned: object, expected: tuple[ConsumeConcurrentlyStatus, bool]) -> None:
-    assert read_status(returned) == expected
-
-
 def _context(ack_index: Any = ALL_ACKED, level: Any = 0) -> SimpleNamespace:
     return SimpleNamespace(ack_index=ack_index, delay_level_when_next_consume=level)
 
@@ -71,6 +56,8 @@ def _context(ack_index: Any = ALL_ACKED, level: Any = 0) -> SimpleNamespace:
         (LATER, ALL_ACKED, -1, LATER, None),
         (None, ALL_ACKED, 0, LATER, "returned None"),
         (0, 1, 0, LATER, "returned 0"),
+        (True, ALL_ACKED, 0, LATER, "returned True"),
+        ("CONSUME_SUCCESS", ALL_ACKED, 0, LATER, "returned 'CONSUME_SUCCESS'"),
         (SUCCESS, "1", 0, LATER, "context.ack_index to '1'"),
         (SUCCESS, True, 0, LATER, "context.ack_index to True"),
         (SUCCESS, 1, "3", SUCCESS, "context.delay_level_when_next_consume to '3'"),

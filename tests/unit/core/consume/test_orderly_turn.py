@@ -21,7 +21,6 @@ from sprocketmq.core.consume.orderly_turn import (
     TurnEnded,
     TurnOver,
     read_orderly_answer,
-    read_orderly_status,
 )
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.records.message import MessageExt
@@ -176,19 +175,13 @@ def test_a_dropped_queue_ends_the_turn_and_commits_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("returned", "expected"), [(COMMIT, (COMMIT, True)), (None, (SUSPEND, True)), ("SUCCESS", (SUSPEND, False))]
-)
-def test_only_a_status_moves_the_queue(returned: object, expected: tuple[ConsumeOrderlyStatus, bool]) -> None:
-    assert read_orderly_status(returned) == expected
-
-
-@pytest.mark.parametrize(
     ("returned", "pause", "status", "complaint"),
     [
         (SUCCESS, -1, SUCCESS, None),
         (SUSPEND, 500, SUSPEND, None),
         (None, -1, SUSPEND, "returned None"),
         (1, -1, SUSPEND, "returned 1"),
+        ("SUCCESS", -1, SUSPEND, "returned 'SUCCESS'"),
         (SUSPEND, "1s", SUSPEND, "set context.suspend_current_queue_time_ms to '1s'"),
         (SUSPEND, None, SUSPEND, "set context.suspend_current_queue_time_ms to None"),
         (SUSPEND, 0.5, SUSPEND, "set context.suspend_current_queue_time_ms to 0.5"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""core.polled_queues against its rules, and against a model that remembers every offset."""
+"""core.polled_queues against its laws, and against a model that remembers every offset."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ class Polling(RuleBasedStateMachine):
         assert not self.polled.to_commit()
 
     @invariant()
-    def rules_hold(self) -> None:
+    def laws(self) -> None:
         if hasattr(self, "polled"):
             self.polled.check_invariants()
             assert self.polled.positions() == {queue: self.position[queue] for queue in self.reading}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""core.process_queue against its rules, and against a model that recomputes everything each time."""
+"""core.process_queue against its laws, and against a model that recomputes everything each time."""
 
 from __future__ import annotations
 

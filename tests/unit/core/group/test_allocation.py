@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""core.allocation: Java's numbers, and the rules for every strategy."""
+"""core.allocation: Java's numbers, and the laws for every strategy."""
 
 from __future__ import annotations
 

@@ -243,15 +243,15 @@ class Transactions(RuleBasedStateMachine):
         settlement = self.table.settlement(offset, transaction(name))
         if settlement.before is None:
             if name in self.truth:
-                assert name in self.lost, "rule 1"
-                assert self.newest(name) < self.table.half_progress, "rule 1"
+                assert name in self.lost, "law 1"
+                assert self.newest(name) < self.table.half_progress, "law 1"
                 self.forgotten.add(name)
             self.truth[name] = outcome
             if outcome is Outcome.COMMIT:
                 self.commits[name] = self.commits.get(name, 0) + 1
             self.table.ended(transaction(name), outcome)
         else:
-            assert settlement.before in (self.truth[name], Outcome.UNKNOWN), "rule 1"
+            assert settlement.before in (self.truth[name], Outcome.UNKNOWN), "law 1"
         if settlement.offset is not None:
             self.ops.append([settlement.offset])
             self.table.marked(settlement.offset, transaction(name), len(self.ops) - 1)
@@ -275,7 +275,7 @@ class Transactions(RuleBasedStateMachine):
             else:
                 self.given_up.add(name)
                 self.table.discarded(offset, transaction(name))
-        assert len(passed) == len(set(passed)), "rule 2: a transaction is asked for twice in one round"
+        assert len(passed) == len(set(passed)), "law 2: a transaction is asked for twice in one round"
 
     @rule()
     def save(self) -> None:
@@ -306,7 +306,7 @@ class Transactions(RuleBasedStateMachine):
     def every_open_transaction_is_still_ahead(self) -> None:
         for name in {name for name, _ in self.halves} - set(self.truth) - self.given_up:
             newest = self.newest(name)
-            assert newest >= self.table.half_progress, "rule 2"
+            assert newest >= self.table.half_progress, "law 2"
             assert not self.table.is_settled(newest)
 
     @invariant()
@@ -314,7 +314,7 @@ class Transactions(RuleBasedStateMachine):
         for op_offset, halves in enumerate(self.ops):
             if any(half >= self.table.half_progress and self.table.is_settled(half) for half in halves):
                 first = min(op for op, named in enumerate(self.ops) if set(named) & set(halves))
-                assert self.table.op_progress <= first or op_offset >= self.table.op_progress, "rule 4"
+                assert self.table.op_progress <= first or op_offset >= self.table.op_progress, "law 4"
 
     @invariant()
     def open_halves_are_counted_once_each(self) -> None:
