@@ -146,10 +146,10 @@ def test_blocking_listeners_never_run_on_the_engine_and_async_ones_only_there(
 def test_a_message_that_cannot_be_written_down_for_its_way_back_is_tried_again_here(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(self: SendBack, message: rmq.MessageExt, delay_level: int) -> bool:
+    async def broken(self: SendBack, message: rmq.MessageExt, delay_level: int, reason: str) -> bool:
         raise TypeError("a listener put something odd into its message")
 
-    monkeypatch.setattr(SendBack, "__call__", broken)
+    monkeypatch.setattr(SendBack, "send", broken)
     recorder = Recorder(lambda message: None if message.reconsume_times else 1 / 0)
     consumer = consumers(recorder)
     send_all(producer, ["0", "1"])

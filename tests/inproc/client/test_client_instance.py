@@ -151,7 +151,7 @@ def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_
 def _running_info(consumer: rmq.PushConsumer) -> bodies.ConsumerRunningInfo:
     running = parts_of(consumer)
     header = headers.GetConsumerRunningInfoRequestHeader(consumer_group="delays", client_id=consumer.client_id)
-    answer = Engine.shared().run(running.serve(request(RequestCode.GET_CONSUMER_RUNNING_INFO, header)))
+    answer = Engine.shared().run(running.requests.serve(request(RequestCode.GET_CONSUMER_RUNNING_INFO, header)))
     return bodies.ConsumerRunningInfo.decode(answer.body)
 
 
@@ -165,7 +165,9 @@ def _consumed_directly(
         place = headers.ViewMessageRequestHeader(offset=message.commit_log_offset)
         asked = admin._async._cluster.ask(requests.messages.VIEW_MESSAGE_BY_ID, place, at=rocketmq.broker_addr)
         stored = admin._run(asked).body
-    answer = Engine.shared().run(running.serve(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(stored))))
+    answer = Engine.shared().run(
+        running.requests.serve(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(stored)))
+    )
     return bodies.ConsumeMessageDirectlyResult.decode(answer.body)
 
 

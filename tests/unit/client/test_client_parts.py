@@ -213,7 +213,7 @@ def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(
     message = rmq.MessageExt("flights", b"body", broker_name="broker-a")
     message.properties["UNIQ_KEY"] = "id-1"
     is_ok = status is SendStatus.SEND_OK
-    assert asyncio.run(send_back(message, -1, "no such airport"))
+    assert asyncio.run(send_back.send(message, -1, "no such airport"))
     assert refused == ([] if is_ok else ["127.0.0.1:1"])
     assert asyncio.run(send_back.dead_letter_orderly(message))
     named = [line for line in caplog.messages if f"id-1 is stored with {status}" in line]
@@ -234,10 +234,10 @@ def test_a_message_does_not_double_with_each_try_while_a_slave_is_away(status: S
     send_back = _send_back(ask, send)
     message = rmq.MessageExt("flights", b"body", broker_name="broker-a")
     message.properties["UNIQ_KEY"] = "id-1"
-    assert asyncio.run(send_back(message, 0))
+    assert asyncio.run(send_back.send(message, 0))
     assert copies == []
     message.reconsume_times = 16
-    assert asyncio.run(send_back(message, 0))
+    assert asyncio.run(send_back.send(message, 0))
     assert len(copies) == 1, "a dead letter does not come again"
 
 

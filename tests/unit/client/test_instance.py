@@ -19,7 +19,6 @@ from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire import bodies
 from sprocketmq.wire.bodies import BrokerData, QueueData, TopicRouteData
-from sprocketmq.wire.frames.command import Command
 
 NAME_SERVER: Final = "127.0.0.1:1"  # nobody listens there, and nobody is asked
 FAILURES: Final = (None, NetworkError, ValueError)
@@ -65,9 +64,6 @@ class Member:
         self.called["pools"].append(self._clock.now_ms() - self._begin_ms)
         if self.failure is not None:
             raise self.failure("no")
-
-    async def serve(self, command: Command) -> Command:
-        raise NotImplementedError
 
 
 class Bench:
@@ -264,7 +260,7 @@ def test_a_heartbeat_names_all_groups_and_goes_to_all_brokers_of_all_topics(benc
     instance.name_servers.route = unknown  # type: ignore[method-assign, assignment]
     instance.cluster.routes.table.update("sent", _route(("broker-a", {0: "a:1", 1: "slave-of-a:1"})))
     instance.cluster.routes.table.update("read", _route(("broker-b", {0: "b:1"}), ("broker-c", {0: "c:1"})))
-    bench.on_loop(instance.sender, SendSettings(group="ops", topics=["sent"]))
+    bench.on_loop(instance.add_sender, SendSettings(group="ops", topics=["sent"]))
     producers = ["CLIENT_INNER_PRODUCER", "ops"]
     bench.advance(1_000)
     assert said == dict.fromkeys(("a:1", "b:1", "c:1"), (producers, [])), "slaves do not know producers"

@@ -165,9 +165,8 @@ class TopicRequests(AdminRequests):
         answer = await self._cluster.ask(requests.name_servers.GET_TOPICS_BY_CLUSTER, header)
         found = sorted((await answer_body(requests.name_servers.GET_TOPICS_BY_CLUSTER, answer)).topic_list)
         if not found:
-            self._names(
-                await self._cluster.name_servers.cluster_info(), cluster
-            )  # raises for a cluster that does not exist
+            # Raises for a cluster that does not exist.
+            self._names(await self._cluster.name_servers.cluster_info(), cluster)
         return found
 
     async def system_topics(self) -> list[str]:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sprocketmq.client.async_client import AsyncClient
-from sprocketmq.client.consume.poll_service import HandedOut, MessageQueueListener, PollService, TopicQueuesListener
+from sprocketmq.client.consume.poll_service import MessageQueueListener, PollService, TakenMessages, TopicQueuesListener
 from sprocketmq.client.consume.running_pull_consumer import RunningPullConsumer
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.remoting.concurrent_work import all_ended
@@ -268,7 +268,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         ``poll_timeout_ms``; 0 does not wait."""
         return messages_of(await self._poll(max_messages, timeout_ms))
 
-    async def _poll(self, max_messages: int, timeout_ms: float | None) -> list[HandedOut]:
+    async def _poll(self, max_messages: int, timeout_ms: float | None) -> list[TakenMessages]:
         running = self._started_here()
         max_messages = check_range("max_messages", max_messages, 1, 1 << 20)
         if timeout_ms is None:
@@ -284,7 +284,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             running.wake()
         return taken
 
-    def _put_back(self, taken: list[HandedOut]) -> None:
+    def _put_back(self, taken: list[TakenMessages]) -> None:
         """The caller of ``_poll`` was interrupted before it had them."""
         if self._running is not None:
             self._running.service.put_back(taken)
@@ -483,7 +483,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return self._running
 
 
-def messages_of(taken: list[HandedOut]) -> list[MessageExt]:
+def messages_of(taken: list[TakenMessages]) -> list[MessageExt]:
     return [message for _, part in taken for message in part]
 
 

@@ -67,9 +67,8 @@ class RemoteOffsetStore:
 
     async def persist_all(self, owned: Iterable[MessageQueue]) -> None:
         for queue in self.progress.to_persist(owned):
-            offset = self.progress.read(
-                queue
-            )  # now: a queue that was given up during a write before is its next owner's
+            # Read now: a queue that was given up during a write before is its next owner's.
+            offset = self.progress.read(queue)
             if offset >= 0:
                 await self._write(queue, offset, oneway=True)
 

@@ -34,7 +34,7 @@ MessageQueueListener = Callable[[str, "list[MessageQueue]", "list[MessageQueue]"
 """``(topic, all its queues, ours)``, plain or ``async def`` (Java: MessageQueueListener)."""
 TopicQueuesListener = Callable[[str, "list[MessageQueue]"], "Awaitable[None] | None"]
 """``(topic, all its queues)``, plain or ``async def`` (Java: TopicMessageQueueChangeListener)."""
-HandedOut: TypeAlias = "tuple[ProcessQueue, list[MessageExt]]"
+TakenMessages: TypeAlias = "tuple[ProcessQueue, list[MessageExt]]"
 
 
 async def call_listener(listener: Callable[..., Any], *args: object) -> None:
@@ -66,7 +66,7 @@ class PollService(ConsumeService):
 
     # -- ConsumeService ----------------------------------------------------------------------------------------------------------
 
-    connections = ()
+    connections = ()  # none of its own (``net.process.clock.Part``)
 
     @property
     def is_busy(self) -> bool:
@@ -138,7 +138,7 @@ class PollService(ConsumeService):
 
     # -- polling -----------------------------------------------------------------------------------------------------------------
 
-    async def poll(self, max_messages: int, timeout_ms: float) -> list[HandedOut]:
+    async def poll(self, max_messages: int, timeout_ms: float) -> list[TakenMessages]:
         """After messages are taken there is no ``await``, so a cancelled call has taken none."""
         taken = self._take(max_messages)
         if taken or timeout_ms <= 0:
@@ -163,7 +163,7 @@ class PollService(ConsumeService):
         finally:
             arrival.cancel()
 
-    def _take(self, max_messages: int) -> list[HandedOut]:
+    def _take(self, max_messages: int) -> list[TakenMessages]:
         taken = self.queues.take(max_messages, self._consumer.clock.now_ms())
         for process_queue, part in taken:
             self._consumer.messages_left(process_queue)
@@ -171,7 +171,7 @@ class PollService(ConsumeService):
                 self._call_hooks(process_queue, part)
         return taken
 
-    def put_back(self, taken: Iterable[HandedOut]) -> None:
+    def put_back(self, taken: Iterable[TakenMessages]) -> None:
         """The caller did not get these messages: they wait again, in their places."""
         for process_queue, messages in taken:
             self.queues.put_back(process_queue, messages)
@@ -181,16 +181,16 @@ class PollService(ConsumeService):
         """Messages that were handed out count as consumed, as in Java."""
         consumer, queue = self._consumer, process_queue.queue
         assert queue is not None
-        seen = ConsumeMessageContext(
+        hook_context = ConsumeMessageContext(
             consumer.own_name,
             unwrap_queue(consumer.namespace, queue),
             messages,
             consumer.clock.now_ms(),
             consumer.client_id,
         )
-        consumer.hooks.before_consume(seen)
-        seen.status = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
-        consumer.hooks.after_consume(seen)
+        consumer.hooks.before_consume(hook_context)
+        hook_context.status = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+        consumer.hooks.after_consume(hook_context)
 
     def has_room_again(self) -> bool:
         """Whether pull loops wait because too many messages waited, and now there is room."""

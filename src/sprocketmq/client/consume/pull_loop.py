@@ -113,7 +113,7 @@ class PullLoop:
         self._asked_under: SubscriptionData | None = None  # while the broker has our pull
         self._announcements = 0  # heartbeats of a changed subscription, sent to all brokers
         self._awaits_heartbeat = False  # the last pull was refused because the broker does not know our subscription
-        self._is_cut = False  # this pull: ``_end_outdated`` has cancelled it
+        self._is_cancelled = False  # this pull: ``_end_outdated`` has cancelled it
         self._stopped = False
         self._complaint = ""
         self._bodies = UnreadableBodies(self._consumer.settings.unreadable_body, self._consumer.name, self.queue)
@@ -153,12 +153,12 @@ class PullLoop:
 
     def _end_outdated(self) -> None:
         asked_under = self._asked_under
-        if self._task is None or asked_under is None or self._is_cut:
+        if self._task is None or asked_under is None or self._is_cancelled:
             return
         now = self._consumer.subscription(self.queue.topic)
         # Not for a newer version alone: a broker would hold one more pull of each queue whenever a member joins or leaves.
         if self._awaits_offset or now is None or not same_subscription(asked_under, now):
-            self._is_cut = True  # so that ``_answer`` knows why
+            self._is_cancelled = True  # so that ``_answer`` knows why
             self._task.cancel()
 
     async def stop(self) -> None:
@@ -255,8 +255,10 @@ class PullLoop:
                     messages, next_offset = self._bodies.settle(unreadable, messages, offset, next_offset, now_ms)
                 use_deserializers(consumer.settings.value_deserializer, messages)
                 if consumer.hooks.filter:
-                    seen = FilterMessageContext(consumer.own_name, consumer.client_id, self.queue, messages, now_ms)
-                    messages = consumer.hooks.filter_messages(seen)
+                    hook_context = FilterMessageContext(
+                        consumer.own_name, consumer.client_id, self.queue, messages, now_ms
+                    )
+                    messages = consumer.hooks.filter_messages(hook_context)
                 consumer.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
                 self.process_queue.broker_backlog = result.max_offset - next_offset
             self._is_at_end = next_offset >= result.max_offset
@@ -267,10 +269,10 @@ class PullLoop:
                 self._awaits_heartbeat = True
                 self._consumer.instance.heartbeats.soon()
             self.refusal = str(error) if error.code in _REFUSALS else ""
-            self._log_unreadable(offset, error, lasting=bool(self.refusal))
+            self._log_standstill(offset, error, lasting=bool(self.refusal))
             return pull_cursor.PullFailed(str(error), broker_flow_control=error.code == ResponseCode.FLOW_CONTROL)
         except (ProtocolError, ConfigurationError) as error:
-            self._log_unreadable(offset, error, lasting=True)
+            self._log_standstill(offset, error, lasting=True)
             return pull_cursor.PullFailed(str(error))
         except (NetworkError, RequestTimeout) as error:
             self._complaint = str(error)  # not logged for each queue: Outages does for all
@@ -283,7 +285,7 @@ class PullLoop:
         self._failing_since_ms = self._logged_ms = None
         return pull_cursor.PullReturned(result.status, next_offset, messages)
 
-    def _log_unreadable(self, offset: int, error: Exception, *, lasting: bool) -> None:
+    def _log_standstill(self, offset: int, error: Exception, *, lasting: bool) -> None:
         """Log that a queue does not move, once a minute: at once if waiting does not help, else after the first minute."""
         now_ms = self._consumer.clock.now_ms()
         if self._failing_since_ms is None:
@@ -309,13 +311,13 @@ class PullLoop:
     async def _answer(self, offset: int, subscription: SubscriptionData) -> PullResult | None:
         """The broker's answer; None if the subscription changed or the lock came back meanwhile. An answer that moves the offset counts
         all the same: no filter had a part in it, and a broker reports a reset once (ConsumerOffsetManager.queryThenEraseResetOffset)."""
-        self._asked_under, self._is_cut = subscription, False
+        self._asked_under, self._is_cancelled = subscription, False
         try:
             result = await self._ask(offset, subscription)
         except asyncio.CancelledError:
             # By _end_outdated, unless the loop is stopped as well: two cancellations before its next step come as one.
             # What was outdated may be in force again by now.
-            if self._stopped or not self._is_cut:
+            if self._stopped or not self._is_cancelled:
                 raise
             task = asyncio.current_task()
             if task is not None:

@@ -73,10 +73,8 @@ class Rebalancer:
         self._strategy_fails: set[str] = set()  # topics
         self._refusals: set[str] = set()  # topics
         self.table = consumer.recorded(RebalanceTable)()
-        self._decide_queues, self._decide_start = (
-            consumer.recorded(allocation.allocate),
-            consumer.recorded(decide_start),
-        )
+        self._decide_queues = consumer.recorded(allocation.allocate)
+        self._decide_start = consumer.recorded(decide_start)
         # Queues assigned by hand (pull consumer): no allocation then, other members do not matter.
         self.fixed: set[MessageQueue] | None = None
 
@@ -153,9 +151,8 @@ class Rebalancer:
         if self._leaving:
             return True
         if allocated is None:
-            return is_retry_topic(
-                topic
-            )  # a retry topic appears with the first heartbeat: nothing is missing until then
+            # A retry topic appears with the first heartbeat: nothing is missing until then.
+            return is_retry_topic(topic)
         self._consumer.service.record_ended()
         effects = self.table.assigned(topic, allocated, self._consumer.clock.now_ms())
         if not self._renewed and (effects or topic in self._regrouped):
@@ -212,13 +209,13 @@ class Rebalancer:
         return client_ids
 
     def _note_listing(self, address: str, times: int) -> None:
-        group = self._consumer
+        consumer = self._consumer
         if times:
             self._unlisted.pop(address, None)
         elif address not in self._unlisted:
             # A broker that may not create groups takes the heartbeat and ignores it (ClientManageProcessor.heartBeat).
             self._unlisted[address] = (
-                f"broker {address} does not list {group.client_id} as a member of group {group.name} after its heartbeat; "
+                f"broker {address} does not list {consumer.client_id} as a member of group {consumer.name} after its heartbeat; "
                 "if it may not create groups (autoCreateSubscriptionGroup=false), create the group there"
             )
             log.warning("%s", self._unlisted[address])
@@ -226,12 +223,12 @@ class Rebalancer:
             self._twice_since_ms.pop(address, None)
             self._same_id.pop(address, None)
             return
-        now_ms = group.clock.now_ms()
+        now_ms = consumer.clock.now_ms()
         since_ms = self._twice_since_ms.setdefault(address, now_ms)
         if now_ms - since_ms >= _LOST_CONNECTION_MS and address not in self._same_id:
             self._same_id[address] = (
-                f"broker {address} lists {times} members of group {group.name} with the client id {group.client_id}, and each of them "
-                "consumes all messages of its queues: give each client an instance_name of its own"
+                f"broker {address} lists {times} members of group {consumer.name} with the client id {consumer.client_id}, and each of "
+                "them consumes all messages of its queues: give each client an instance_name of its own"
             )
             log.warning("%s", self._same_id[address])
 

@@ -39,7 +39,6 @@ from sprocketmq.core.statistics import ConsumerStatistics, Window
 from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire import bodies
-from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
@@ -71,6 +70,8 @@ class RunningConsumer:
     Attributes:
         name, namespace: the group as brokers know it, and the prefix of the names of topics and groups there; None without.
         service: gets the messages; set by whoever makes the consumer, before ``start``.
+        rebalancer, offset_store, send_back, requests: which queues it reads, its progress, where failed messages go, and the requests of
+            brokers.
         last_failure: time and text of the last exception of a listener, for administrators.
         suspend_ms, pull_timeout_ms: how long a broker holds a pull that finds nothing, and how long we wait for it.
         unconfirmed: topics that a broker may filter by another member's subscription.
@@ -91,7 +92,7 @@ class RunningConsumer:
         orderly: bool = False,
     ) -> None:
         self.options, self.settings, self.subscriptions, self.hooks = options, settings, subscriptions, hooks
-        self.own_settings: PushSettings | PullSettings = settings
+        self.own_settings: PushSettings | PullSettings = settings  # as the user gave them; a pull consumer's are others
         self.name, self.namespace = settings.group, options.namespace
         self.clustering = settings.clustering
         self.needs_locks = orderly and settings.clustering
@@ -388,9 +389,6 @@ class RunningConsumer:
         self.service.record_ended()
         self.rebalancer.forget_progress_of_others()
         await self.offset_store.persist_all(self.rebalancer.held())
-
-    async def serve(self, command: Command) -> Command:
-        return await self.requests.serve(command)
 
     # -- between the parts -----------------------------------------------------------------------------------------------------
 

@@ -116,12 +116,12 @@ class SendBack:
         self.retried = Counter[str]()  # messages by topic since the start, and those that became dead letters
         self.dead_letters = Counter[str]()
 
-    async def __call__(self, message: MessageExt, delay_level: int, reason: str = "") -> bool:
+    async def send(self, message: MessageExt, delay_level: int, reason: str = "") -> bool:
         """Send ``message`` back; whether a retry copy or dead letter is stored. ``delay_level``: 0 the group's policy or the broker
         chooses, 1..18 this level, -1 the dead-letter topic. ``reason``: stored with a dead letter."""
         tries = message.reconsume_times
         is_last = delay_level < 0 or tries >= self._max_reconsume_times
-        stored = await self._send_back(message, delay_level, reason, is_last)
+        stored = await self._store(message, delay_level, reason, is_last)
         if stored and is_last:
             self._dead_lettered(message, reason)
         else:
@@ -130,7 +130,7 @@ class SendBack:
             tape.note("sent_back", message=message, delay_level=delay_level, tries=tries, stored=stored)
         return stored
 
-    async def _send_back(self, message: MessageExt, delay_level: int, reason: str, is_last: bool) -> bool:
+    async def _store(self, message: MessageExt, delay_level: int, reason: str, is_last: bool) -> bool:
         if delay_level < 0 and reason and await self._send_with_reason(message, reason):
             return True
         # By name first: the store host is the address the broker knows of itself, which a client cannot always reach.

@@ -4,6 +4,9 @@
 A failed message is sent back, and tried again here in 5 s if that is not possible; with broadcasting it is logged. The messages of a batch
 that runs too long are sent back (level 3), and the result that may still come is ignored.
 
+What counts as a failure is in ``listener_call`` and ``core.consume.consume_result``; where a message that failed goes, in
+``client.consume.send_back``.
+
 Rules
 1. A message leaves its process queue only when it was acknowledged, or a retry copy of it is stored, or (broadcasting) was logged as lost.
 2. One delivery makes at most one retry copy (core.consume_timeout holds it between listener and timeout).
@@ -123,9 +126,9 @@ class ConcurrentService(ListenerService[Any]):
             self._measure(batch, acked)
             good, bad = batch.messages[:acked], batch.messages[acked:]
             if batch.tracked:
-                own = self._own(batch)
-                good = [message for message in good if message in own]
-                bad = [message for message in bad if message in own]
+                settled = self._settled_by_result(batch)
+                good = [message for message in good if message in settled]
+                bad = [message for message in bad if message in settled]
             done += good
             if bad:
                 failed.append((batch, bad))
@@ -138,16 +141,16 @@ class ConcurrentService(ListenerService[Any]):
         status = batch.status or ConsumeConcurrentlyStatus.RECONSUME_LATER
         return acked_count(status, batch.context.ack_index, len(batch.messages))
 
-    def _own(self, batch: Batch) -> set[MessageExt]:
+    def _settled_by_result(self, batch: Batch) -> set[MessageExt]:
         """The messages of a tracked batch that its result settles; the timeout sends the others back."""
-        own: set[MessageExt] = set()
+        settled: set[MessageExt] = set()
         for message in batch.messages:
             settlement = self._timeouts.finished(message)
             if settlement is Settlement.SETTLE:
-                own.add(message)
+                settled.add(message)
             if settlement is not Settlement.WAIT:
                 self._tracked.pop(message, None)
-        return own
+        return settled
 
     def _done(self, process_queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         offset = process_queue.done(messages)
@@ -205,7 +208,7 @@ class ConcurrentService(ListenerService[Any]):
 
     async def _send_back(self, message: MessageExt, level: int, reason: str = "") -> bool:
         try:
-            return await self._consumer.send_back(message, level, reason)
+            return await self._consumer.send_back.send(message, level, reason)
         except Exception:  # rule 1: a message for which the send-back request cannot even be made is retried here
             log.exception("group %s: %s could not be sent back", self._consumer.name, message.message_id)
             return False

@@ -96,17 +96,17 @@ class ListenerCall:
         return direct
 
     def run(self, batch: ListenerBatch[Any]) -> None:
-        seen = self._begin(batch)
+        hook_context = self._begin(batch)
         started_s = time.perf_counter()
         try:
             self._record_answer(batch, self._listener(list(batch.messages), batch.context))
         except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the batch
             batch.failure = error
-        self._end(batch, seen, started_s)
+        self._end(batch, hook_context, started_s)
 
     async def run_async(self, batch: ListenerBatch[Any]) -> None:
         """Only the consumer's own end cancels it for good; any other cancellation is a failure."""
-        seen = self._begin(batch)
+        hook_context = self._begin(batch)
         started_s = time.perf_counter()
         try:
             self._record_answer(batch, await self._listener(list(batch.messages), batch.context))
@@ -116,7 +116,7 @@ class ListenerCall:
             batch.failure = error
         except BaseException as error:  # noqa: BLE001 - as above
             batch.failure = error
-        self._end(batch, seen, started_s)
+        self._end(batch, hook_context, started_s)
 
     def record_answer(self, batch: ListenerBatch[Any], answer: object) -> None:
         try:
@@ -154,11 +154,11 @@ class ListenerCall:
         if not consumer.hooks.consume or not self._with_hooks:
             return None
         context: ConsumeConcurrentlyContext | ConsumeOrderlyContext = batch.context
-        seen = ConsumeMessageContext(
+        hook_context = ConsumeMessageContext(
             consumer.own_name, context.message_queue, batch.messages, consumer.clock.now_ms(), consumer.client_id
         )
-        consumer.hooks.before_consume(seen)
-        return seen
+        consumer.hooks.before_consume(hook_context)
+        return hook_context
 
     def _complain(self, complaint: str | None, answer: object) -> None:
         if complaint is None:
@@ -170,15 +170,16 @@ class ListenerCall:
         consequence = self._service.consequence
         log.error("group %s: the listener %s, so %s (logged once)", self._consumer.name, complaint, consequence)
 
-    def _end(self, batch: ListenerBatch[Any], seen: ConsumeMessageContext | None, started_s: float) -> None:
+    def _end(self, batch: ListenerBatch[Any], hook_context: ConsumeMessageContext | None, started_s: float) -> None:
         batch.spent_s = time.perf_counter() - started_s
         if batch.failure is not None:
             batch.status = self._service.failed
             self._raised(batch, batch.failure)
-        if seen is not None:
-            seen.status, seen.failure, seen.spent_ms = batch.status, batch.failure, batch.spent_s * 1000
-            seen.return_type = self._return_type(batch, seen)
-            self._consumer.hooks.after_consume(seen)
+        if hook_context is not None:
+            hook_context.status, hook_context.failure = batch.status, batch.failure
+            hook_context.spent_ms = batch.spent_s * 1000
+            hook_context.return_type = self._return_type(batch, hook_context)
+            self._consumer.hooks.after_consume(hook_context)
 
     def _raised(self, batch: ListenerBatch[Any], failure: BaseException) -> None:
         consumer = self._consumer
@@ -209,16 +210,16 @@ class ListenerCall:
             },
         )
 
-    def _return_type(self, batch: ListenerBatch[Any], seen: ConsumeMessageContext) -> ConsumeReturnType:
+    def _return_type(self, batch: ListenerBatch[Any], hook_context: ConsumeMessageContext) -> ConsumeReturnType:
         """Java: ConsumeRequest.run, in its order."""
         if batch.failure is not None:
             return ConsumeReturnType.EXCEPTION
         if batch.returned_none:
             return ConsumeReturnType.RETURN_NULL
         limit_ms = self._consumer.settings.consume_timeout_ms
-        if 0 < limit_ms <= seen.spent_ms:
+        if 0 < limit_ms <= hook_context.spent_ms:
             return ConsumeReturnType.TIME_OUT
-        return ConsumeReturnType.SUCCESS if seen.success else ConsumeReturnType.FAILED
+        return ConsumeReturnType.SUCCESS if hook_context.success else ConsumeReturnType.FAILED
 
 
 async def _awaited(answer: Awaitable[Any]) -> Any:

@@ -74,7 +74,7 @@ class MessageTrace:
         settings = SendSettings(
             group=self._group, send_msg_timeout_ms=_SEND_TIMEOUT_MS, max_message_bytes=_MAX_BYTES + _MAX_KEY_BYTES
         )
-        self._sender = instance.sender(settings)
+        self._sender = instance.add_sender(settings)
         self._loop = asyncio.get_running_loop()
         self._wanted = asyncio.Event()
         self._idle = self._full = False  # no record waits; enough records wait to be sent now

@@ -215,9 +215,9 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         if batches is not None and permits is None:
             if not how and (joined := batches.join(message)) is not None:
                 return joined
-            if self._takes_into_batches(message, send := send_of(message, how)):
+            if self._can_be_batched(message, send := send_of(message, how)):
                 future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-                self._send_into([(message, future, send)])
+                self._add_to_batches([(message, future, send)])
                 return future
         send = send_of(message, how)
         return asyncio.ensure_future(self._send_begun(send, takes_permit=permits is not None))
@@ -250,14 +250,14 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     async def _send(self, send: Send) -> SendResult:
         """Send one message by itself or in a batch, and give its permit back, if it has one."""
         try:
-            if not self._takes_into_batches(send.message, send):
+            if not self._can_be_batched(send.message, send):
                 # Its turn may come while the producer ends, which waits for it.
                 self._check_running_loop()
                 parts = self._parts
                 sender = (parts.sender if parts is not None else None) or self._started()
                 return await sender.send(send)
             future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-            self._send_into([(send.message, future, send)])
+            self._add_to_batches([(send.message, future, send)])
             try:
                 return await future
             finally:
@@ -266,12 +266,12 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             if self._permits is not None:
                 self._permits.give_back(len(send.message.body))
 
-    def _takes_into_batches(self, message: Message, send: Send | None) -> bool:
+    def _can_be_batched(self, message: Message, send: Send | None) -> bool:
         batches = self._batches
         return batches is not None and (send is None or not send.is_delayed) and batches.takes(message)
 
-    def _send_into(self, sends: Iterable[tuple[Message, ResultFuture, Send | None]]) -> None:
-        """Add messages that may be batched to batches; each future gets the SendResult or the exception. None: sent without arguments."""
+    def _add_to_batches(self, sends: Iterable[tuple[Message, ResultFuture, Send | None]]) -> None:
+        """Add messages that can be batched; each future gets the SendResult or the exception. No Send: it was sent without arguments."""
         batches = self._batches
         for message, future, send in sends:
             try:

@@ -30,7 +30,7 @@ from sprocketmq.core.transactions.open_transactions import (
     OpenTransactions,
     local_transaction_state,
 )
-from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError, described
+from sprocketmq.errors import ConfigurationError, RocketMQError, described
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageQueue, format_host
 from sprocketmq.wire.records.message_id import decode_offset_message_id
@@ -244,7 +244,7 @@ class AsyncTransactionProducer(AsyncProducer):
             remark = None if failure is None else f"execute raised {described(failure)}"
             try:
                 await self._sender.end_transaction(message, half, place, state, remark)
-            except (NetworkError, RequestTimeout, RocketMQError) as error:
+            except RocketMQError as error:
                 log.warning(
                     "group %s: the end of transaction %s could not be sent, the broker will ask: %s", self.group, half.message_id, error
                 )  # fmt: skip

@@ -265,7 +265,7 @@ class BatchAccumulator:
 
     async def flush(self) -> None:
         """Send what lingers and wait for the answers to all messages that were added before this call."""
-        for future in self._here():
+        for future in self._unanswered():
             while not future.done():
                 self._batches.flush()  # again each time: what was held for its route (rule 3) joins a batch later
                 self._go()
@@ -273,9 +273,9 @@ class BatchAccumulator:
 
     @property
     def unanswered_count(self) -> int:
-        return len(self._here())
+        return len(self._unanswered())
 
-    def _here(self) -> list[ResultFuture]:
+    def _unanswered(self) -> list[ResultFuture]:
         in_batches = [future for batch in (*self._delivering, *self._batches.unsent()) for future in batch.futures]
         return in_batches + [element.future for held in self._held.values() for _, element in held]
 
@@ -294,12 +294,12 @@ class BatchAccumulator:
 
     def _add_chosen(self, topic: str, send: Send, element: _Element) -> None:
         held = self._held.get(topic)
-        if held is None and self._is_settled(topic):
+        if held is None and self._takes_newest_route(topic):
             self._put_chosen(topic, send, element)
             return
         if held is None:
             held = self._held[topic] = deque()
-            self._start(self._settle(topic, held), partial(self._cut_held, topic, held))
+            self._start(self._send_held(topic, held), partial(self._cut_held, topic, held))
         held.append((send, element))
         self._sweep_later()
 
@@ -312,7 +312,7 @@ class BatchAccumulator:
             queue = self._sender.queue_choice.selected(send.selector, queues, send.message)
         self._put(queue, element, ordered=True)
 
-    def _is_settled(self, topic: str) -> bool:
+    def _takes_newest_route(self, topic: str) -> bool:
         """Whether the newest route may be used for sharding keys now (rule 3)."""
         newest = self._routes.table.publish_queues(topic)
         if not newest:
@@ -325,11 +325,11 @@ class BatchAccumulator:
         self._routes_in_use[topic] = newest
         return True
 
-    async def _settle(self, topic: str, held: deque[tuple[Send, _Element]]) -> None:
+    async def _send_held(self, topic: str, held: deque[tuple[Send, _Element]]) -> None:
         """Wait for a route and for the answers to what was sent by the old one; then send what was held, in order."""
         try:
             await self._sender.queue_choice.queues(topic)
-            while not self._is_settled(topic):
+            while not self._takes_newest_route(topic):
                 self._batches.flush()
                 self._go()
                 others = {task for task in self._tasks if task is not asyncio.current_task()}
@@ -349,7 +349,7 @@ class BatchAccumulator:
     def _cut_held(self, topic: str, held: deque[tuple[Send, _Element]]) -> None:
         ended = ClosedError("the client was shut down while the message waited for a route; it was not sent")
         fail_all([element.future for _, element in held], ended)
-        if self._held.get(topic) is held:  # _settle did not begin
+        if self._held.get(topic) is held:  # _send_held did not begin
             del self._held[topic]
 
     # -- batches -------------------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class Producer(BlockingClient[AsyncProducer]):
         if producer._permits is not None:
             send = send or Send(message)
             self._run(producer._take_permit(send))
-        elif producer._takes_into_batches(message, send) and not self._engine.is_inherited:
+        elif producer._can_be_batched(message, send) and not self._engine.is_inherited:
             # Many messages are handed over by one call of the engine: the first of a burst wakes it, the others join.
             future: SendFuture = SendFuture()
             self._inbox.append((message, future, send))
@@ -101,7 +101,7 @@ class Producer(BlockingClient[AsyncProducer]):
             cancelled = begin_all([future for _, future, _ in taken])
             if cancelled:
                 taken = [one for one in taken if one[1] not in cancelled]
-            self._async._send_into(taken)
+            self._async._add_to_batches(taken)
 
     def request_async(self, message: Message, **how: Unpack[RequestArguments]) -> concurrent.futures.Future[MessageExt]:
         """Like ``request``, without waiting: a future of the reply, or of the exception of ``request``."""

@@ -109,12 +109,12 @@ class RequestFutures:
     @classmethod
     def of(cls, instance: ClientInstance) -> RequestFutures:
         handler = instance.handlers.get(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
-        desk = getattr(handler, "__self__", None)
-        if desk is None:
-            desk = cls(instance)
-            instance.handlers[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = desk.take
-        assert isinstance(desk, RequestFutures)
-        return desk
+        futures = getattr(handler, "__self__", None)
+        if futures is None:
+            futures = cls(instance)
+            instance.handlers[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = futures.take
+        assert isinstance(futures, RequestFutures)
+        return futures
 
     async def request(self, sender: Sender, send: Send) -> MessageExt:
         timeout_ms = check_range("timeout_ms", cast(int, send.timeout_ms), 1, 86_400_000)

@@ -55,7 +55,7 @@ class RunningProducer:
 
     async def start(self) -> None:
         instance, settings, hooks = self.instance, self._settings, self._hooks
-        self.sender = sender = instance.sender(settings, self._options)
+        self.sender = sender = instance.add_sender(settings, self._options)
         sender.client_id = instance.client_id
         if self._options.enable_trace:
             from sprocketmq.client.observe.trace import MessageTrace  # imported only if messages are traced

@@ -166,9 +166,8 @@ class TransactionChecks:
         if check.failure is not None:
             command.remark = f"check raised {type(check.failure).__name__}: {check.failure}"
         try:
-            if (
-                check.connection.is_closed
-            ):  # the broker was restarted or cut us off; it is the same broker at that address
+            # The broker was restarted or cut us off; it is the same broker at that address.
+            if check.connection.is_closed:
                 await self._instance.pool.invoke_oneway(check.connection.remote_address, command)
             else:
                 await check.connection.invoke_oneway(command)
@@ -198,12 +197,12 @@ class _CheckRouter:
     @classmethod
     def of(cls, instance: ClientInstance) -> _CheckRouter:
         handler = instance.handlers.get(RequestCode.CHECK_TRANSACTION_STATE)
-        desk = getattr(handler, "__self__", None)
-        if desk is None:
-            desk = cls()
-            instance.handlers[RequestCode.CHECK_TRANSACTION_STATE] = desk.take
-        assert isinstance(desk, _CheckRouter)
-        return desk
+        router = getattr(handler, "__self__", None)
+        if router is None:
+            router = cls()
+            instance.handlers[RequestCode.CHECK_TRANSACTION_STATE] = router.take
+        assert isinstance(router, _CheckRouter)
+        return router
 
     def take(self, connection: Connection, command: Command) -> None:
         """Checks are one-way. One that cannot be decoded or has no producer is logged; the broker asks again."""

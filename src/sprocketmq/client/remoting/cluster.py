@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers of one cluster, as one client knows them, and every request that is sent (Java: MQClientAPIImpl)."""
+"""The servers of one cluster, as one client knows them, and every request that is sent (Java: MQClientAPIImpl).
+
+Where a broker is: ``master`` and ``broker`` ask for what is not known or too old. ``routes.table.master_address`` says what is known,
+without asking. Sends, which continue in the order of their calls, wait for ``routes.master_address``.
+"""
 
 from __future__ import annotations
 

@@ -101,9 +101,8 @@ class ClientInstance:
         self._senders: dict[str, Sender] = {}
         self._consumers: dict[str, RunningConsumer] = {}
         self._users = 0
-        self._rebalances: dict[
-            str, CoalescedWork
-        ] = {}  # by group; a round that hangs delays its consumer only (rule 2)
+        # By group: a round that hangs delays its consumer only (rule 2).
+        self._rebalances: dict[str, CoalescedWork] = {}
         self.heartbeats = Heartbeats(
             self.cluster, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn
         )
@@ -113,7 +112,7 @@ class ClientInstance:
         # Handlers of brokers' requests that consumers do not answer, by code; parts of producers (transaction checks, replies) register
         # here.
         self.handlers: dict[int, RequestHandler] = {}
-        self.inner_sender = self.sender(SendSettings(group=_INNER_PRODUCER_GROUP))
+        self.inner_sender = self.add_sender(SendSettings(group=_INNER_PRODUCER_GROUP))
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
@@ -210,8 +209,8 @@ class ClientInstance:
 
     # -- members ---------------------------------------------------------------------------------------------------------------
 
-    def sender(self, settings: SendSettings, options: ClientOptions | None = None) -> Sender:
-        """A sender for a producer group; it is part of the heartbeat from its first topic on. ``options``: the producer's own,
+    def add_sender(self, settings: SendSettings, options: ClientOptions | None = None) -> Sender:
+        """A new sender for a producer group, which is in the heartbeats from now on. ``options``: the producer's own,
         which decide on namespace, VIP channel and delay levels; the instance itself sends without them. Raises ConfigurationError
         (the instance has a producer of that group already)."""
         if settings.group in self._senders:
@@ -409,7 +408,7 @@ class ClientInstance:
 
     async def _serve(self, connection: Connection, consumer: RunningConsumer, command: Command) -> None:
         try:
-            answer = await consumer.serve(command)
+            answer = await consumer.requests.serve(command)
         except RocketMQError as error:
             answer = response(command, ResponseCode.SYSTEM_ERROR, str(error))
         if not command.is_oneway:

@@ -89,30 +89,30 @@ class MessageWriter:
         message = send.message
         send.topic = self.checked_topic(message)
         send.message_id = self.identify(message)
-        text, found = message._text, _NOTHING  # here, because a property is a call
+        text, properties = message._text, _NOTHING  # here, because a property is a call
         if text is None:
-            text, found = message.properties_text, message.properties
+            text, properties = message.properties_text, message.properties
         if (extra := send.extra) is not None:
-            found = {**found, **extra}
+            properties = {**properties, **extra}
             for name, value in extra.items():
                 text = props.text_with(text, name, value)
         if send.sharding_key is not None or self.namespace is not None:
             text = self.text_of_send(text, send.sharding_key)
         if send.delay_level != 0 or send.delay_ms is not None or send.deliver_time_ms is not None:
-            if send.delay_level == 0 and props.DELAY in found:
+            if send.delay_level == 0 and props.DELAY in properties:
                 send.delay_level = message.delay_level  # with a time beside it, it is one too many
             text = props.text_with(text, *_delay(send, self._max_delay_level))
-        elif props.DELAY in found:  # of the message
+        elif props.DELAY in properties:  # of the message
             _check_level(message.delay_level, self._max_delay_level)
         send.text = text
         if send.stored_flag or len(message.body) >= self._compress_from:
             self.write_body(send)
         else:
             send.body = message.body
-        if found:
-            if found.get(props.TRAN_MSG) == "true":
+        if properties:
+            if properties.get(props.TRAN_MSG) == "true":
                 send.sys_flag |= TRANSACTION_PREPARED_TYPE
-            elif found.get(props.MSG_TYPE) == _REPLY:
+            elif properties.get(props.MSG_TYPE) == _REPLY:
                 send.code = REPLY
 
     def write_body(self, send: Send) -> None:

@@ -95,8 +95,8 @@ class Outages:
             cause = f"{cause}: {error.address} {error.code}"
         now_ms = self._clock.steady_ms()
         failure = self._failures.get(cause)
-        is_logged = isinstance(error, NetworkError | RequestTimeout) and error.address in self._lost
-        if is_logged or (failure is not None and now_ms - failure.logged_ms < _LOG_INTERVAL_MS):
+        is_of_lost_server = isinstance(error, NetworkError | RequestTimeout) and error.address in self._lost
+        if is_of_lost_server or (failure is not None and now_ms - failure.logged_ms < _LOG_INTERVAL_MS):
             if failure is not None:
                 failure.unlogged += 1
             log.debug(sentence, *args)

@@ -53,7 +53,7 @@ class Routes:
         self.table = RouteTable()
         # By topic: whether the name server knows it, and until when that counts.
         self._read: dict[str, tuple[bool, float]] = {}
-        self._asking: dict[Hashable, asyncio.Task[bool]] = {}  # questions under way, by what they are about
+        self._questions: dict[Hashable, asyncio.Task[bool]] = {}  # under way, by what they ask about
         # Until the last of them has continued: by topic, default topic and queue count, or by broker name.
         self.awaited: dict[Hashable, _Awaited] = {}
         self._default_routed: set[str] = set()  # topics that do not exist yet and are sent by the default topic's route
@@ -72,7 +72,7 @@ class Routes:
         queues = await self._in_turn(
             about,
             lambda: self.table.publish_queues(topic),
-            lambda: self._shared(about, lambda: self._find(topic, default_topic, queue_nums)),
+            lambda: self._shared(about, lambda: self._ask_or_default(topic, default_topic, queue_nums)),
             topic,
             timeout_ms,
         )
@@ -181,10 +181,10 @@ class Routes:
             del self.awaited[about]
 
     def _shared(self, about: Hashable, question: Callable[[], Coroutine[Any, Any, bool]]) -> asyncio.Task[bool]:
-        task = self._asking.get(about)
+        task = self._questions.get(about)
         if task is None:
-            task = self._asking[about] = asyncio.ensure_future(question())
-            task.add_done_callback(lambda done: self._asked(about, done))
+            task = self._questions[about] = asyncio.ensure_future(question())
+            task.add_done_callback(lambda done: self._question_ended(about, done))
         return task
 
     async def _result_within(self, task: asyncio.Task[bool], topic: str, timeout_ms: int | None) -> bool:
@@ -209,7 +209,7 @@ class Routes:
         return True
 
     async def aclose(self) -> None:
-        tasks = list(self._asking.values())
+        tasks = list(self._questions.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -232,12 +232,12 @@ class Routes:
             if awaited.find():
                 self._let_continue(about, awaited)
 
-    def _asked(self, about: Hashable, task: asyncio.Task[bool]) -> None:
-        self._asking.pop(about, None)
+    def _question_ended(self, about: Hashable, task: asyncio.Task[bool]) -> None:
+        self._questions.pop(about, None)
         if not task.cancelled():
             task.exception()  # callers have seen it; a task without a waiting caller must not log "exception was never retrieved"
 
-    async def _find(self, topic: str, default_topic: str, queue_nums: int) -> bool:
+    async def _ask_or_default(self, topic: str, default_topic: str, queue_nums: int) -> bool:
         """For a topic that does not exist yet: the queues of a broker in the default topic's route, which creates topics."""
         if await self._ask(topic):
             return True
