@@ -135,7 +135,7 @@ class ConcurrentService(ListenerService[Any]):
         if done:
             self._done(process_queue, done)
         if failed:
-            self.spawn(partial(self._retry_all, failed))
+            self._keep(partial(self._retry_all, failed))
 
     def _acked(self, batch: Batch) -> int:
         status = batch.status or ConsumeConcurrentlyStatus.RECONSUME_LATER
@@ -248,7 +248,7 @@ class ConcurrentService(ListenerService[Any]):
         for batch, messages in calls.items():
             self._report_stuck(batch, messages, self._item_of(batch), now_ms)
         for batch, message in expired:
-            self.spawn(partial(self._expire, batch, message))
+            self._keep(partial(self._expire, batch, message))
         return self._timeouts.next_deadline_ms()
 
     async def _expire(self, batch: Batch, message: MessageExt) -> None:

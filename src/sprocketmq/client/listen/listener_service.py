@@ -122,7 +122,7 @@ class ListenerService(ConsumeService, Generic[T]):
             await run_in_own_thread(lambda: direct.run(batch), f"sprocketmq-{self._consumer.name}-direct")
         return batch
 
-    def spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _keep(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._tasks.keep(work, self._clock)
 
     # -- consume timeout -------------------------------------------------------------------------------------------------------
@@ -161,4 +161,4 @@ class ListenerService(ConsumeService, Generic[T]):
         log_line(stuck, self.if_stuck)
         consumer.statistics.timed_out(messages[0].topic, len(messages), now_ms)
         for callback in consumer.stuck_callbacks:
-            self.spawn(partial(run_timeout_callback, callback, stuck))
+            self._keep(partial(run_timeout_callback, callback, stuck))

@@ -179,7 +179,7 @@ class OrderlyService(ListenerService[_Turn]):
             del self._turns[turn.process_queue]
 
     def _lock(self, turn: _Turn) -> None:
-        self.spawn(partial(self._lock_then_again, turn))
+        self._keep(partial(self._lock_then_again, turn))
 
     async def _lock_then_again(self, turn: _Turn) -> None:
         if turn.process_queue.dropped:
@@ -271,7 +271,7 @@ class OrderlyService(ListenerService[_Turn]):
         for effect in effects:
             if isinstance(effect, orderly_turn.DeadLetterNeeded):
                 turn.process_queue.consuming = True  # rule 5
-                self.spawn(partial(self._dead_letter, turn, effect, reason))
+                self._keep(partial(self._dead_letter, turn, effect, reason))
                 return
         if pause is not None:
             self._later(turn, pause.delay_ms, self._again)

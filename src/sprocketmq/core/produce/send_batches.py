@@ -49,13 +49,13 @@ class SendBatches(Generic[B]):
 
     __slots__ = (
         "_batch_type",
-        "_limit",
+        "_limit_bytes",
         "_lingering",
-        "_max",
+        "_max_bytes",
         "_max_delay_ms",
         "_max_messages",
         "_out",
-        "_total_max",
+        "_total_max_bytes",
         "_unsent",
         "held_bytes",
         "ready",
@@ -71,8 +71,8 @@ class SendBatches(Generic[B]):
         max_messages: int,
     ) -> None:
         self._batch_type = batch_type
-        self._max, self._max_delay_ms, self._max_messages = max_bytes, max_delay_ms, max_messages
-        self._total_max, self._limit = total_max_bytes, limit_bytes
+        self._max_bytes, self._max_delay_ms, self._max_messages = max_bytes, max_delay_ms, max_messages
+        self._total_max_bytes, self._limit_bytes = total_max_bytes, limit_bytes
         # By destination. Of an ordered one several may wait, only the last one is open.
         self._unsent: dict[Hashable, deque[B]] = {}
         self._out: dict[Hashable, B] = {}  # by ordered destination: the batch that is under way
@@ -103,14 +103,14 @@ class SendBatches(Generic[B]):
         if batch.is_closed:
             return False
         count, whole_bytes = batch.count + 1, batch.size_bytes + size_bytes
-        if whole_bytes > self._limit and count > 1:
+        if whole_bytes > self._limit_bytes and count > 1:
             self._close(batch)
             return False
         batch.count, batch.size_bytes = count, whole_bytes
         self.held_bytes = held_bytes = self.held_bytes + size_bytes
-        if whole_bytes >= self._max or count >= self._max_messages:
+        if whole_bytes >= self._max_bytes or count >= self._max_messages:
             self._close(batch)
-        if held_bytes >= self._total_max:
+        if held_bytes >= self._total_max_bytes:
             self.flush()
         return True
 
@@ -174,6 +174,6 @@ class SendBatches(Generic[B]):
             assert destination in self._out or not unsent[0].is_closed, "a closed batch waits for nothing"
             for batch in unsent:
                 assert 0 < batch.count <= self._max_messages
-                assert batch.size_bytes <= self._limit or batch.count == 1
+                assert batch.size_bytes <= self._limit_bytes or batch.count == 1
                 assert batch.is_closed or batch in self._lingering
         assert all(batch.ordered for batch in self._out.values())
