@@ -12,7 +12,7 @@ import pytest
 
 from sprocketmq.client.consume import forgotten_members
 from sprocketmq.client.listen import listener_call
-from sprocketmq.client.listen.listener_call import ListenerCall
+from sprocketmq.client.listen.listener_call import Listener
 from sprocketmq.errors import ClosedError
 from sprocketmq.net.process.clock import ManualClock
 
@@ -44,8 +44,8 @@ def test_a_coroutine_that_a_listener_returns_is_not_waited_for_after_its_loop(mo
         read_answer=lambda answer, context: ("failed", "is awaitable"), failed="failed", consequence="", last_try=None
     )
 
-    async def made() -> ListenerCall:
-        return ListenerCall(service, consumer, lambda messages, context: never())
+    async def made() -> Listener:
+        return Listener(service, consumer, lambda messages, context: never())
 
     call = asyncio.run_coroutine_threadsafe(made(), other.loop).result(20)
     message = SimpleNamespace(topic="flights", message_id="1", reconsume_times=0)

@@ -110,7 +110,7 @@ class PullLoop:
         self._waits_for_room = False
         self._stuck_at: int | None = -1  # no offset has this value
         self._resume_count = _ANY_COUNT
-        self._asked_under: SubscriptionData | None = None  # while the broker has our pull
+        self._pull_subscription: SubscriptionData | None = None  # of the pull that the broker has
         self._announcements = 0  # heartbeats of a changed subscription, sent to all brokers
         self._awaits_heartbeat = False  # the last pull was refused because the broker does not know our subscription
         self._is_cancelled = False  # this pull: ``_end_outdated`` has cancelled it
@@ -152,12 +152,12 @@ class PullLoop:
         self._end_outdated()
 
     def _end_outdated(self) -> None:
-        asked_under = self._asked_under
-        if self._task is None or asked_under is None or self._is_cancelled:
+        pull_subscription = self._pull_subscription
+        if self._task is None or pull_subscription is None or self._is_cancelled:
             return
         now = self._consumer.subscription(self.queue.topic)
         # Not for a newer version alone: a broker would hold one more pull of each queue whenever a member joins or leaves.
-        if self._awaits_offset or now is None or not same_subscription(asked_under, now):
+        if self._awaits_offset or now is None or not same_subscription(pull_subscription, now):
             self._is_cancelled = True  # so that ``_answer`` knows why
             self._task.cancel()
 
@@ -311,7 +311,7 @@ class PullLoop:
     async def _answer(self, offset: int, subscription: SubscriptionData) -> PullResult | None:
         """The broker's answer; None if the subscription changed or the lock came back meanwhile. An answer that moves the offset counts
         all the same: no filter had a part in it, and a broker reports a reset once (ConsumerOffsetManager.queryThenEraseResetOffset)."""
-        self._asked_under, self._is_cancelled = subscription, False
+        self._pull_subscription, self._is_cancelled = subscription, False
         try:
             result = await self._ask(offset, subscription)
         except asyncio.CancelledError:
@@ -324,7 +324,7 @@ class PullLoop:
                 task.uncancel()
             return None
         finally:
-            self._asked_under = None
+            self._pull_subscription = None
         if self._awaits_offset:
             return None
         # Also under the same filter in an older version: the broker may have filtered by a newer one, of another member.

@@ -77,7 +77,7 @@ class ListenerBatch(Generic[S]):
         self.stuck_reported = False
 
 
-class ListenerCall:
+class Listener:
     def __init__(
         self, service: ListenerService[Any], consumer: RunningConsumer, listener: Callable[[list[MessageExt], Any], Any]
     ) -> None:
@@ -89,7 +89,7 @@ class ListenerCall:
         self.closing = False
         self._with_hooks = True
 
-    def without_hooks(self) -> ListenerCall:
+    def without_hooks(self) -> Listener:
         """For a call by an administrator's tool."""
         direct = copy.copy(self)
         direct._with_hooks = False

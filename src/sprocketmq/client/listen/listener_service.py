@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.consume_service import ConsumeService
-from sprocketmq.client.listen.listener_call import ListenerBatch, ListenerCall
+from sprocketmq.client.listen.listener_call import Listener, ListenerBatch
 from sprocketmq.client.listen.listener_pool import ListenerPool, T, run_in_own_thread
 from sprocketmq.client.listen.message_stream import DemandPool, MessageStream
 from sprocketmq.client.listen.stuck_listener import StuckListener, log_line, run_timeout_callback
@@ -46,7 +46,7 @@ class ListenerService(ConsumeService, Generic[T]):
         self._consumer, self._clock, self._batch_size, self._stream = consumer, consumer.clock, batch_size, stream
         limit = consumer.max_reconsume_times
         self.last_try = limit if consumer.clustering and limit < ORDERLY_MAX_RECONSUME_TIMES else None
-        self._listener = ListenerCall(self, consumer, listener)
+        self._listener = Listener(self, consumer, listener)
         self._tasks = Tasks(log, f"group {consumer.name}: settling a delivery")
         self._pool: ListenerPool[T]
         self._timer: Timer | None = None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making the request of a send: ids, properties, compression, header (Java: DefaultMQProducerImpl.sendKernelImpl, MessageBatch)."""
+"""Making the request of a send: ids, properties, compression, header; reading its answer (Java: DefaultMQProducerImpl.sendKernelImpl,
+MessageBatch, MQClientAPIImpl.processSendResponse)."""
 
 from __future__ import annotations
 
@@ -8,13 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.remoting.send import BATCH, REPLY, SINGLE, Send
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
+from sprocketmq.client.results import SEND_STATUS_BY_CODE, SendStatus
 from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.validators import check_message, check_range, check_time_ms
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.core.produce.topic_types import type_refusal
+from sprocketmq.errors import ConfigurationError, remote_error
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.plain_values import plain_int
 from sprocketmq.wire import headers
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, request
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import encode_batch
@@ -213,6 +217,15 @@ class MessageWriter:
             batch=send.code == BATCH,
             bname=target.broker_name,
         )
+
+
+def send_answer(answer: Command, address: str) -> tuple[SendStatus, headers.SendMessageResponseHeader]:
+    """How the message is stored, of which four codes speak, and where. Raises RemoteError for other codes."""
+    status = SEND_STATUS_BY_CODE.get(answer.code)
+    if status is None:
+        in_words = type_refusal(answer.remark or "") if answer.code == ResponseCode.MESSAGE_ILLEGAL else None
+        raise remote_error(answer.code, in_words or answer.remark, address)
+    return status, answer.header(headers.SendMessageResponseHeader)
 
 
 def _delay(send: Send, max_delay_level: int) -> tuple[str, str]:

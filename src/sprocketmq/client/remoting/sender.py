@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.client.hooks import EndTransactionContext, Hooks, SendMessageContext, message_type
 from sprocketmq.client.remoting.cluster import Cluster
-from sprocketmq.client.remoting.message_writer import ANY_DELAY_LEVEL, MessageWriter
+from sprocketmq.client.remoting.message_writer import ANY_DELAY_LEVEL, MessageWriter, send_answer
 from sprocketmq.client.remoting.queue_choice import QueueChoice, left_until
 from sprocketmq.client.remoting.send import BATCH, Send, Try
-from sprocketmq.client.remoting.send_answers import send_answer
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.consume.send_back import retry_copy
 from sprocketmq.client.remoting.concurrent_work import all_ended
-from sprocketmq.client.remoting.message_writer import MessageWriter
+from sprocketmq.client.remoting.message_writer import MessageWriter, send_answer
 from sprocketmq.client.remoting.retrying import is_transient
 from sprocketmq.client.remoting.send import Send
-from sprocketmq.client.remoting.send_answers import send_answer
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import SendStatus
 from sprocketmq.client.settings.send_settings import SendSettings
