@@ -272,8 +272,8 @@ class QueueReader:
             begun = self._begin()
             if begun is None:
                 return
-            where, segment = begun
-            await self._read_segment(where, segment)
+            queue_range, segment = begun
+            await self._read_segment(queue_range, segment)
             segment.done = True
             if self._held[0] is segment:
                 async with changed:
@@ -288,47 +288,47 @@ class QueueReader:
     def _begin(self) -> tuple[_Range, _Segment] | None:
         """The next segment, range after range; None when all ranges have begun in full."""
         while self._ranges:
-            where = self._ranges[0]
-            if where.next >= where.end:
+            queue_range = self._ranges[0]
+            if queue_range.next >= queue_range.end:
                 self._ranges.popleft()
                 continue
-            segment = _Segment(where.next, min(where.next + where.span, where.end))
-            where.next = segment.limit
+            segment = _Segment(queue_range.next, min(queue_range.next + queue_range.span, queue_range.end))
+            queue_range.next = segment.limit
             self._held.append(segment)
-            return where, segment
+            return queue_range, segment
         return None
 
-    async def _read_segment(self, where: _Range, segment: _Segment) -> None:
+    async def _read_segment(self, queue_range: _Range, segment: _Segment) -> None:
         at = segment.start
         waiting_since_s: float | None = None
         backoff = Backoff()
         while at < segment.limit:
-            pulled, broker = await self._pull(where.queue, at, segment.limit)
+            pulled, broker = await self._pull(queue_range.queue, at, segment.limit)
             if broker.is_slave and (pulled.status is not PullStatus.FOUND or self._first_held(pulled, at) > at):
                 now_s = time.monotonic()
                 waiting_since_s = now_s if waiting_since_s is None else waiting_since_s
-                await self._wait_for_master(where.queue, at, now_s - waiting_since_s, backoff.next_s())
+                await self._wait_for_master(queue_range.queue, at, now_s - waiting_since_s, backoff.next_s())
                 continue
             held = min(self._first_held(pulled, at), segment.limit)
-            if held > at and not await self._is_compacted(where.queue, broker):
-                self._on_offset_moved(where.queue, at, held, pulled.max_offset)
+            if held > at and not await self._is_compacted(queue_range.queue, broker):
+                self._on_offset_moved(queue_range.queue, at, held, pulled.max_offset)
             if pulled.status is PullStatus.FOUND:
                 upto = min(pulled.next_begin_offset, segment.limit)
-                segment.chunks.append(PulledChunk(where.queue, at, upto, pulled.body))
+                segment.chunks.append(PulledChunk(queue_range.queue, at, upto, pulled.body))
             if pulled.status in _MOVES_ON and pulled.next_begin_offset > at:
-                self._learn(where, segment.limit - at, pulled.next_begin_offset - at)
+                self._learn(queue_range, segment.limit - at, pulled.next_begin_offset - at)
                 at = pulled.next_begin_offset
                 waiting_since_s = None
                 continue
             if pulled.status is PullStatus.OFFSET_ILLEGAL and at < pulled.min_offset:
-                self._on_offset_moved(where.queue, at, pulled.min_offset, pulled.max_offset)
+                self._on_offset_moved(queue_range.queue, at, pulled.min_offset, pulled.max_offset)
                 at = min(pulled.min_offset, segment.limit)
                 continue
             # At or beyond the end of what the broker shows: not there yet, or not there any more.
             now_s = time.monotonic()
             waiting_since_s = now_s if waiting_since_s is None else waiting_since_s
             if now_s - waiting_since_s > min(_SETTLE_S, self._retry_timeout_ms / 1000):
-                self._on_offset_moved(where.queue, at, pulled.min_offset, pulled.max_offset)
+                self._on_offset_moved(queue_range.queue, at, pulled.min_offset, pulled.max_offset)
                 return
             await asyncio.sleep(backoff.next_s())
 
@@ -362,21 +362,21 @@ class QueueReader:
             return False
         return TopicConfig.decode(answer.body).attributes.get("cleanup.policy") == "COMPACTION"
 
-    def _learn(self, where: _Range, asked: int, progress: int) -> None:
+    def _learn(self, queue_range: _Range, asked: int, progress: int) -> None:
         """Adapt the length of segments to what one answer covers. They grow fast until an answer falls short, and slowly from
         then on, because the rest of a segment that is a little too long costs a request, too. A full answer for such a rest is
         ignored."""
         longest = _LONGEST_SEGMENT if self._filtered else min(self._max_messages, _LONGEST_SEGMENT)
         if progress < asked:
-            where.span, where.fell_short = max(progress, 1), True
-        elif progress < where.span:
+            queue_range.span, queue_range.fell_short = max(progress, 1), True
+        elif progress < queue_range.span:
             return
-        elif progress > where.span or not where.fell_short:
-            where.span = min(max(where.span * 2, progress), longest)
+        elif progress > queue_range.span or not queue_range.fell_short:
+            queue_range.span = min(max(queue_range.span * 2, progress), longest)
         else:
-            where.whole_answers += 1
-            if where.whole_answers % _GROWS_EVERY == 0:
-                where.span = min(where.span + where.span // 4 + 1, longest)
+            queue_range.whole_answers += 1
+            if queue_range.whole_answers % _GROWS_EVERY == 0:
+                queue_range.span = min(queue_range.span + queue_range.span // 4 + 1, longest)
 
     async def _pull(self, queue: MessageQueue, at: int, limit: int) -> tuple[PullResult, BrokerAddress]:
         """One pull, retried while the broker does not answer; also returns who answered."""
@@ -423,4 +423,5 @@ _MOVES_ON: Final = (PullStatus.FOUND, PullStatus.NO_MATCHED_MSG, PullStatus.NO_N
 
 
 def _raise_moved(queue: MessageQueue, wanted: int, min_offset: int, max_offset: int) -> None:
-    raise RemoteError(21, f"offset {wanted} of {queue} is not there, the broker holds {min_offset} to {max_offset}")
+    code = ResponseCode.PULL_OFFSET_MOVED
+    raise RemoteError(code, f"offset {wanted} of {queue} is not there, the broker holds {min_offset} to {max_offset}")

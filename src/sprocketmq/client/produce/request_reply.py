@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.client.remoting.message_writer import REPLY_TYPE
 from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.client.results import SendResult
@@ -39,8 +40,7 @@ from sprocketmq.wire.records.sys_flag import COMPRESSED
 
 log = logging.getLogger("sprocketmq.client")
 
-# MixAll.REPLY_MESSAGE_FLAG, REPLY_TOPIC_POSTFIX
-_REPLY: Final = "reply"
+# MixAll.REPLY_TOPIC_POSTFIX
 _REPLY_TOPIC_POSTFIX: Final = "_REPLY_TOPIC"
 _UNKNOWN_HOST: Final = "0.0.0.0:0"
 _REGISTER_WAIT_S: Final = 1.0
@@ -66,7 +66,7 @@ def reply_message(
             f"the message to reply to has no property {missing[0]}; pass the message of a producer's request() as it was received"
         )
     back = {name: asked[name] for name in (props.CORRELATION_ID, props.REPLY_TO_CLIENT, props.TTL) if asked.get(name)}
-    back[props.MSG_TYPE] = _REPLY
+    back[props.MSG_TYPE] = REPLY_TYPE
     return Message(reply_topic(asked[props.CLUSTER]), body, properties=properties), back
 
 

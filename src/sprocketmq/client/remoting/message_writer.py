@@ -34,8 +34,8 @@ ANY_DELAY_LEVEL: Final = 0x7FFFFFFF
 """``max_delay_level`` for copies whose level was not chosen by the user, such as retries: their level grows with the number of tries."""
 _MAX_TIME_MS: Final = 1 << 62
 _NOTHING: Final[Mapping[str, str]] = {}
-# MixAll.REPLY_MESSAGE_FLAG
-_REPLY: Final = "reply"
+REPLY_TYPE: Final = "reply"
+"""MSG_TYPE of a reply. Java: MixAll.REPLY_MESSAGE_FLAG."""
 _NO_FLAG: Final = 0
 _DO_NOT_WAIT: Final = f"{props.WAIT}\x01false\x02"
 # The limit for one request code. A template takes some 500 bytes; a producer that sends to more queues clears the table now and then.
@@ -116,7 +116,7 @@ class MessageWriter:
         if properties:
             if properties.get(props.TRAN_MSG) == "true":
                 send.sys_flag |= TRANSACTION_PREPARED_TYPE
-            elif properties.get(props.MSG_TYPE) == _REPLY:
+            elif properties.get(props.MSG_TYPE) == REPLY_TYPE:
                 send.code = REPLY
 
     def write_body(self, send: Send) -> None:
