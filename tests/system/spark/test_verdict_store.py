@@ -310,9 +310,11 @@ def test_settings_of_the_session_do_not_change_the_rows_for_write(job: Job) -> N
     assert seen == set(times)
 
 
-def test_the_first_batch_of_a_checkpoint_logs_no_stack_of_java(job: Job) -> None:
+def test_the_first_batch_of_a_checkpoint_logs_no_stack_of_java(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    job = Job(spark, mq, tmp_path / "checkpoint")  # Spark itself logs one for a name that is a pattern
     publish(job.mq, 0, 3)
-    spark = job.spark
     jvm = spark._jvm
     log = jvm.java.io.StringWriter()
     appender = jvm.org.apache.logging.log4j.core.appender.WriterAppender.createAppender(
