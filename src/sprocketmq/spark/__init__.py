@@ -10,6 +10,7 @@ import sprocketmq.logs  # noqa: F401 - sets up the loggers
 from sprocketmq.spark.worker_python import use_this_python
 
 if TYPE_CHECKING:
+    from sprocketmq.spark.changes.change_events import change_events
     from sprocketmq.spark.losses import DataLoss
     from sprocketmq.spark.observe.loss_report import LossReport
     from sprocketmq.spark.observe.progress_listener import RocketMQProgressListener
@@ -28,6 +29,7 @@ __all__ = [
     "RocketMQDataSource",
     "RocketMQProgressListener",
     "SendBackRequest",
+    "change_events",
     "each_try_once",
     "each_write_once",
     "foreach_batch",
@@ -42,6 +44,7 @@ _HOME = {
     "RocketMQDataSource": "source",
     "RocketMQProgressListener": "observe.progress_listener",
     "SendBackRequest": "retry.send_back",
+    "change_events": "changes.change_events",
     "each_try_once": "retry.row_retry",
     "each_write_once": "send.row_ids",
     "foreach_batch": "retry.row_retry",
