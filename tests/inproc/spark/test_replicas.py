@@ -50,7 +50,7 @@ def replica_only(mq: EmbeddedRocketMQ, tmp_path: Path, monkeypatch: pytest.Monke
     def begin() -> None:
         broker = Broker(mq.namesrv_addr, "127.0.0.1", 0, tmp_path / "replica", "broker-a")
         with monkeypatch.context() as patched:
-            patched.setattr(registration, "_MASTER_ID", 1)
+            patched.setattr(registration, "MASTER_ID", 1)
             broker.start()
         started.append(broker)
         mq.broker.stop()
@@ -59,7 +59,7 @@ def replica_only(mq: EmbeddedRocketMQ, tmp_path: Path, monkeypatch: pytest.Monke
     yield begin
     for broker in started:
         with monkeypatch.context() as patched:
-            patched.setattr(registration, "_MASTER_ID", 1)
+            patched.setattr(registration, "MASTER_ID", 1)
             broker.stop()
 
 
