@@ -701,7 +701,9 @@ def test_a_pull_is_measured_from_its_request_to_its_answer(
     recorder = Recorder()
     consumer = consumers(recorder)
     rocketmq.advance_until(lambda: len(recorder) == 1)
-    assert consumer.statistics.since_start("flights", Measure.PULL_RT) == (1, 3_000)
+    pulls, took_ms = consumer.statistics.since_start("flights", Measure.PULL_RT)
+    assert pulls == 1
+    assert 3_000 <= took_ms <= 3_100  # the clock may take a step before the client has read the answer
     assert consumer.statistics.since_start("flights", Measure.PULL_TPS) == (1, 1)
 
 
