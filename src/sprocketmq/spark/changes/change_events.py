@@ -5,7 +5,7 @@
                                  |                                              |
                                  `---- what does not fit: failed, reason <------'
 
-Laws
+Rules
 1. A message whose events do not all fit is one row with ``failed`` and a ``reason``, and without events: row retry moves whole messages.
 2. Each other row is one changed row of the database. A message that changes none (a heartbeat, a DDL statement) gives none.
 3. No value becomes null: a column that the event does not have is named in ``missing``, or fails the message.
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 _MADE: Final = ("operation", "table", "position", "time", "before", "after", "missing", "failed", "reason")
 _LACKS: Final = "the event lacks the column "
 _WHOLE_ROWS: Final = "; write whole rows (binlog_row_image=FULL, REPLICA IDENTITY FULL), or take partial=True"
-# Debezium, for a large value of PostgreSQL that an update did not change.
-_UNAVAILABLE: Final = "__debezium_unavailable_value"
 
 
 def change_events(
@@ -89,12 +87,12 @@ def change_events(
         "__changes": f"transform(__events, event -> {_typed_event(how, fields, keys, format == 'debezium', partial)})",
         "reason": "coalesce(__problem, try_element_at(filter(__changes.problem, problem -> problem IS NOT NULL), 1))",
         "__change": "explode(CASE WHEN reason IS NULL THEN __changes ELSE array(NULL) END)",
-        **{name: f"__change.{name}" for name in _MADE if name not in ("failed", "reason")},
-        "failed": "reason IS NOT NULL",
     }
     for name, step in steps.items():
         rows = rows.withColumn(name, f.expr(step))
-    return rows.drop(*(name for name in steps if name not in _MADE))
+    made = {name: f.col("__change")[name] for name in _MADE if name not in ("failed", "reason")}
+    rows = rows.withColumns({**made, "failed": f.col("reason").isNotNull()})
+    return rows.drop(*(name for name in steps if name != "reason"))
 
 
 def _fields(schema: str | t.StructType) -> list[t.StructField]:
@@ -143,15 +141,14 @@ def _typed_event(
         for field in fields:
             name = quoted(field.name)
             text = f"try_element_at(event.{side}, {name})"
-            text = f"nullif({text}, '{_UNAVAILABLE}')" if is_debezium else text
             value = typed(text, field.dataType, how.bytes_of, f"event.semantic[{name}]" if is_debezium else None)
             values.append(f"{name}, {value}")
             why = misfit(field.name, text, field.dataType, is_debezium)
             problems.append(f"CASE WHEN {text} IS NOT NULL AND {value} IS NULL THEN {why} END")
         sides.append(f"CASE WHEN event.{side} IS NOT NULL THEN named_struct({', '.join(values)}) END")
-    is_lacking = f"NOT map_contains_key(event.after, name) OR event.after[name] <=> '{_UNAVAILABLE}'"
     names = ", ".join(quoted(field.name) for field in fields)
-    lacking = f"CASE WHEN event.after IS NOT NULL THEN filter(array({names}), name -> {is_lacking}) ELSE array() END"
+    missing = f"filter(array({names}), name -> NOT map_contains_key(event.after, name))"
+    lacking = f"CASE WHEN event.after IS NOT NULL THEN {missing} ELSE array() END"
     if not partial:
         problems.append(
             f"CASE WHEN size({lacking}) > 0 THEN concat({quoted(_LACKS)}, ({lacking})[0], {quoted(_WHOLE_ROWS)}) END"

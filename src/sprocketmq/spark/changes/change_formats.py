@@ -23,7 +23,7 @@ EVENT: Final = (
 
 @dataclass(frozen=True)
 class ChangeFormat:
-    """Expressions, each over the ones before and ``text``, the body.
+    """Expressions, each over the ones before and ``__text``, the body.
 
     ``parsed``: the columns ``__body`` and those that it needs. ``events``: an array of ``EVENT``, empty for what changes no row.
     ``problem``: null, or why there are none. ``bytes_of``: a value of bytes that was written as ``{}``.
@@ -43,6 +43,11 @@ def _as_text(values: str) -> str:
     return f"transform_values({values}, (name, value) -> try_variant_get(value, '$', 'string'))"
 
 
+def _available(row: str) -> str:
+    """A row of Debezium as text, without the columns whose value it does not have."""
+    return f"map_filter({_as_text(row)}, (name, value) -> NOT value <=> '{_UNAVAILABLE}')"
+
+
 def _with_old(row: str, old: str) -> str:
     """The row before an update, of which ``old`` has the changed columns only."""
     return (
@@ -57,6 +62,8 @@ def _event(
     return f"cast(struct({operation}, {table}, {position}, {time}, {before}, {after}, {semantic}) AS {EVENT})"
 
 
+# For a large value of PostgreSQL that an update did not change.
+_UNAVAILABLE: Final = "__debezium_unavailable_value"
 _NO_EVENTS: Final = f"cast(array() AS array<{EVENT}>)"
 
 
@@ -163,8 +170,8 @@ def _debezium() -> ChangeFormat:
         "concat_ws('.', __body.source.db, __body.source.schema, __body.source.`table`)",
         position,
         "timestamp_millis(coalesce(__body.source.ts_ms, __body.ts_ms))",
-        _as_text("__body.before"),
-        _as_text("__body.after"),
+        _available("__body.before"),
+        _available("__body.after"),
         semantic,
     )
     # Messages of the log (op m), heartbeats, the begin and end of transactions, changes of schemas and tombstones change no row.
