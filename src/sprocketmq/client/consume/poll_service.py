@@ -66,7 +66,7 @@ class PollService(ConsumeService):
 
     # -- ConsumeService ----------------------------------------------------------------------------------------------------------
 
-    connections = ()  # none of its own (``net.process.clock.Part``)
+    connections = ()  # none of its own (``net.process.clock.Watched``)
 
     @property
     def is_busy(self) -> bool:

@@ -145,7 +145,7 @@ class ListenerPool(ABC, Generic[T]):
     ``on_done`` gets on the loop, mostly the item itself. It must not raise. ``name``: prefix of the names of threads or tasks.
     ``clock``: for the start times of calls. ``late``: what still ran at the end of ``close``."""
 
-    connections = ()  # none of its own (``net.process.clock.Part``)
+    connections = ()  # none of its own (``net.process.clock.Watched``)
 
     def __init__(self, run: Callable[[T, Any], Any], on_done: OnDone[T], workers: int, name: str, clock: Clock) -> None:
         self._run, self._on_done, self._workers, self._name, self._now_ms = run, on_done, workers, name, clock.now_ms
