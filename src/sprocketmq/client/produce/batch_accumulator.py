@@ -31,7 +31,6 @@ from threading import get_ident
 from typing import Any, Final, NamedTuple, overload
 
 from sprocketmq.client.produce.send_future import ResultFuture, fail_all, finish_all
-from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.send import BATCH, Send
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.client.results import SendResult
@@ -134,12 +133,11 @@ class BatchAccumulator:
     def __init__(
         self,
         sender: Sender,
-        routes: Routes,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
     ) -> None:
         settings = sender.settings
-        self._sender, self._routes, self._clock, self._spawn = sender, routes, clock, spawn
+        self._sender, self._clock, self._spawn = sender, clock, spawn
         self._batches: SendBatches[_SendBatch] = SendBatches(
             _SendBatch,
             settings.batch_max_bytes,
@@ -314,7 +312,7 @@ class BatchAccumulator:
 
     def _takes_newest_route(self, topic: str) -> bool:
         """Whether the newest route may be used for sharding keys now (rule 3)."""
-        newest = self._routes.table.publish_queues(topic)
+        newest = self._sender.cluster.routes.table.publish_queues(topic)
         if not newest:
             return False
         known = self._routes_in_use.get(topic)

@@ -69,7 +69,7 @@ class RunningProducer:
         if settings.auto_batch:
             from sprocketmq.client.produce.batch_accumulator import BatchAccumulator  # imported only with auto_batch
 
-            self.batches = BatchAccumulator(sender, instance.cluster.routes, instance.clock, instance.spawn)
+            self.batches = BatchAccumulator(sender, instance.clock, instance.spawn)
         if settings.send_latency_fault_enable and settings.start_detector_enable:
             self._detector = instance.spawn(self._detect(sender))
         if settings.topics:
