@@ -404,7 +404,7 @@ def test_a_key_that_moves_to_another_queue_takes_its_order_along(rocketmq: Embed
         futures = [producer.send_async(rmq.Message("flights", b"1"), sharding_key=key, timeout_ms=60_000)]
         rocketmq.advance_until(lambda: held.hits == 1, step_ms=10, patience_ms=50)
         rocketmq.create_topic("flights", queues=4)
-        routes = lingering(producer)._routes
+        routes = lingering(producer)._sender.cluster.routes
         rocketmq.advance_until(lambda: len(routes.table.publish_queues("flights")) == 4, step_ms=500, limit_ms=4_000)
         futures += [
             producer.send_async(rmq.Message("flights", b"%d" % number), sharding_key=key) for number in range(2, 6)
