@@ -6,9 +6,9 @@
 
 The messages are those of Canal (https://github.com/alibaba/canal), which reads the log of a MySQL and shards by primary key, so that all
 changes of a row are in one queue. Each batch writes a new version of the table and then points ``CURRENT`` at it; a batch that Spark
-repeats after a crash is already there and is skipped. (With Delta Lake or Iceberg the body of ``merge`` is their MERGE, and the log of versions is
-theirs.) Each row keeps the position of its last change, so events that Canal repeats after its own crash change nothing. A message that
-cannot be read becomes a dead letter at once. It is not retried, because it would then come after newer changes of its row.
+repeats after a crash is already there and is skipped. (With Delta Lake or Iceberg the body of ``merge`` is their MERGE, and the log of
+versions is theirs.) Each row keeps the position of its last change, so events that Canal repeats after its own crash change nothing.
+A message that cannot be read becomes a dead letter at once. It is not retried, because it would then come after newer changes of its row.
 """
 
 import json
