@@ -3,7 +3,7 @@
 checkers see imports, the interpreter a table of the same names by module; ``tests/unit/test_names.py`` compares them::
 
     if TYPE_CHECKING:
-        from package.module import Name as Name
+        from package.module import Name as Name  # or: import *
     else:
         __getattr__, __dir__, __all__ = names_of(__name__, {"module": "Name ..."})
 

@@ -14,6 +14,20 @@ from sprocketmq.names import names_of
 PACKAGES = ("sprocketmq", "sprocketmq.wire.bodies", "sprocketmq.wire.headers")
 
 
+def defined_in(module: str) -> list[str]:
+    """The public names that a module defines itself."""
+    file = importlib.import_module(module).__file__
+    assert file is not None
+    names: list[str] = []
+    for node in ast.parse(Path(file).read_text("utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for name in names if not name.startswith("_")]
+
+
 def seen_by_checkers(package: str) -> dict[str, str]:
     """Name -> module, out of the block that only type checkers read."""
     file = importlib.import_module(package).__file__
@@ -22,9 +36,12 @@ def seen_by_checkers(package: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for node in block.body:
         assert isinstance(node, ast.ImportFrom)
+        module = str(node.module)
         for name in node.names:
-            assert name.asname == name.name, f"{name.name} is not handed on without 'as {name.name}'"
-            found[name.name] = str(node.module)
+            assert name.asname == name.name or name.name == "*", (
+                f"{name.name} is not handed on without 'as {name.name}'"
+            )
+            found |= dict.fromkeys(defined_in(module) if name.name == "*" else [name.name], module)
     return found
 
 

@@ -24,41 +24,9 @@ from sprocketmq.core.cluster.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, U
 from sprocketmq.core.cluster.registration import RegistrationResult, TopicRegistration
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import (
-    BrokerMemberGroup,
-    DataVersion,
-    GetBrokerMemberGroupResponseBody,
-    KVTable,
-    RegistrationTopics,
-    TopicConfig,
-    TopicList,
-    TopicRouteData,
-)
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode, Version
 from sprocketmq.wire.frames.command import Command, response
-from sprocketmq.wire.headers import (
-    AddWritePermOfBrokerRequestHeader,
-    AddWritePermOfBrokerResponseHeader,
-    BrokerHeartbeatRequestHeader,
-    DeleteKVConfigRequestHeader,
-    DeleteTopicFromNamesrvRequestHeader,
-    GetBrokerMemberGroupRequestHeader,
-    GetKVConfigRequestHeader,
-    GetKVConfigResponseHeader,
-    GetKVListByNamespaceRequestHeader,
-    GetRouteInfoRequestHeader,
-    GetTopicsByClusterRequestHeader,
-    PutKVConfigRequestHeader,
-    QueryDataVersionRequestHeader,
-    QueryDataVersionResponseHeader,
-    RegisterBrokerRequestHeader,
-    RegisterBrokerResponseHeader,
-    RegisterTopicRequestHeader,
-    UnRegisterBrokerRequestHeader,
-    WipeWritePermOfBrokerRequestHeader,
-    WipeWritePermOfBrokerResponseHeader,
-)
 from sprocketmq.wire.requests.access import ANY_ADDRESS
 from sprocketmq.wire.requests.declaration import Peer
 from sprocketmq.wire.text.java_properties import format_properties, parse_properties
@@ -83,7 +51,7 @@ _MAX_SILENCE_MS: Final = 3_600_000
 
 @serves(requests.name_servers.REGISTER_BROKER)
 def register_broker(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    header = command.header(RegisterBrokerRequestHeader)
+    header = command.header(headers.RegisterBrokerRequestHeader)
     _given(command, brokerName=header.broker_name, brokerAddr=header.broker_addr, clusterName=header.cluster_name)
     zone = command.ext_fields.get(_ZONE_NAME, "")
     problem = broker_problem(brokerAddr=header.broker_addr, haServerAddr=header.ha_server_addr, zone=zone)
@@ -92,18 +60,18 @@ def register_broker(server: NameServer, connection: Connection, command: Command
     body = bytes(command.body)
     if header.body_crc32 and zlib.crc32(body) & 0x7FFFFFFF != header.body_crc32:
         return response(command, ResponseCode.SYSTEM_ERROR, "the body does not have the announced checksum bodyCrc32")
-    topics = RegistrationTopics(DataVersion(), 0, iter(()))
+    topics = bodies.RegistrationTopics(bodies.DataVersion(), 0, iter(()))
     if body:
         # A 5.x broker with compressedRegister=true compresses but says that it does not, for which Apache's name servers refuse it.
         compressed = header.compressed or body[0] == _ZLIB
-        topics = RegistrationTopics.of_request(body, server.config.max_registration_bytes, compressed=compressed)
+        topics = bodies.RegistrationTopics.of_request(body, server.config.max_registration_bytes, compressed=compressed)
     server.table.check_capacity(header.broker_name, header.broker_addr, topics.count)  # before the long work
     return server.answer_in_chunks(
         connection, command, _register_in_chunks(server, connection, command, header, topics, now_ms)
     )
 
 
-def _problem_of(topics: Mapping[str, TopicConfig]) -> str | None:
+def _problem_of(topics: Mapping[str, bodies.TopicConfig]) -> str | None:
     return names_problem("a topic of the registration", topics) or queues_problem(topics)
 
 
@@ -111,8 +79,8 @@ def _begun(
     server: NameServer,
     connection: Connection,
     command: Command,
-    header: RegisterBrokerRequestHeader,
-    topics: RegistrationTopics,
+    header: headers.RegisterBrokerRequestHeader,
+    topics: bodies.RegistrationTopics,
     now_ms: int,
 ) -> TopicRegistration | Command:
     silence_ms = header.heartbeat_timeout_millis or BROKER_EXPIRE_MS
@@ -153,8 +121,8 @@ async def _register_in_chunks(
     server: NameServer,
     connection: Connection,
     command: Command,
-    header: RegisterBrokerRequestHeader,
-    topics: RegistrationTopics,
+    header: headers.RegisterBrokerRequestHeader,
+    topics: bodies.RegistrationTopics,
     now_ms: int,
 ) -> Command:
     """Register a broker: all topics are decoded and checked before the first is registered. Other requests are served between steps."""
@@ -178,18 +146,18 @@ async def _register_in_chunks(
 def _registered(server: NameServer, command: Command, result: RegistrationResult) -> Command:
     if result.lower_id is not None:
         server.notify_min_broker_id_change(result.lower_id)
-    answer = RegisterBrokerResponseHeader(
+    answer = headers.RegisterBrokerResponseHeader(
         ha_server_addr=result.ha_server_address or None, master_addr=result.master_address or None
     )
     orders = server.kv_config.namespace(ORDER_TOPIC_CONFIG)
     if orders is None or not server.config.return_order_topic_config_to_broker:
         return response(command, header=answer)
-    return response(command, header=answer, body=KVTable(table=orders).encode())
+    return response(command, header=answer, body=bodies.KVTable(table=orders).encode())
 
 
 @serves(requests.name_servers.UNREGISTER_BROKER)
 def unregister_broker(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(UnRegisterBrokerRequestHeader)
+    header = command.header(headers.UnRegisterBrokerRequestHeader)
     server.table.unregister(header.cluster_name, header.broker_name, header.broker_addr)
     server.notify_min_broker_id_changes()
     return response(command)
@@ -197,16 +165,16 @@ def unregister_broker(server: NameServer, connection: Connection, command: Comma
 
 @serves(requests.name_servers.QUERY_DATA_VERSION)
 def query_data_version(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(QueryDataVersionRequestHeader)
-    asked = DataVersion.of_request(command.body)
+    header = command.header(headers.QueryDataVersionRequestHeader)
+    asked = bodies.DataVersion.of_request(command.body)
     known = server.table.touch(header.cluster_name, header.broker_addr, now_ms)
     body = known.encode() if known is not None else b""
-    return response(command, header=QueryDataVersionResponseHeader(changed=known != asked), body=body)
+    return response(command, header=headers.QueryDataVersionResponseHeader(changed=known != asked), body=body)
 
 
 @serves(requests.name_servers.BROKER_HEARTBEAT)
 def broker_heartbeat(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(BrokerHeartbeatRequestHeader)
+    header = command.header(headers.BrokerHeartbeatRequestHeader)
     _given(command, brokerAddr=header.broker_addr)
     server.table.touch(header.cluster_name, header.broker_addr, now_ms)
     return response(command)
@@ -214,13 +182,13 @@ def broker_heartbeat(server: NameServer, connection: Connection, command: Comman
 
 @serves(requests.name_servers.GET_BROKER_MEMBER_GROUP)
 def broker_member_group(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(GetBrokerMemberGroupRequestHeader)
-    group = BrokerMemberGroup(
+    header = command.header(headers.GetBrokerMemberGroupRequestHeader)
+    group = bodies.BrokerMemberGroup(
         cluster=header.cluster_name,
         broker_name=header.broker_name,
         broker_addrs=server.table.members(header.broker_name),
     )
-    return response(command, body=GetBrokerMemberGroupResponseBody(broker_member_group=group).encode())
+    return response(command, body=bodies.GetBrokerMemberGroupResponseBody(broker_member_group=group).encode())
 
 
 # -- clients ---------------------------------------------------------------------------------------------------------------------
@@ -228,7 +196,7 @@ def broker_member_group(server: NameServer, connection: Connection, command: Com
 
 @serves(requests.name_servers.GET_ROUTEINFO_BY_TOPIC)
 def route(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(GetRouteInfoRequestHeader)
+    header = command.header(headers.GetRouteInfoRequestHeader)
     config = server.config
     if config.need_wait_for_service and now_ms - server.start_ms < config.wait_seconds_for_service * 1000:
         # Not all brokers have registered yet: an incomplete route would move all load to the first of them.
@@ -248,35 +216,35 @@ def route(server: NameServer, connection: Connection, command: Command, now_ms: 
 
 @serves(requests.name_servers.PUT_KV_CONFIG)
 def put_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
-    header = command.header(PutKVConfigRequestHeader)
+    header = command.header(headers.PutKVConfigRequestHeader)
     server.kv_config.put(header.namespace, header.key, header.value)
     answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
 
 
 @serves(requests.name_servers.GET_KV_CONFIG)
 def get_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(GetKVConfigRequestHeader)
+    header = command.header(headers.GetKVConfigRequestHeader)
     value = server.kv_config.get(header.namespace, header.key)
     if value is None:
         remark = f"namespace {header.namespace} has no key {header.key}"
         return response(command, ResponseCode.QUERY_NOT_FOUND, remark)
-    return response(command, header=GetKVConfigResponseHeader(value=value))
+    return response(command, header=headers.GetKVConfigResponseHeader(value=value))
 
 
 @serves(requests.name_servers.DELETE_KV_CONFIG)
 def delete_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
-    header = command.header(DeleteKVConfigRequestHeader)
+    header = command.header(headers.DeleteKVConfigRequestHeader)
     server.kv_config.delete(header.namespace, header.key)
     answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
 
 
 @serves(requests.name_servers.GET_KVLIST_BY_NAMESPACE)
 def kv_list(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    namespace = command.header(GetKVListByNamespaceRequestHeader).namespace
+    namespace = command.header(headers.GetKVListByNamespaceRequestHeader).namespace
     table = server.kv_config.namespace(namespace)
     if table is None:
         return response(command, ResponseCode.QUERY_NOT_FOUND, f"there is no namespace {namespace}")
-    return response(command, body=KVTable(table=table).encode())
+    return response(command, body=bodies.KVTable(table=table).encode())
 
 
 @serves(requests.name_servers.GET_BROKER_CLUSTER_INFO)
@@ -286,29 +254,29 @@ def cluster_info(server: NameServer, connection: Connection, command: Command, n
 
 @serves(requests.name_servers.WIPE_WRITE_PERM_OF_BROKER)
 def wipe_write_perm(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    count = server.table.wipe_write_perm(command.header(WipeWritePermOfBrokerRequestHeader).broker_name)
-    return response(command, header=WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
+    count = server.table.wipe_write_perm(command.header(headers.WipeWritePermOfBrokerRequestHeader).broker_name)
+    return response(command, header=headers.WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
 
 
 @serves(requests.name_servers.ADD_WRITE_PERM_OF_BROKER)
 def add_write_perm(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    count = server.table.add_write_perm(command.header(AddWritePermOfBrokerRequestHeader).broker_name)
-    return response(command, header=AddWritePermOfBrokerResponseHeader(add_topic_count=count))
+    count = server.table.add_write_perm(command.header(headers.AddWritePermOfBrokerRequestHeader).broker_name)
+    return response(command, header=headers.AddWritePermOfBrokerResponseHeader(add_topic_count=count))
 
 
 @serves(requests.name_servers.DELETE_TOPIC_IN_NAMESRV)
 def delete_topic(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(DeleteTopicFromNamesrvRequestHeader)
+    header = command.header(headers.DeleteTopicFromNamesrvRequestHeader)
     server.table.delete_topic(header.topic, header.cluster_name or None)
     return response(command)
 
 
 @serves(requests.name_servers.REGISTER_TOPIC_IN_NAMESRV)
 def register_topic(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(RegisterTopicRequestHeader)
+    header = command.header(headers.RegisterTopicRequestHeader)
     _given(command, topic=header.topic)
     if command.body:  # queues of an unknown broker are ignored silently, as in Apache
-        queue_datas = TopicRouteData.of_request(command.body).queue_datas
+        queue_datas = bodies.TopicRouteData.of_request(command.body).queue_datas
         problem = next(filter(None, (queues_problem({header.topic: data}) for data in queue_datas)), None)
         if problem is not None:
             return response(command, ResponseCode.INVALID_PARAMETER, problem)
@@ -326,14 +294,14 @@ def all_topics(server: NameServer, connection: Connection, command: Command, now
 
 @serves(requests.name_servers.GET_TOPICS_BY_CLUSTER)
 def topics_of_cluster(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    cluster = command.header(GetTopicsByClusterRequestHeader).cluster
+    cluster = command.header(headers.GetTopicsByClusterRequestHeader).cluster
     return _topic_list(server, command, lambda: server.table.topics_of_cluster(cluster))
 
 
 @serves(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS)
 def system_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     topics, address = server.table.system_topics()
-    return response(command, body=TopicList(topic_list=topics, broker_addr=address).encode())
+    return response(command, body=bodies.TopicList(topic_list=topics, broker_addr=address).encode())
 
 
 @serves(requests.name_servers.GET_UNIT_TOPIC_LIST)
@@ -388,7 +356,7 @@ def _topic_list(server: NameServer, command: Command, topics: Callable[[], list[
 
 def _list_in_a_frame(command: Command, topics: list[str]) -> Command:
     instead = "ask for the topics of one cluster (GET_TOPICS_BY_CLUSTER) or broker (GET_ALL_TOPIC_CONFIG)"
-    return answer_in_a_frame(command, None, TopicList(topic_list=topics).encode(), instead)
+    return answer_in_a_frame(command, None, bodies.TopicList(topic_list=topics).encode(), instead)
 
 
 def _given(command: Command, **fields: str) -> None:

@@ -73,7 +73,7 @@ class Request(Struct, Generic[H, A, B], frozen=True, eq=False, kw_only=True):
     """
 
     code: RequestCode
-    served_by: Peer
+    served_by: Peer = Peer.BROKER
     access: AccessNeeds | None = None
     header: type[H] | None = _UNSET
     body: type[Body] | None = None

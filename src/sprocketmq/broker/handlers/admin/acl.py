@@ -12,15 +12,9 @@ from sprocketmq.broker.handlers.table import serves
 from sprocketmq.core.access.plain_file import AccountChange
 from sprocketmq.errors import ConfigurationError, StoreError
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import requests
+from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
-from sprocketmq.wire.headers import (
-    CreateAccessConfigRequestHeader,
-    DeleteAccessConfigRequestHeader,
-    GetBrokerAclConfigResponseHeader,
-    UpdateGlobalWhiteAddrsConfigRequestHeader,
-)
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -34,7 +28,7 @@ _OFF: Final = "this broker has no accounts because aclEnable is false; start it 
 
 @serves(requests.accounts.UPDATE_AND_CREATE_ACL_CONFIG)
 def change_account(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(CreateAccessConfigRequestHeader)
+    header = command.header(headers.CreateAccessConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, UPDATE_AND_CREATE_ACL_CONFIG_FAILED, _OFF)
     change = AccountChange(
@@ -56,7 +50,7 @@ def change_account(broker: Broker, connection: Connection, command: Command, now
 
 @serves(requests.accounts.DELETE_ACL_CONFIG)
 def delete_account(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(DeleteAccessConfigRequestHeader)
+    header = command.header(headers.DeleteAccessConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, DELETE_ACL_CONFIG_FAILED, _OFF)
     try:
@@ -70,7 +64,7 @@ def delete_account(broker: Broker, connection: Connection, command: Command, now
 
 @serves(requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG)
 def change_white_addresses(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(UpdateGlobalWhiteAddrsConfigRequestHeader)
+    header = command.header(headers.UpdateGlobalWhiteAddrsConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, _OFF)
     try:
@@ -86,7 +80,7 @@ def change_white_addresses(broker: Broker, connection: Connection, command: Comm
 def acl_version(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     if broker.plain_access is None:
         return response(command, ResponseCode.SYSTEM_ERROR, _OFF)
-    header = GetBrokerAclConfigResponseHeader(
+    header = headers.GetBrokerAclConfigResponseHeader(
         version=msgspec.json.encode(broker.plain_access.version()).decode(),
         all_acl_file_version=msgspec.json.encode(broker.plain_access.versions()).decode(),
         broker_name=broker.config.broker_name,

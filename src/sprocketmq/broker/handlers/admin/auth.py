@@ -13,17 +13,10 @@ from sprocketmq.broker.handlers.table import serves
 from sprocketmq.core.access.users import User, subject_name
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import requests
+from sprocketmq.wire import headers, requests
 from sprocketmq.wire.bodies import AclInfo, UserInfo
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
-from sprocketmq.wire.headers import (
-    AclSubjectRequestHeader,
-    DeleteAclRequestHeader,
-    ListAclsRequestHeader,
-    ListUsersRequestHeader,
-    UserRequestHeader,
-)
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -40,7 +33,7 @@ def update_user(broker: Broker, connection: Connection, command: Command, now_ms
 
 
 def _with_user(broker: Broker, command: Command, change: Callable[[UserInfo], None]) -> Command:
-    name = command.header(UserRequestHeader).username
+    name = command.header(headers.UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
     info = UserInfo.of_request(command.body or b"{}")
@@ -54,7 +47,7 @@ def _with_user(broker: Broker, command: Command, change: Callable[[UserInfo], No
 
 @serves(requests.accounts.AUTH_DELETE_USER)
 def delete_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    name = command.header(UserRequestHeader).username
+    name = command.header(headers.UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
     old = broker.users.table.user(name)
@@ -65,7 +58,7 @@ def delete_user(broker: Broker, connection: Connection, command: Command, now_ms
 
 @serves(requests.accounts.AUTH_GET_USER)
 def get_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    name = command.header(UserRequestHeader).username
+    name = command.header(headers.UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
     user = broker.users.table.user(name)
@@ -74,7 +67,7 @@ def get_user(broker: Broker, connection: Connection, command: Command, now_ms: i
 
 @serves(requests.accounts.AUTH_LIST_USER)
 def list_users(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    users = broker.users.table.users(command.header(ListUsersRequestHeader).filter)
+    users = broker.users.table.users(command.header(headers.ListUsersRequestHeader).filter)
     return response(command, body=_json_list([_shown(broker, command, user) for user in users]))
 
 
@@ -88,7 +81,7 @@ def _shown(broker: Broker, command: Command, user: User) -> UserInfo:
 
 @serves(requests.accounts.AUTH_CREATE_ACL, requests.accounts.AUTH_UPDATE_ACL)
 def update_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(AclSubjectRequestHeader)
+    header = command.header(headers.AclSubjectRequestHeader)
     info = AclInfo.of_request(command.body or b"{}")
     return _changed(
         broker,
@@ -99,7 +92,7 @@ def update_acl(broker: Broker, connection: Connection, command: Command, now_ms:
 
 @serves(requests.accounts.AUTH_DELETE_ACL)
 def delete_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(DeleteAclRequestHeader)
+    header = command.header(headers.DeleteAclRequestHeader)
     return _changed(
         broker,
         command,
@@ -110,7 +103,7 @@ def delete_acl(broker: Broker, connection: Connection, command: Command, now_ms:
 @serves(requests.accounts.AUTH_GET_ACL)
 def get_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     try:
-        info = broker.users.table.acl(subject_name(command.header(AclSubjectRequestHeader).subject))
+        info = broker.users.table.acl(subject_name(command.header(headers.AclSubjectRequestHeader).subject))
     except ConfigurationError as error:
         return response(command, ResponseCode.NO_PERMISSION, str(error))
     return response(command, body=b"" if info is None else info.encode())
@@ -118,7 +111,7 @@ def get_acl(broker: Broker, connection: Connection, command: Command, now_ms: in
 
 @serves(requests.accounts.AUTH_LIST_ACL)
 def list_acls(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(ListAclsRequestHeader)
+    header = command.header(headers.ListAclsRequestHeader)
     return response(command, body=_json_list(broker.users.table.acls(header.subject_filter, header.resource_filter)))
 
 

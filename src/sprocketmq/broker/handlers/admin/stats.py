@@ -16,25 +16,10 @@ from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.observe.group_positions import are_positions_known, position, topics_not_begun
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import (
-    ConsumeStats,
-    ConsumeStatsList,
-    OffsetWrapper,
-    QueueTimeSpan,
-    TopicOffset,
-    TopicStatsTable,
-)
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES
-from sprocketmq.wire.headers import (
-    GetConsumeStatsInBrokerHeader,
-    GetConsumeStatsRequestHeader,
-    GetTopicStatsInfoRequestHeader,
-    QueryConsumeTimeSpanRequestHeader,
-    ViewBrokerStatsDataRequestHeader,
-)
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.text import fastjson
 
@@ -48,20 +33,20 @@ _TOPICS_PER_STEP: Final = 10
 
 @serves(requests.topics.GET_TOPIC_STATS_INFO)
 def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    topic = command.header(GetTopicStatsInfoRequestHeader).topic
+    topic = command.header(headers.GetTopicStatsInfoRequestHeader).topic
     config = broker.topics.get(topic)
     if config is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
     store, queues = broker.store, _queue_ids(broker, topic, max(config.read_queue_nums, config.write_queue_nums))
 
-    def row(queue_id: int) -> TopicOffset:
+    def row(queue_id: int) -> bodies.TopicOffset:
         first, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         newest = store.store_time(topic, queue_id, end - 1) if end > first else 0
-        return TopicOffset(min_offset=first, max_offset=end, last_update_timestamp=max(0, newest))
+        return bodies.TopicOffset(min_offset=first, max_offset=end, last_update_timestamp=max(0, newest))
 
     async def answer() -> Command:
         rows = await _rows(broker, ((topic, queue_id) for queue_id in queues), lambda _, queue_id: row(queue_id))
-        text = _with_rows(TopicStatsTable(topic_put_tps=put_tps), rows)
+        text = _with_rows(bodies.TopicStatsTable(topic_put_tps=put_tps), rows)
         return answer_in_a_frame(command, None, text, "ask for the offsets of its queues one by one (codes 30 and 31)")
 
     put_tps = broker.statistics.put_per_second(topic)
@@ -70,7 +55,7 @@ def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms
 
 @serves(requests.offsets.GET_CONSUME_STATS)
 def consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    header = command.header(GetConsumeStatsRequestHeader)
+    header = command.header(headers.GetConsumeStatsRequestHeader)
     group = header.consumer_group
     named = list(filter(None, (header.topic_list or "").split(";")))
     problem = too_many_named(broker, "topics", len(named))
@@ -100,7 +85,9 @@ def _queue_ids(broker: Broker, topic: str, count: int) -> list[int]:
 
 
 async def _rows(
-    broker: Broker, queues: Iterable[tuple[str, int]], row: Callable[[str, int], TopicOffset | OffsetWrapper]
+    broker: Broker,
+    queues: Iterable[tuple[str, int]],
+    row: Callable[[str, int], bodies.TopicOffset | bodies.OffsetWrapper],
 ) -> bytes:
     """A table of queues without its braces, made in steps."""
     found = []
@@ -112,7 +99,7 @@ async def _rows(
     return b",".join(found)
 
 
-def _with_rows(body: TopicStatsTable | ConsumeStats, rows: bytes) -> bytes:
+def _with_rows(body: bodies.TopicStatsTable | bodies.ConsumeStats, rows: bytes) -> bytes:
     return body.encode().replace(b'"offsetTable":{', b'"offsetTable":{' + rows, 1)
 
 
@@ -120,7 +107,7 @@ async def _stats(broker: Broker, group: str, topics: list[str]) -> tuple[bytes, 
     """The text of ConsumeStats; how many messages are behind, and in flight."""
     behind = in_flight = 0
 
-    def row(topic: str, queue_id: int) -> OffsetWrapper:
+    def row(topic: str, queue_id: int) -> bodies.OffsetWrapper:
         nonlocal behind, in_flight
         offsets = _offsets(broker, group, topic, queue_id)
         behind += offsets.broker_offset - offsets.consumer_offset
@@ -136,7 +123,7 @@ async def _stats(broker: Broker, group: str, topics: list[str]) -> tuple[bytes, 
     rows = await _rows(broker, queues(), row)
     known = [topic for topic in topics if broker.topics.get(topic) is not None]
     tps = sum([broker.statistics.get_per_second(topic, group) for topic in known], 0.0)
-    return _with_rows(ConsumeStats(consume_tps=tps), rows), behind, in_flight
+    return _with_rows(bodies.ConsumeStats(consume_tps=tps), rows), behind, in_flight
 
 
 def _topics_of(broker: Broker, group: str) -> list[str]:
@@ -149,11 +136,11 @@ def _is_of_interest(broker: Broker, group: str, topic: str) -> bool:
     return consumer is None or not consumer.subscriptions or topic in consumer.subscriptions
 
 
-def _offsets(broker: Broker, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+def _offsets(broker: Broker, group: str, topic: str, queue_id: int) -> bodies.OffsetWrapper:
     end = broker.store.max_offset(topic, queue_id)
     consumed = position(broker, group, topic, queue_id)
     last = broker.store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else 0
-    return OffsetWrapper(
+    return bodies.OffsetWrapper(
         broker_offset=end,
         consumer_offset=consumed,
         pull_offset=max(consumed, broker.offsets.pull_offset(group, topic, queue_id)),
@@ -164,20 +151,20 @@ def _offsets(broker: Broker, group: str, topic: str, queue_id: int) -> OffsetWra
 @serves(requests.offsets.QUERY_CONSUME_TIME_SPAN)
 def consume_time_span(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Store times of the oldest, the newest and the last consumed message of each queue, and how long the next one has been waiting."""
-    header = command.header(QueryConsumeTimeSpanRequestHeader)
+    header = command.header(headers.QueryConsumeTimeSpanRequestHeader)
     topic, store = header.topic, broker.store
     config = broker.topics.get(topic)
     if config is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
     queues = _queue_ids(broker, topic, config.write_queue_nums)
 
-    def span(queue_id: int) -> QueueTimeSpan:
+    def span(queue_id: int) -> bodies.QueueTimeSpan:
         end = store.max_offset(topic, queue_id)
         oldest, newest = store.earliest_store_time(topic, queue_id), store.store_time(topic, queue_id, end - 1)
         consumed = broker.offsets.query(header.group, topic, queue_id)
         last = store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else oldest
         next_ms = store.store_time(topic, queue_id, max(consumed, store.min_offset(topic, queue_id)))
-        return QueueTimeSpan(
+        return bodies.QueueTimeSpan(
             message_queue=MessageQueue(topic, broker.config.broker_name, queue_id),
             min_time_stamp=oldest,
             max_time_stamp=newest,
@@ -206,7 +193,7 @@ def _text(time_ms: int) -> str:
 
 @serves(requests.brokers.VIEW_BROKER_STATS_DATA)
 def broker_stats_data(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(ViewBrokerStatsDataRequestHeader)
+    header = command.header(headers.ViewBrokerStatsDataRequestHeader)
     data = broker.statistics.view(header.stats_name, header.stats_key)
     if data is None:
         remark = f"there is no statistic {header.stats_name} of {header.stats_key}, or nothing was counted for it yet"
@@ -217,9 +204,9 @@ def broker_stats_data(broker: Broker, connection: Connection, command: Command, 
 @serves(requests.offsets.GET_BROKER_CONSUME_STATS)
 def broker_consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Statistics of all groups; groups that read nothing have an empty list."""
-    ordered_only = command.header(GetConsumeStatsInBrokerHeader).is_order
+    ordered_only = command.header(headers.GetConsumeStatsInBrokerHeader).is_order
 
-    async def of_group(group: str, body: ConsumeStatsList) -> bytes:
+    async def of_group(group: str, body: bodies.ConsumeStatsList) -> bytes:
         texts = []
         async for topics in in_chunks(_topics_of(broker, group), _TOPICS_PER_STEP):
             for topic in topics:
@@ -233,7 +220,7 @@ def broker_consume_stats(broker: Broker, connection: Connection, command: Comman
         return b"{%b:[%b]}" % (fastjson.dumps(group), b",".join(texts))
 
     async def answer() -> Command:
-        body, texts, size = ConsumeStatsList(broker_addr=broker.address), list[bytes](), 0
+        body, texts, size = bodies.ConsumeStatsList(broker_addr=broker.address), list[bytes](), 0
         async for groups in in_chunks(list(broker.groups.table), _TOPICS_PER_STEP):
             for group in groups:
                 text = await of_group(group, body)

@@ -24,21 +24,9 @@ from sprocketmq.core.retry.retry_schedule import retry_topic
 from sprocketmq.core.topic_attributes import TOPIC_ATTRIBUTES, alter, parse_changes
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import (
-    CreateTopicListRequestBody,
-    TopicConfig,
-    TopicConfigAndMappingSerializeWrapper,
-    TopicList,
-)
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
-from sprocketmq.wire.headers import (
-    CreateTopicRequestHeader,
-    GetAllTopicConfigRequestHeader,
-    GetAllTopicConfigResponseHeader,
-    GetTopicConfigRequestHeader,
-)
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -50,12 +38,12 @@ _REGISTRATION_WAIT_S: Final = 2.0
 
 @serves(requests.topics.UPDATE_AND_CREATE_TOPIC)
 def update_and_create_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    header = command.header(CreateTopicRequestHeader)
+    header = command.header(headers.CreateTopicRequestHeader)
     try:
         changes = parse_changes(header.attributes)
     except ConfigurationError as error:
         return response(command, ResponseCode.SYSTEM_ERROR, str(error))
-    config = TopicConfig(
+    config = bodies.TopicConfig(
         topic_name=header.topic,
         read_queue_nums=header.read_queue_nums,
         write_queue_nums=header.write_queue_nums,
@@ -72,12 +60,12 @@ def update_and_create_topic(broker: Broker, connection: Connection, command: Com
 def update_and_create_topic_list(
     broker: Broker, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
-    topics = CreateTopicListRequestBody.of_request(command.body).topic_config_list
+    topics = bodies.CreateTopicListRequestBody.of_request(command.body).topic_config_list
     return _update(broker, connection, command, topics, now_ms)
 
 
 def _update(
-    broker: Broker, connection: Connection, command: Command, topics: list[TopicConfig], now_ms: int
+    broker: Broker, connection: Connection, command: Command, topics: list[bodies.TopicConfig], now_ms: int
 ) -> Command | None:
     """Create or change all of ``topics``, or none; their attributes are changes."""
     names = [topic.topic_name for topic in topics]
@@ -104,7 +92,7 @@ def _update(
     return None
 
 
-def _problem(broker: Broker, topic: TopicConfig) -> str | None:
+def _problem(broker: Broker, topic: bodies.TopicConfig) -> str | None:
     name = topic.topic_name
     problem = topic_name_problem(name)
     if problem is not None:
@@ -141,7 +129,7 @@ def _answer_when_registered(broker: Broker, connection: Connection, command: Com
 
 @serves(requests.topics.GET_ALL_TOPIC_CONFIG)
 def all_topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    wanted = command.header(GetAllTopicConfigRequestHeader)
+    wanted = command.header(headers.GetAllTopicConfigRequestHeader)
     topics, config = broker.topics, broker.config
     table = topics.table
     if config.enable_split_metadata and (wanted.data_version, wanted.topic_seq, wanted.max_topic_num) != (None,) * 3:
@@ -151,13 +139,13 @@ def all_topic_config(broker: Broker, connection: Connection, command: Command, n
         table = page_of(table, topics.data_version, wanted.topic_seq, wanted.data_version, most)
     version = msgspec.structs.replace(topics.data_version)
 
-    def body_of(names: list[str]) -> TopicConfigAndMappingSerializeWrapper:
+    def body_of(names: list[str]) -> bodies.TopicConfigAndMappingSerializeWrapper:
         found = {name: table[name] for name in names if name in table}
-        return TopicConfigAndMappingSerializeWrapper(topic_config_table=found, data_version=version)
+        return bodies.TopicConfigAndMappingSerializeWrapper(topic_config_table=found, data_version=version)
 
     async def answer() -> Command:
         body = await encode_in_chunks(LongTable("topicConfigTable", list(table), body_of))
-        header = GetAllTopicConfigResponseHeader(total_topic_num=len(topics.table))
+        header = headers.GetAllTopicConfigResponseHeader(total_topic_num=len(topics.table))
         return answer_in_a_frame(command, header, body, "ask for pages (topicSeq)")
 
     return broker.answer_in_chunks(connection, command, answer())
@@ -165,7 +153,7 @@ def all_topic_config(broker: Broker, connection: Connection, command: Command, n
 
 @serves(requests.topics.GET_TOPIC_CONFIG)
 def topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    topic = command.header(GetTopicConfigRequestHeader).topic
+    topic = command.header(headers.GetTopicConfigRequestHeader).topic
     config = broker.topics.get(topic)
     if config is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
@@ -203,4 +191,4 @@ def delete_topic(broker: Broker, connection: Connection, command: Command, now_m
 
 @serves(requests.topics.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
 def system_topics(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    return response(command, body=TopicList(topic_list=broker.topics.system_topics()).encode())
+    return response(command, body=bodies.TopicList(topic_list=broker.topics.system_topics()).encode())

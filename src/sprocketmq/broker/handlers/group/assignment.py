@@ -13,14 +13,7 @@ from sprocketmq.broker.tables.table_file import answer_when_saved
 from sprocketmq.core.group.allocation import STRATEGIES, allocate
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import (
-    MessageModel,
-    MessageQueueAssignment,
-    QueryAssignmentRequestBody,
-    QueryAssignmentResponseBody,
-    SetMessageRequestModeRequestBody,
-)
+from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records.message import MessageQueue
@@ -34,11 +27,11 @@ _MOST_QUEUES: Final = 4_096  # of all brokers: an allocation takes some 5 us a q
 
 @serves(requests.consumers.QUERY_ASSIGNMENT)
 def query_assignment(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    asked = QueryAssignmentRequestBody.of_request(command.body)
+    asked = bodies.QueryAssignmentRequestBody.of_request(command.body)
     problem = assignment_problem(asked)
     if problem is not None:
         return response(command, ResponseCode.INVALID_PARAMETER, problem)
-    models = [model.value for model in MessageModel]
+    models = [model.value for model in bodies.MessageModel]
     if asked.message_model not in models:
         remark = f"messageModel is {asked.message_model!r}, {' or '.join(models)} is allowed"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
@@ -52,10 +45,10 @@ def query_assignment(broker: Broker, connection: Connection, command: Command, n
             )
             return response(command, ResponseCode.SYSTEM_ERROR, remark)
         mine = None if queues is None else _share(broker, asked, queues)
-        body = QueryAssignmentResponseBody(
+        body = bodies.QueryAssignmentResponseBody(
             message_queue_assignments=None
             if mine is None
-            else [MessageQueueAssignment(message_queue=queue, mode=_PULL) for queue in mine]
+            else [bodies.MessageQueueAssignment(message_queue=queue, mode=_PULL) for queue in mine]
         )
         return response(command, body=body.encode())
 
@@ -63,8 +56,10 @@ def query_assignment(broker: Broker, connection: Connection, command: Command, n
     return None
 
 
-def _share(broker: Broker, asked: QueryAssignmentRequestBody, queues: list[MessageQueue]) -> list[MessageQueue] | None:
-    if asked.message_model == MessageModel.BROADCASTING.value or not broker.config.server_load_balancer_enable:
+def _share(
+    broker: Broker, asked: bodies.QueryAssignmentRequestBody, queues: list[MessageQueue]
+) -> list[MessageQueue] | None:
+    if asked.message_model == bodies.MessageModel.BROADCASTING.value or not broker.config.server_load_balancer_enable:
         return queues
     group, strategy = broker.consumers.get(asked.consumer_group), STRATEGIES.get(asked.strategy_name or "")
     if group is None or strategy is None:
@@ -74,7 +69,7 @@ def _share(broker: Broker, asked: QueryAssignmentRequestBody, queues: list[Messa
 
 @serves(requests.consumers.SET_MESSAGE_REQUEST_MODE)
 def set_request_mode(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    mode = SetMessageRequestModeRequestBody.of_request(command.body)
+    mode = bodies.SetMessageRequestModeRequestBody.of_request(command.body)
     if is_retry_topic(mode.topic):
         return response(command, ResponseCode.NO_PERMISSION, f"{mode.topic} is a retry topic, which is always pulled")
     if broker.topics.get(mode.topic) is None:

@@ -7,24 +7,10 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.broker.handlers.table import serves
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import requests
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.bodies import Connection as ConnectionBody
-from sprocketmq.wire.bodies import (
-    GroupList,
-    ProducerConnection,
-    ProducerInfo,
-    ProducerTableInfo,
-    QuerySubscriptionResponseBody,
-    TopicList,
-)
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
-from sprocketmq.wire.headers import (
-    GetProducerConnectionListRequestHeader,
-    QuerySubscriptionByConsumerRequestHeader,
-    QueryTopicConsumeByWhoRequestHeader,
-    QueryTopicsByConsumerRequestHeader,
-)
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -32,7 +18,7 @@ if TYPE_CHECKING:
 
 @serves(requests.consumers.GET_PRODUCER_CONNECTION_LIST)
 def producer_connections(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    group = command.header(GetProducerConnectionListRequestHeader).producer_group
+    group = command.header(headers.GetProducerConnectionListRequestHeader).producer_group
     members = broker.producers.groups.get(group)
     if members is None:
         return response(command, ResponseCode.SYSTEM_ERROR, f"producer group {group} has no member")
@@ -45,14 +31,14 @@ def producer_connections(broker: Broker, connection: Connection, command: Comman
         )
         for member in members.values()
     ]
-    return response(command, body=ProducerConnection(connection_set=connected).encode())
+    return response(command, body=bodies.ProducerConnection(connection_set=connected).encode())
 
 
 @serves(requests.consumers.GET_ALL_PRODUCER_INFO)
 def all_producers(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     data = {
         group: [
-            ProducerInfo(
+            bodies.ProducerInfo(
                 client_id=member.client_id,
                 remote_ip=f"/{member.connection.remote_address}",
                 language=member.language,
@@ -63,28 +49,28 @@ def all_producers(broker: Broker, connection: Connection, command: Command, now_
         ]
         for group, members in broker.producers.groups.items()
     }
-    return response(command, body=ProducerTableInfo(data=data).encode())
+    return response(command, body=bodies.ProducerTableInfo(data=data).encode())
 
 
 @serves(requests.topics.QUERY_TOPIC_CONSUME_BY_WHO)
 def groups_of_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    topic = command.header(QueryTopicConsumeByWhoRequestHeader).topic
+    topic = command.header(headers.QueryTopicConsumeByWhoRequestHeader).topic
     online = [name for name, group in broker.consumers.groups.items() if topic in group.subscriptions]
     groups = list(dict.fromkeys([*online, *broker.offsets.groups_of(topic)]))
-    return response(command, body=GroupList(group_list=groups).encode())
+    return response(command, body=bodies.GroupList(group_list=groups).encode())
 
 
 @serves(requests.topics.QUERY_TOPICS_BY_CONSUMER)
 def topics_of_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    group = command.header(QueryTopicsByConsumerRequestHeader).group
-    body = TopicList(topic_list=broker.offsets.topics_of(group), broker_addr=broker.address)
+    group = command.header(headers.QueryTopicsByConsumerRequestHeader).group
+    body = bodies.TopicList(topic_list=broker.offsets.topics_of(group), broker_addr=broker.address)
     return response(command, body=body.encode())
 
 
 @serves(requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER)
 def subscription_of_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(QuerySubscriptionByConsumerRequestHeader)
+    header = command.header(headers.QuerySubscriptionByConsumerRequestHeader)
     group = broker.consumers.get(header.group)
     subscription = None if group is None else group.subscriptions.get(header.topic)
-    body = QuerySubscriptionResponseBody(group=header.group, topic=header.topic, subscription_data=subscription)
+    body = bodies.QuerySubscriptionResponseBody(group=header.group, topic=header.topic, subscription_data=subscription)
     return response(command, body=body.encode())

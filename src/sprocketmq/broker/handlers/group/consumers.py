@@ -25,22 +25,10 @@ from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.core.retry.retry_schedule import retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import (
-    CheckClientConfigRequestBody,
-    ConsumerConnection,
-    GetConsumerListByGroupResponseBody,
-    HeartbeatData,
-)
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.bodies import Connection as ConnectionBody
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
-from sprocketmq.wire.headers import (
-    GetConsumerConnectionListRequestHeader,
-    GetConsumerListByGroupRequestHeader,
-    HeartbeatResponseHeader,
-    UnregisterClientRequestHeader,
-)
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -89,8 +77,10 @@ def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms:
         known = connection.state.get(_LAST_HEARTBEAT)
         if known is not None and known.says_no_more(broker, digest):
             known.member.last_update_ms = broker.clock.steady_ms()
-            return response(command, header=HeartbeatResponseHeader(is_support_heart_beat_v2=True, is_sub_change=True))
-    data = HeartbeatData.of_request(command.body)
+            return response(
+                command, header=headers.HeartbeatResponseHeader(is_support_heart_beat_v2=True, is_sub_change=True)
+            )
+    data = bodies.HeartbeatData.of_request(command.body)
     problem = heartbeat_problem(data)
     if problem is not None:
         return response(command, ResponseCode.INVALID_PARAMETER, problem)
@@ -136,12 +126,14 @@ def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms:
                 [(group, group.changes) for group in groups if group is not None],
                 [producer.group_name for producer in data.producer_data_set],
             )
-    return response(command, header=HeartbeatResponseHeader(is_support_heart_beat_v2=True, is_sub_change=changed))
+    return response(
+        command, header=headers.HeartbeatResponseHeader(is_support_heart_beat_v2=True, is_sub_change=changed)
+    )
 
 
 @serves(requests.consumers.UNREGISTER_CLIENT)
 def unregister_client(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(UnregisterClientRequestHeader)
+    header = command.header(headers.UnregisterClientRequestHeader)
     if header.producer_group:
         broker.producers.unregister(connection, header.producer_group)
     if header.consumer_group:
@@ -153,12 +145,12 @@ def unregister_client(broker: Broker, connection: Connection, command: Command, 
 
 @serves(requests.consumers.GET_CONSUMER_LIST_BY_GROUP)
 def consumer_list(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(GetConsumerListByGroupRequestHeader)
+    header = command.header(headers.GetConsumerListByGroupRequestHeader)
     group = broker.consumers.get(header.consumer_group)
     if group is None:
         remark = f"consumer group {header.consumer_group} has no member"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
-    body = GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids)
+    body = bodies.GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids)
     return response(command, body=body.encode())
 
 
@@ -169,7 +161,7 @@ def check_client_config(broker: Broker, connection: Connection, command: Command
     body = bytes(command.body)
     subscription = None
     if body not in (b"", b"null"):
-        subscription = CheckClientConfigRequestBody.of_request(body).subscription_data
+        subscription = bodies.CheckClientConfigRequestBody.of_request(body).subscription_data
     if subscription is None or is_tag_type(subscription.expression_type):
         return response(command)
     problem = expression_problem(broker, subscription.sub_string)
@@ -186,12 +178,12 @@ def check_client_config(broker: Broker, connection: Connection, command: Command
 
 @serves(requests.consumers.GET_CONSUMER_CONNECTION_LIST)
 def consumer_connections(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(GetConsumerConnectionListRequestHeader)
+    header = command.header(headers.GetConsumerConnectionListRequestHeader)
     group = broker.consumers.get(header.consumer_group)
     if group is None:
         remark = f"consumer group {header.consumer_group} is not online"
         return response(command, ResponseCode.CONSUMER_NOT_ONLINE, remark)
-    body = ConsumerConnection(
+    body = bodies.ConsumerConnection(
         connection_set=[
             ConnectionBody(
                 client_id=member.client_id,

@@ -17,22 +17,9 @@ from sprocketmq.core.resource_names import group_name_problem
 from sprocketmq.core.topic_attributes import GROUP_ATTRIBUTES, alter
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import (
-    GroupForbidden,
-    SubscriptionGroupConfig,
-    SubscriptionGroupList,
-    SubscriptionGroupWrapper,
-)
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
-from sprocketmq.wire.headers import (
-    DeleteSubscriptionGroupRequestHeader,
-    GetAllSubscriptionGroupRequestHeader,
-    GetAllSubscriptionGroupResponseHeader,
-    GetSubscriptionGroupConfigRequestHeader,
-    UpdateGroupForbiddenRequestHeader,
-)
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -45,7 +32,7 @@ _MAX_RETRY_QUEUES: Final = 65_536
 def update_and_create_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
     if not command.body:
         return response(command)  # as Java: nothing to do
-    return _update(broker, connection, command, [SubscriptionGroupConfig.of_request(command.body)], now_ms)
+    return _update(broker, connection, command, [bodies.SubscriptionGroupConfig.of_request(command.body)], now_ms)
 
 
 @serves(requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
@@ -53,7 +40,7 @@ def update_and_create_group_list(
     broker: Broker, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
     return _update(
-        broker, connection, command, SubscriptionGroupList.of_request(command.body).group_config_list, now_ms
+        broker, connection, command, bodies.SubscriptionGroupList.of_request(command.body).group_config_list, now_ms
     )
 
 
@@ -61,7 +48,7 @@ def _update(
     broker: Broker,
     connection: Connection,
     command: Command,
-    groups: list[SubscriptionGroupConfig],
+    groups: list[bodies.SubscriptionGroupConfig],
     now_ms: int,
 ) -> Command | None:
     names = [group.group_name for group in groups]
@@ -88,7 +75,7 @@ def _update(
 
 @serves(requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
 def all_groups(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    wanted = command.header(GetAllSubscriptionGroupRequestHeader)
+    wanted = command.header(headers.GetAllSubscriptionGroupRequestHeader)
     groups, config = broker.groups, broker.config
     table, forbidden = groups.table, groups.forbidden
     if config.enable_split_metadata and (wanted.data_version, wanted.group_seq, wanted.max_group_num) != (None,) * 3:
@@ -99,12 +86,14 @@ def all_groups(broker: Broker, connection: Connection, command: Command, now_ms:
         forbidden = {name: topics for name, topics in forbidden.items() if name in table}
     forbidden, version = dict(forbidden), msgspec.structs.replace(groups.data_version)
 
-    def body_of(names: list[str]) -> SubscriptionGroupWrapper:
+    def body_of(names: list[str]) -> bodies.SubscriptionGroupWrapper:
         found = {name: table[name] for name in names if name in table}
-        return SubscriptionGroupWrapper(subscription_group_table=found, forbidden_table=forbidden, data_version=version)
+        return bodies.SubscriptionGroupWrapper(
+            subscription_group_table=found, forbidden_table=forbidden, data_version=version
+        )
 
     async def answer() -> Command:
-        header = GetAllSubscriptionGroupResponseHeader(total_group_num=len(groups.table))
+        header = headers.GetAllSubscriptionGroupResponseHeader(total_group_num=len(groups.table))
         body = await encode_in_chunks(LongTable("subscriptionGroupTable", list(table), body_of))
         return answer_in_a_frame(command, header, body, "ask for pages (groupSeq)")
 
@@ -113,7 +102,7 @@ def all_groups(broker: Broker, connection: Connection, command: Command, now_ms:
 
 @serves(requests.topics.DELETE_SUBSCRIPTIONGROUP)
 def delete_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    header = command.header(DeleteSubscriptionGroupRequestHeader)
+    header = command.header(headers.DeleteSubscriptionGroupRequestHeader)
     broker.groups.delete(header.group_name, now_ms)
     if header.clean_offset or header.remove_offset:
         broker.offsets.forget_group(header.group_name)
@@ -124,7 +113,7 @@ def delete_group(broker: Broker, connection: Connection, command: Command, now_m
 
 @serves(requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG)
 def group_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    name = command.header(GetSubscriptionGroupConfigRequestHeader).group
+    name = command.header(headers.GetSubscriptionGroupConfigRequestHeader).group
     # As in Java, the request creates the group if the broker creates groups automatically.
     group = broker.groups.find(name, now_ms)
     if group is None:
@@ -134,13 +123,13 @@ def group_config(broker: Broker, connection: Connection, command: Command, now_m
 
 @serves(requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN)
 def group_forbidden(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    header = command.header(UpdateGroupForbiddenRequestHeader)
+    header = command.header(headers.UpdateGroupForbiddenRequestHeader)
     group, topic, groups = header.group, header.topic, broker.groups
     if header.readable is False and group not in groups.forbidden and len(groups.forbidden) >= len(groups.table):
         remark = f"{len(groups.forbidden)} groups have topics taken away, no more than there are groups are allowed"
         return response(command, ResponseCode.INVALID_PARAMETER, remark)
     if header.readable is not None and header.readable != groups.may_read(group, topic):
         groups.set_readable(group, topic, header.readable, now_ms)
-    body = GroupForbidden(group=group, topic=topic, readable=groups.may_read(group, topic))
+    body = bodies.GroupForbidden(group=group, topic=topic, readable=groups.may_read(group, topic))
     broker.answer_when_saved(connection, command, response(command, body=body.encode()))
     return None

@@ -17,25 +17,10 @@ from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.observe.group_positions import has_first_message
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import requests
+from sprocketmq.wire import headers, requests
 from sprocketmq.wire.bodies import QueryCorrectionOffsetBody
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
-from sprocketmq.wire.headers import (
-    CloneGroupOffsetRequestHeader,
-    GetEarliestMsgStoretimeRequestHeader,
-    GetEarliestMsgStoretimeResponseHeader,
-    GetMaxOffsetRequestHeader,
-    GetMaxOffsetResponseHeader,
-    GetMinOffsetRequestHeader,
-    GetMinOffsetResponseHeader,
-    QueryConsumerOffsetRequestHeader,
-    QueryConsumerOffsetResponseHeader,
-    QueryCorrectionOffsetHeader,
-    SearchOffsetRequestHeader,
-    SearchOffsetResponseHeader,
-    UpdateConsumerOffsetRequestHeader,
-)
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -45,7 +30,7 @@ _NO_CORRECTION: Final = 2**63 - 1  # Long.MAX_VALUE
 
 @serves(requests.offsets.QUERY_CONSUMER_OFFSET)
 def query_consumer_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(QueryConsumerOffsetRequestHeader)
+    header = command.header(headers.QueryConsumerOffsetRequestHeader)
     topic, queue_id = header.topic, header.queue_id
     offset = broker.offsets.query(header.consumer_group, topic, queue_id)
     if offset < 0 and header.set_zero_if_not_found is not False:  # of a member; tools ask with False
@@ -55,13 +40,13 @@ def query_consumer_offset(broker: Broker, connection: Connection, command: Comma
     if offset < 0:
         remark = f"consumer group {header.consumer_group} has no offset for {topic} queue {queue_id} yet"
         return response(command, ResponseCode.QUERY_NOT_FOUND, remark)
-    return response(command, header=QueryConsumerOffsetResponseHeader(offset=offset))
+    return response(command, header=headers.QueryConsumerOffsetResponseHeader(offset=offset))
 
 
 @serves(requests.offsets.UPDATE_CONSUMER_OFFSET)
 def update_consumer_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     try:
-        header = command.header(UpdateConsumerOffsetRequestHeader)
+        header = command.header(headers.UpdateConsumerOffsetRequestHeader)
     except ProtocolError as error:
         return response(command, ResponseCode.INVALID_PARAMETER, str(error))
     group, topic = header.consumer_group, header.topic
@@ -96,31 +81,31 @@ def _is_there(broker: Broker, group: str, topic: str, queue_id: int) -> bool:
 
 @serves(requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP)
 def search_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(SearchOffsetRequestHeader)
+    header = command.header(headers.SearchOffsetRequestHeader)
     upper = (header.boundary_type or "").upper() == "UPPER"
     offset = broker.store.offset_by_time(header.topic, header.queue_id, header.timestamp, upper=upper)
-    return response(command, header=SearchOffsetResponseHeader(offset=offset))
+    return response(command, header=headers.SearchOffsetResponseHeader(offset=offset))
 
 
 @serves(requests.offsets.GET_MAX_OFFSET)
 def max_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(GetMaxOffsetRequestHeader)
+    header = command.header(headers.GetMaxOffsetRequestHeader)
     offset = broker.store.max_offset(header.topic, header.queue_id)
-    return response(command, header=GetMaxOffsetResponseHeader(offset=offset))
+    return response(command, header=headers.GetMaxOffsetResponseHeader(offset=offset))
 
 
 @serves(requests.offsets.GET_MIN_OFFSET)
 def min_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(GetMinOffsetRequestHeader)
+    header = command.header(headers.GetMinOffsetRequestHeader)
     offset = broker.store.min_offset(header.topic, header.queue_id)
-    return response(command, header=GetMinOffsetResponseHeader(offset=offset))
+    return response(command, header=headers.GetMinOffsetResponseHeader(offset=offset))
 
 
 @serves(requests.offsets.GET_EARLIEST_MSG_STORETIME)
 def earliest_store_time(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
-    header = command.header(GetEarliestMsgStoretimeRequestHeader)
+    header = command.header(headers.GetEarliestMsgStoretimeRequestHeader)
     timestamp = broker.store.earliest_store_time(header.topic, header.queue_id)
-    return response(command, header=GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))
+    return response(command, header=headers.GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))
 
 
 @serves(requests.offsets.GET_ALL_CONSUMER_OFFSET)
@@ -140,7 +125,7 @@ def delay_offsets(broker: Broker, connection: Connection, command: Command, now_
 @serves(requests.offsets.QUERY_CORRECTION_OFFSET)
 def correction_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
     """The lowest offset of a group in each queue, or "no correction" if the compared group is before that."""
-    header = command.header(QueryCorrectionOffsetHeader)
+    header = command.header(headers.QueryCorrectionOffsetHeader)
     topic, store = header.topic, broker.store
     without = list(filter(None, (header.filter_groups or "").split(",")))
     problem = too_many_named(broker, "groups", len(without))
@@ -155,7 +140,7 @@ def correction_offsets(broker: Broker, connection: Connection, command: Command,
 
 @serves(requests.offsets.CLONE_GROUP_OFFSET)
 def clone_group_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    header = command.header(CloneGroupOffsetRequestHeader)
+    header = command.header(headers.CloneGroupOffsetRequestHeader)
     source, topic = header.src_group, header.topic or ""
     online = broker.consumers.get(source)
     for name in [topic] if topic.strip() else broker.offsets.topics_of(source):
