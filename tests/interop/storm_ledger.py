@@ -36,21 +36,10 @@ from interop.storm_topics import StormTopics
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire import headers
 from sprocketmq.wire.bodies import HeartbeatData, ProducerData
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command, request
-from sprocketmq.wire.headers import (
-    CheckTransactionStateRequestHeader,
-    ConsumerSendMsgBackRequestHeader,
-    CreateTopicRequestHeader,
-    EndTransactionRequestHeader,
-    PullMessageRequestHeader,
-    QueryConsumerOffsetRequestHeader,
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
-    SendMessageResponseHeader,
-    UpdateConsumerOffsetRequestHeader,
-)
 from sprocketmq.wire.records.batch import encode_batch
 from sprocketmq.wire.records.message import Message, MessageExt
 from sprocketmq.wire.records.properties import encode_properties
@@ -151,7 +140,7 @@ class StormLedger:
         try:
             for topic in (TOPIC, LATER, TRANSFERS):
                 count = _PLACES[topic]
-                header = CreateTopicRequestHeader(topic, "TBW102", count, count, 6, topic_sys_flag=0)
+                header = headers.CreateTopicRequestHeader(topic, "TBW102", count, count, 6, topic_sys_flag=0)
                 answer = await pool.invoke(address, request(RequestCode.UPDATE_AND_CREATE_TOPIC, header), 60_000)
                 assert answer.code == 0, answer.remark
             await self._tables.create_users(await pool.connection(address))
@@ -215,7 +204,7 @@ class StormLedger:
     def _book(
         self, kind: str, number: int, topic: str, answer: Command, queue_id: int | None = None, step: int = 0
     ) -> None:
-        stored = answer.header(SendMessageResponseHeader)
+        stored = answer.header(headers.SendMessageResponseHeader)
         queue = stored.queue_id if queue_id is None else queue_id
         self.receipts[number] = (topic, queue, stored.queue_offset + step)
         self._unchecked.append(number)
@@ -231,7 +220,7 @@ class StormLedger:
     async def _send_v1(self, who: int, connection: Connection) -> None:
         number, body = self._new(who, TOPIC)
         v2 = _send_header(TOPIC, number, queue_id=self.random.randrange(_QUEUES), KEYS=f"key-{number % 50}")
-        header = SendMessageRequestHeader(**{field: getattr(v2, field) for field in v2.__struct_fields__})
+        header = headers.SendMessageRequestHeader(**{field: getattr(v2, field) for field in v2.__struct_fields__})
         self._book(
             "send v1", number, TOPIC, self._fine(await self._ask(connection, RequestCode.SEND_MESSAGE, header, body))
         )
@@ -263,7 +252,7 @@ class StormLedger:
         if self.random.random() < 0.1:
             return  # its broker has to ask
         ext = answer.ext_fields
-        end = EndTransactionRequestHeader(
+        end = headers.EndTransactionRequestHeader(
             GROUP, int(ext["queueOffset"]), int(ext["msgId"][-16:], 16), decision, False, f"u{number}", f"u{number}"
         )
         if self.random.random() < 0.3:  # as clients do; nobody promises anything
@@ -275,9 +264,9 @@ class StormLedger:
     def _asked(self, connection: Connection, command: Command) -> None:
         if command.code != RequestCode.CHECK_TRANSACTION_STATE:
             return
-        header = command.header(CheckTransactionStateRequestHeader)
+        header = command.header(headers.CheckTransactionStateRequestHeader)
         number = _number(decode_record(bytes(command.body)))
-        end = EndTransactionRequestHeader(
+        end = headers.EndTransactionRequestHeader(
             GROUP,
             header.tran_state_table_offset,
             header.commit_log_offset,
@@ -292,7 +281,7 @@ class StormLedger:
     async def _consume(self, who: int, connection: Connection) -> None:
         """A round over this member's queues: from the group's progress on, some messages sent back, progress committed."""
         for queue_id in range(who // 2, _QUEUES, 2):
-            header = QueryConsumerOffsetRequestHeader(GROUP, TOPIC, queue_id, False)
+            header = headers.QueryConsumerOffsetRequestHeader(GROUP, TOPIC, queue_id, False)
             answer = await self._ask(connection, RequestCode.QUERY_CONSUMER_OFFSET, header)
             offset = int(answer.ext_fields["offset"]) if answer.code == 0 else 0
             for _ in range(3):
@@ -306,14 +295,14 @@ class StormLedger:
                         await self._send_back(connection, message)
                 offset = int(pulled.ext_fields["nextBeginOffset"])
                 self._committed[queue_id] = max(self._committed[queue_id], offset)
-                commit = UpdateConsumerOffsetRequestHeader(GROUP, TOPIC, queue_id, offset)
+                commit = headers.UpdateConsumerOffsetRequestHeader(GROUP, TOPIC, queue_id, offset)
                 self._fine(await self._ask(connection, RequestCode.UPDATE_CONSUMER_OFFSET, commit))
                 self.done["commit"] += 1
         await asyncio.sleep(0)
 
     async def _send_back(self, connection: Connection, message: MessageExt) -> None:
         number = _number(message)
-        header = ConsumerSendMsgBackRequestHeader(
+        header = headers.ConsumerSendMsgBackRequestHeader(
             message.commit_log_offset, GROUP, self.random.choice(list(LEVEL_MS)), origin_topic=TOPIC
         )
         self._tries[number] += 1
@@ -409,7 +398,7 @@ class StormLedger:
         """Law 7; the group has no member during an audit."""
         broken = []
         for queue_id in range(_QUEUES):
-            header = QueryConsumerOffsetRequestHeader(GROUP, TOPIC, queue_id, False)
+            header = headers.QueryConsumerOffsetRequestHeader(GROUP, TOPIC, queue_id, False)
             answer = await self._ask(connection, RequestCode.QUERY_CONSUMER_OFFSET, header)
             offset = int(answer.ext_fields["offset"]) if answer.code == 0 else 0
             if not self._restarted_at[queue_id] <= offset <= self._committed[queue_id]:
@@ -474,10 +463,12 @@ def _element(number: int, body: bytes) -> Message:
     return message
 
 
-def _send_header(topic: str, number: int, *, queue_id: int, **properties: str) -> SendMessageRequestHeaderV2:
+def _send_header(topic: str, number: int, *, queue_id: int, **properties: str) -> headers.SendMessageRequestHeaderV2:
     text = encode_properties({"UNIQ_KEY": f"u{number}", **properties}).decode()
-    return SendMessageRequestHeaderV2(GROUP, topic, "TBW102", 4, queue_id, 0, time.time_ns() // 1_000_000, 0, text)
+    return headers.SendMessageRequestHeaderV2(
+        GROUP, topic, "TBW102", 4, queue_id, 0, time.time_ns() // 1_000_000, 0, text
+    )
 
 
-def _pull_header(group: str, topic: str, queue_id: int, offset: int, count: int) -> PullMessageRequestHeader:
-    return PullMessageRequestHeader(group, topic, queue_id, offset, count, 4, 0, 0, 0, "*", "TAG")
+def _pull_header(group: str, topic: str, queue_id: int, offset: int, count: int) -> headers.PullMessageRequestHeader:
+    return headers.PullMessageRequestHeader(group, topic, queue_id, offset, count, 4, 0, 0, 0, "*", "TAG")

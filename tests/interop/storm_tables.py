@@ -24,30 +24,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.bodies import (
-    AclInfo,
-    KVTable,
-    PolicyEntryInfo,
-    PolicyInfo,
-    SubscriptionGroupConfig,
-    SubscriptionGroupWrapper,
-    UserInfo,
-)
+from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
-from sprocketmq.wire.headers import (
-    AclSubjectRequestHeader,
-    DeleteAclRequestHeader,
-    DeleteKVConfigRequestHeader,
-    DeleteSubscriptionGroupRequestHeader,
-    GetAllSubscriptionGroupRequestHeader,
-    GetKVListByNamespaceRequestHeader,
-    ListAclsRequestHeader,
-    ListUsersRequestHeader,
-    PutKVConfigRequestHeader,
-    UpdateGroupForbiddenRequestHeader,
-    UserRequestHeader,
-)
 
 Ask = Callable[..., Awaitable[Command]]
 
@@ -80,8 +59,10 @@ class StormTables:
     async def create_users(self, connection: Connection) -> None:
         """Once, on a new store: who the policies are for."""
         for owner in range(_OWNERS):
-            body = UserInfo(password="password").encode()
-            await self._fine(connection, Asked(RequestCode.AUTH_CREATE_USER, UserRequestHeader(_user(owner)), body))
+            body = bodies.UserInfo(password="password").encode()
+            await self._fine(
+                connection, Asked(RequestCode.AUTH_CREATE_USER, headers.UserRequestHeader(_user(owner)), body)
+            )
 
     async def change(self, owner: int, broker: Connection, namesrv: Connection) -> None:
         """One step of an owner: make, change or delete something."""
@@ -123,37 +104,39 @@ class StormTables:
     # -- what is there -----------------------------------------------------------------------------------------------------------
 
     async def _groups(self, broker: Connection) -> dict[str, str]:
-        header = GetAllSubscriptionGroupRequestHeader()
+        header = headers.GetAllSubscriptionGroupRequestHeader()
         answer = await self._fine(broker, Asked(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header))
-        table = SubscriptionGroupWrapper.decode(answer.body).subscription_group_table
+        table = bodies.SubscriptionGroupWrapper.decode(answer.body).subscription_group_table
         return {name: str(group.retry_max_times) for name, group in table.items()}
 
     async def _forbidden(self, broker: Connection) -> dict[str, str]:
-        header = GetAllSubscriptionGroupRequestHeader()
+        header = headers.GetAllSubscriptionGroupRequestHeader()
         answer = await self._fine(broker, Asked(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header))
-        return dict.fromkeys(SubscriptionGroupWrapper.decode(answer.body).forbidden_table.get(_READER, ()), _FORBIDDEN)
+        return dict.fromkeys(
+            bodies.SubscriptionGroupWrapper.decode(answer.body).forbidden_table.get(_READER, ()), _FORBIDDEN
+        )
 
     async def _users(self, broker: Connection) -> dict[str, str]:
-        answer = await self._fine(broker, Asked(RequestCode.AUTH_LIST_USER, ListUsersRequestHeader()))
-        users = msgspec.json.decode(answer.body, type=list[UserInfo])
+        answer = await self._fine(broker, Asked(RequestCode.AUTH_LIST_USER, headers.ListUsersRequestHeader()))
+        users = msgspec.json.decode(answer.body, type=list[bodies.UserInfo])
         return {user.username or "": user.password or "" for user in users}
 
     async def _policies(self, broker: Connection) -> dict[str, str]:
-        answer = await self._fine(broker, Asked(RequestCode.AUTH_LIST_ACL, ListAclsRequestHeader()))
+        answer = await self._fine(broker, Asked(RequestCode.AUTH_LIST_ACL, headers.ListAclsRequestHeader()))
         return {
             (entry.resource or "").partition(":")[2]: (entry.source_ips or [""])[0]
-            for acl in (msgspec.json.decode(answer.body, type=list[AclInfo]) if answer.body else ())
+            for acl in (msgspec.json.decode(answer.body, type=list[bodies.AclInfo]) if answer.body else ())
             for policy in acl.policies or ()
             for entry in policy.entries or ()
         }
 
     async def _keys(self, namesrv: Connection) -> dict[str, str]:
-        header = GetKVListByNamespaceRequestHeader(_NAMESPACE)
+        header = headers.GetKVListByNamespaceRequestHeader(_NAMESPACE)
         answer = await self._ask(namesrv, RequestCode.GET_KVLIST_BY_NAMESPACE, header)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return {}
         assert answer.code == 0, f"{answer.code}: {answer.remark}"
-        return KVTable.decode(answer.body).table
+        return bodies.KVTable.decode(answer.body).table
 
     async def _fine(self, connection: Connection, asked: Asked) -> Command:
         answer = await self._ask(connection, *asked)
@@ -173,32 +156,35 @@ def _value(kind: str, number: int) -> str:
 
 def _change(kind: str, owner: int, name: str, value: str, *, is_new: bool) -> Asked:
     if kind == "group":
-        group = SubscriptionGroupConfig(group_name=name, retry_max_times=int(value))
+        group = bodies.SubscriptionGroupConfig(group_name=name, retry_max_times=int(value))
         return Asked(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, group.encode())
     if kind == "forbidden":
-        header = UpdateGroupForbiddenRequestHeader(_READER, name, readable=False)
+        header = headers.UpdateGroupForbiddenRequestHeader(_READER, name, readable=False)
         return Asked(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
     if kind == "user":
         code = RequestCode.AUTH_CREATE_USER if is_new else RequestCode.AUTH_UPDATE_USER
-        return Asked(code, UserRequestHeader(name), UserInfo(password=value).encode())
+        return Asked(code, headers.UserRequestHeader(name), bodies.UserInfo(password=value).encode())
     if kind == "policy":
-        entry = PolicyEntryInfo(f"Topic:{name}", ["Pub"], [value], "Allow")
+        entry = bodies.PolicyEntryInfo(f"Topic:{name}", ["Pub"], [value], "Allow")
         subject = f"User:{_user(owner)}"
-        body = AclInfo(subject, [PolicyInfo("Custom", [entry])]).encode()
-        return Asked(RequestCode.AUTH_UPDATE_ACL, AclSubjectRequestHeader(subject), body)
-    return Asked(RequestCode.PUT_KV_CONFIG, PutKVConfigRequestHeader(_NAMESPACE, name, value))
+        body = bodies.AclInfo(subject, [bodies.PolicyInfo("Custom", [entry])]).encode()
+        return Asked(RequestCode.AUTH_UPDATE_ACL, headers.AclSubjectRequestHeader(subject), body)
+    return Asked(RequestCode.PUT_KV_CONFIG, headers.PutKVConfigRequestHeader(_NAMESPACE, name, value))
 
 
 def _deletion(kind: str, owner: int, name: str) -> Asked:
     if kind == "group":
-        return Asked(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequestHeader(name, True, True))
+        return Asked(
+            RequestCode.DELETE_SUBSCRIPTIONGROUP, headers.DeleteSubscriptionGroupRequestHeader(name, True, True)
+        )
     if kind == "forbidden":
-        header = UpdateGroupForbiddenRequestHeader(_READER, name, readable=True)
+        header = headers.UpdateGroupForbiddenRequestHeader(_READER, name, readable=True)
         return Asked(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
     if kind == "user":
-        return Asked(RequestCode.AUTH_DELETE_USER, UserRequestHeader(name))
+        return Asked(RequestCode.AUTH_DELETE_USER, headers.UserRequestHeader(name))
     if kind == "policy":
         return Asked(
-            RequestCode.AUTH_DELETE_ACL, DeleteAclRequestHeader(f"User:{_user(owner)}", "Custom", f"Topic:{name}")
+            RequestCode.AUTH_DELETE_ACL,
+            headers.DeleteAclRequestHeader(f"User:{_user(owner)}", "Custom", f"Topic:{name}"),
         )
-    return Asked(RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequestHeader(_NAMESPACE, name))
+    return Asked(RequestCode.DELETE_KV_CONFIG, headers.DeleteKVConfigRequestHeader(_NAMESPACE, name))

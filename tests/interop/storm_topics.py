@@ -19,17 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
-from sprocketmq.wire.headers import (
-    CreateTopicRequestHeader,
-    DeleteTopicRequestHeader,
-    PullMessageRequestHeader,
-    QueryConsumerOffsetRequestHeader,
-    SendMessageRequestHeaderV2,
-    SendMessageResponseHeader,
-    UpdateConsumerOffsetRequestHeader,
-)
 from sprocketmq.wire.records.record import decode_records
 
 Ask = Callable[..., Awaitable[Command]]
@@ -62,7 +54,7 @@ class StormTopics:
         life = self._lives.setdefault(name, Life())
         if life.state == _GONE:
             life.state, life.number, life.acknowledged = _CREATING, life.number + 1, {}
-            header = CreateTopicRequestHeader(name, "TBW102", 1, 1, 6, topic_sys_flag=0)
+            header = headers.CreateTopicRequestHeader(name, "TBW102", 1, 1, 6, topic_sys_flag=0)
             await self._fine(connection, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
             life.state = _THERE
             self._done["topic created"] += 1
@@ -73,21 +65,21 @@ class StormTopics:
             if life.acknowledged and self._dice.random() < 0.7:
                 end = max(life.acknowledged) + 1
                 await self._ask(connection, RequestCode.PULL_MESSAGE, _pull_header(_GROUP, name, 0))  # makes the group
-                commit = UpdateConsumerOffsetRequestHeader(_GROUP, name, 0, end)
+                commit = headers.UpdateConsumerOffsetRequestHeader(_GROUP, name, 0, end)
                 await self._fine(connection, RequestCode.UPDATE_CONSUMER_OFFSET, commit)
             if self._dice.random() < 0.5:
                 return
         life.state = _DELETING  # often right behind its message, which may be the newest record of the log
-        await self._fine(connection, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequestHeader(name))
+        await self._fine(connection, RequestCode.DELETE_TOPIC_IN_BROKER, headers.DeleteTopicRequestHeader(name))
         life.state = _GONE
         self._done["topic deleted"] += 1
 
     async def _send(self, name: str, life: Life, connection: Connection) -> None:
         self._messages += 1
         body = b"%d %d " % (life.number, self._messages) * self._dice.randrange(1, 30)
-        header = SendMessageRequestHeaderV2(_GROUP, name, "TBW102", 1, 0, 0, 1_700_000_000_000, 0, "")
+        header = headers.SendMessageRequestHeaderV2(_GROUP, name, "TBW102", 1, 0, 0, 1_700_000_000_000, 0, "")
         answer = await self._fine(connection, RequestCode.SEND_MESSAGE_V2, header, body)
-        life.acknowledged[answer.header(SendMessageResponseHeader).queue_offset] = body
+        life.acknowledged[answer.header(headers.SendMessageResponseHeader).queue_offset] = body
 
     async def _fine(self, connection: Connection, code: int, header: Any, body: bytes = b"") -> Command:
         answer = await self._ask(connection, code, header, body)
@@ -103,7 +95,7 @@ class StormTopics:
 
     async def _broken(self, connection: Connection, name: str, life: Life) -> list[str]:
         found = await self._bodies(connection, name)
-        query = QueryConsumerOffsetRequestHeader(_GROUP, name, 0, set_zero_if_not_found=False)
+        query = headers.QueryConsumerOffsetRequestHeader(_GROUP, name, 0, set_zero_if_not_found=False)
         answer = await self._ask(connection, RequestCode.QUERY_CONSUMER_OFFSET, query)
         committed = int(answer.ext_fields["offset"]) if answer.code == 0 else 0
         if found is None:
@@ -149,5 +141,5 @@ class StormTopics:
             at = int(answer.ext_fields["nextBeginOffset"])
 
 
-def _pull_header(group: str, topic: str, at: int) -> PullMessageRequestHeader:
-    return PullMessageRequestHeader(group, topic, 0, at, 1_000, 4, 0, 0, 0, "*", "TAG")
+def _pull_header(group: str, topic: str, at: int) -> headers.PullMessageRequestHeader:
+    return headers.PullMessageRequestHeader(group, topic, 0, at, 1_000, 4, 0, 0, 0, "*", "TAG")

@@ -14,21 +14,10 @@ import yaml
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServerConfig
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.acl_signature import signed_fields
 from sprocketmq.wire.frames.command import Command
-from sprocketmq.wire.headers import (
-    AclSubjectRequestHeader,
-    CreateAccessConfigRequestHeader,
-    DeleteAccessConfigRequestHeader,
-    DeleteAclRequestHeader,
-    ListAclsRequestHeader,
-    ListUsersRequestHeader,
-    UpdateGlobalWhiteAddrsConfigRequestHeader,
-    UserRequestHeader,
-)
 
 FILE = {
     "accounts": [
@@ -184,7 +173,7 @@ def test_account_files_can_be_added_and_removed(accounts, disk_cluster):
 def test_an_administrator_changes_accounts_and_white_addresses(accounts, disk_cluster):
     boss = signing(disk_cluster.client(), BOSS)
     newcomer = signing(disk_cluster.client(), ("Newcomer", "new-secret"))
-    header = CreateAccessConfigRequestHeader("Newcomer", "new-secret", topic_perms="orders=PUB,flights=SUB")
+    header = headers.CreateAccessConfigRequestHeader("Newcomer", "new-secret", topic_perms="orders=PUB,flights=SUB")
     assert boss.ask(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header).code == 0
     assert newcomer.send("orders").code == 0, "a change is in force when it is answered"
     written = yaml.safe_load(accounts.read_text())
@@ -215,15 +204,15 @@ def test_an_administrator_changes_accounts_and_white_addresses(accounts, disk_cl
 @pytest.mark.parametrize(
     ("code", "header", "failure"),
     [
-        (50, CreateAccessConfigRequestHeader("Newcomer"), 209),
-        (50, CreateAccessConfigRequestHeader("x", "long enough"), 209),
-        (50, CreateAccessConfigRequestHeader("Worker77", topic_perms="orders"), 209),
-        (50, CreateAccessConfigRequestHeader("Worker77", white_remote_address="nowhere"), 209),
+        (50, headers.CreateAccessConfigRequestHeader("Newcomer"), 209),
+        (50, headers.CreateAccessConfigRequestHeader("x", "long enough"), 209),
+        (50, headers.CreateAccessConfigRequestHeader("Worker77", topic_perms="orders"), 209),
+        (50, headers.CreateAccessConfigRequestHeader("Worker77", white_remote_address="nowhere"), 209),
         (50, None, 1),
-        (51, DeleteAccessConfigRequestHeader("Stranger"), 210),
+        (51, headers.DeleteAccessConfigRequestHeader("Stranger"), 210),
         (51, None, 1),
-        (53, UpdateGlobalWhiteAddrsConfigRequestHeader("nowhere"), 211),
-        (53, UpdateGlobalWhiteAddrsConfigRequestHeader("10.0.0.1", "/etc/passwd"), 211),
+        (53, headers.UpdateGlobalWhiteAddrsConfigRequestHeader("nowhere"), 211),
+        (53, headers.UpdateGlobalWhiteAddrsConfigRequestHeader("10.0.0.1", "/etc/passwd"), 211),
         (53, None, 1),
     ],
 )
@@ -240,10 +229,10 @@ def test_an_invalid_change_is_refused_and_changes_nothing(accounts, disk_cluster
 
 def test_without_access_control_accounts_cannot_be_changed(client):
     for code, header, failure in (
-        (50, CreateAccessConfigRequestHeader("Newcomer", "new-secret"), 209),
-        (51, DeleteAccessConfigRequestHeader("Newcomer"), 210),
+        (50, headers.CreateAccessConfigRequestHeader("Newcomer", "new-secret"), 209),
+        (51, headers.DeleteAccessConfigRequestHeader("Newcomer"), 210),
         (52, None, 1),
-        (53, UpdateGlobalWhiteAddrsConfigRequestHeader("*"), 211),
+        (53, headers.UpdateGlobalWhiteAddrsConfigRequestHeader("*"), 211),
     ):
         answer = client.ask(code, header)
         assert (answer.code, "aclEnable" in (answer.remark or "")) == (failure, True)
@@ -284,12 +273,12 @@ def test_settings_that_contradict_each_other_are_refused_by_name(settings, named
 
 
 def new_user(client: Any, name: str, **values: Any) -> Command:
-    return client.do(requests.accounts.AUTH_CREATE_USER, name, body=UserInfo(**values))
+    return client.do(requests.accounts.AUTH_CREATE_USER, name, body=bodies.UserInfo(**values))
 
 
-def grant(client: Any, name: str, *entries: PolicyEntryInfo, code: int = RequestCode.AUTH_CREATE_ACL) -> Command:
-    body = AclInfo(f"User:{name}", [PolicyInfo("Custom", list(entries))]).encode()
-    return client.ask(code, AclSubjectRequestHeader(f"User:{name}"), body)
+def grant(client: Any, name: str, *entries: bodies.PolicyEntryInfo, code: int = RequestCode.AUTH_CREATE_ACL) -> Command:
+    body = bodies.AclInfo(f"User:{name}", [bodies.PolicyInfo("Custom", list(entries))]).encode()
+    return client.ask(code, headers.AclSubjectRequestHeader(f"User:{name}"), body)
 
 
 @with_users
@@ -299,32 +288,32 @@ def test_users_and_policies_are_made_used_and_taken_away(disk_cluster):
     assert new_user(root, "worker", password="worker-password").code == 0
     refused = worker.send("orders")
     assert (refused.code, "worker" in (refused.remark or "")) == (ResponseCode.NO_PERMISSION, True)
-    assert grant(root, "worker", PolicyEntryInfo("Topic:ord*", ["Pub", "Sub"], ["127.0.0.0/8"], "Allow"),
-                 PolicyEntryInfo("Group:*", ["Sub"], None, "Allow")).code == 0  # fmt: skip
+    assert grant(root, "worker", bodies.PolicyEntryInfo("Topic:ord*", ["Pub", "Sub"], ["127.0.0.0/8"], "Allow"),
+                 bodies.PolicyEntryInfo("Group:*", ["Sub"], None, "Allow")).code == 0  # fmt: skip
     assert worker.send("orders").code == 0
     assert worker.pull("billing", "orders").code == 0
     assert worker.heartbeat("c", group="billing", topics={"orders": "*"}).code == 0
     assert worker.send("flights").code == ResponseCode.NO_PERMISSION
-    assert grant(root, "worker", PolicyEntryInfo("Topic:orders", ["All"], None, "Deny"), code=3007).code == 0
+    assert grant(root, "worker", bodies.PolicyEntryInfo("Topic:orders", ["All"], None, "Deny"), code=3007).code == 0
     assert worker.send("orders").code == ResponseCode.NO_PERMISSION
     assert root.do(requests.accounts.AUTH_DELETE_ACL, "User:worker", None, "Topic:orders").code == 0
     assert worker.send("orders").code == 0
-    assert root.do(requests.accounts.AUTH_UPDATE_USER, "worker", body=UserInfo(user_status="disable")).code == 0
+    assert root.do(requests.accounts.AUTH_UPDATE_USER, "worker", body=bodies.UserInfo(user_status="disable")).code == 0
     assert worker.send("orders").code == ResponseCode.NO_PERMISSION
     assert root.do(requests.accounts.AUTH_DELETE_USER, "worker").code == 0
     assert worker.send("orders").code == ResponseCode.NO_PERMISSION
-    assert root.ask(RequestCode.AUTH_LIST_ACL, ListAclsRequestHeader()).body == b""
+    assert root.ask(RequestCode.AUTH_LIST_ACL, headers.ListAclsRequestHeader()).body == b""
 
 
 @with_users
 def test_users_and_policies_survive_a_restart(disk_cluster, tmp_path):
     root = signing(disk_cluster.client(), ROOT)
     new_user(root, "worker", password="worker-password")
-    grant(root, "worker", PolicyEntryInfo("Topic:orders", ["Pub"], None, "Allow"))
+    grant(root, "worker", bodies.PolicyEntryInfo("Topic:orders", ["Pub"], None, "Allow"))
     disk_cluster.restart_broker()
     assert signing(disk_cluster.client(), NORMAL).send("orders").code == 0
     assert oct(os.stat(tmp_path / "store/config/sprocketUsers.json").st_mode)[-3:] == "600"
-    users = json.loads(bytes(signing(disk_cluster.client(), ROOT).ask(3005, ListUsersRequestHeader()).body))
+    users = json.loads(bytes(signing(disk_cluster.client(), ROOT).ask(3005, headers.ListUsersRequestHeader()).body))
     assert [user["username"] for user in users] == ["root", "worker"]
 
 
@@ -333,12 +322,12 @@ def test_a_normal_user_neither_administers_users_nor_touches_a_super_user(disk_c
     root, worker = signing(disk_cluster.client(), ROOT), signing(disk_cluster.client(), NORMAL)
     new_user(root, "worker", password="worker-password")
     assert new_user(worker, "friend", password="x").code == ResponseCode.NO_PERMISSION
-    grant(root, "worker", PolicyEntryInfo("Cluster:*", ["Update", "Get"], None, "Allow"))
+    grant(root, "worker", bodies.PolicyEntryInfo("Cluster:*", ["Update", "Get"], None, "Allow"))
     assert new_user(worker, "friend", password="x").code == 0
     assert new_user(worker, "king", password="x", user_type="Super").code == ResponseCode.SYSTEM_ERROR
-    change = UserInfo(password="taken over").encode()
+    change = bodies.UserInfo(password="taken over").encode()
     assert worker.do(requests.accounts.AUTH_UPDATE_USER, "root", body=change).code == ResponseCode.SYSTEM_ERROR
-    assert worker.do(requests.accounts.AUTH_UPDATE_USER, "worker", body=UserInfo(user_type="super")).code == 1
+    assert worker.do(requests.accounts.AUTH_UPDATE_USER, "worker", body=bodies.UserInfo(user_type="super")).code == 1
     assert worker.do(requests.accounts.AUTH_DELETE_USER, "root").code == ResponseCode.NO_PERMISSION
     assert root.send("anything").code == 0
 
@@ -348,26 +337,26 @@ def test_a_normal_user_neither_administers_users_nor_touches_a_super_user(disk_c
     ("code", "header", "body", "answer"),
     [
         (3001, None, b"", 29),
-        (3001, UserRequestHeader(" "), b"{}", 29),
-        (3001, UserRequestHeader("new"), b"", 16),
-        (3001, UserRequestHeader("new"), b"nonsense", 1),
-        (3001, UserRequestHeader("new"), b'{"password":7}', 1),
-        (3001, UserRequestHeader("new"), b'{"password":"x","userType":"King"}', 16),
-        (3001, UserRequestHeader("root"), b'{"password":"x"}', 16),
-        (3002, UserRequestHeader("new"), b'{"password":"x"}', 16),
+        (3001, headers.UserRequestHeader(" "), b"{}", 29),
+        (3001, headers.UserRequestHeader("new"), b"", 16),
+        (3001, headers.UserRequestHeader("new"), b"nonsense", 1),
+        (3001, headers.UserRequestHeader("new"), b'{"password":7}', 1),
+        (3001, headers.UserRequestHeader("new"), b'{"password":"x","userType":"King"}', 16),
+        (3001, headers.UserRequestHeader("root"), b'{"password":"x"}', 16),
+        (3002, headers.UserRequestHeader("new"), b'{"password":"x"}', 16),
         (3002, None, b"{}", 29),
         (3003, None, b"", 29),
         (3004, None, b"", 29),
-        (3004, UserRequestHeader("new"), b"", 0),
+        (3004, headers.UserRequestHeader("new"), b"", 0),
         (3006, None, b"", 16),
-        (3006, AclSubjectRequestHeader("User:new"), b'{"policies":[]}', 16),
-        (3006, AclSubjectRequestHeader("User:root"), b'{"policies":[{"entries":[{"resource":"x"}]}]}', 16),
-        (3007, AclSubjectRequestHeader("Planet:x"), b"{}", 16),
-        (3008, DeleteAclRequestHeader("User:root", "Other", "Topic:a"), b"", 16),
+        (3006, headers.AclSubjectRequestHeader("User:new"), b'{"policies":[]}', 16),
+        (3006, headers.AclSubjectRequestHeader("User:root"), b'{"policies":[{"entries":[{"resource":"x"}]}]}', 16),
+        (3007, headers.AclSubjectRequestHeader("Planet:x"), b"{}", 16),
+        (3008, headers.DeleteAclRequestHeader("User:root", "Other", "Topic:a"), b"", 16),
         (3008, None, b"", 16),
         (3009, None, b"", 16),
-        (3009, AclSubjectRequestHeader("User:new"), b"", 16),
-        (3009, AclSubjectRequestHeader("User:root"), b"", 0),
+        (3009, headers.AclSubjectRequestHeader("User:new"), b"", 16),
+        (3009, headers.AclSubjectRequestHeader("User:root"), b"", 0),
     ],
 )
 def test_odd_requests_get_an_answer_and_change_nothing(disk_cluster, tmp_path, code, header, body, answer):

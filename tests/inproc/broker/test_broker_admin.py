@@ -6,28 +6,14 @@ from __future__ import annotations
 import pytest
 
 from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import ConsumeStats, SubscriptionGroupConfig, SubscriptionGroupWrapper
+from sprocketmq.wire.bodies import ConsumeStats
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import response
 from sprocketmq.wire.records.message import MessageQueue
-from sprocketmq.wire.records.record import decode_records
 
 
 def create(client, topic: str, read: int = 3, write: int = 2, perm: int = 6):
     return client.create_topic(topic, read, write_queue_nums=write, perm=perm)
-
-
-def test_a_created_topic_has_a_route_when_the_answer_comes(cluster, client):
-    assert create(client, "flights").code == 0
-    (queues,) = cluster.namesrv.table.route("flights").queue_datas
-    assert (queues.read_queue_nums, queues.write_queue_nums) == (3, 2)
-
-
-def test_a_topic_can_be_changed(cluster, client):
-    create(client, "flights")
-    create(client, "flights", 8, 8, 4)
-    (queues,) = cluster.namesrv.table.route("flights").queue_datas
-    assert (queues.read_queue_nums, queues.write_queue_nums, queues.perm) == (8, 8, 4)
 
 
 @pytest.mark.parametrize(
@@ -54,18 +40,6 @@ def test_topic_stats_give_the_range_of_each_queue(cluster, client):
     assert (second.min_offset, second.max_offset, second.last_update_timestamp) == (0, 1, stored_at)
     missing = client.do(requests.topics.GET_TOPIC_STATS_INFO, "nowhere")
     assert missing.code == ResponseCode.TOPIC_NOT_EXIST
-
-
-def test_groups_are_made_changed_and_listed(client):
-    group = SubscriptionGroupConfig(group_name="g", retry_max_times=2, consume_enable=False)
-    assert client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode()).code == 0
-    body = client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body
-    table = SubscriptionGroupWrapper.decode(body).subscription_group_table
-    assert (table["g"].retry_max_times, table["g"].consume_enable) == (2, False)
-    assert "TOOLS_CONSUMER" in table
-    bad = SubscriptionGroupConfig(group_name="no blanks")
-    answer = client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=bad.encode())
-    assert answer.code == ResponseCode.INVALID_PARAMETER
 
 
 def test_consume_stats_have_the_offsets_from_which_lag_is_computed(client):
@@ -119,16 +93,6 @@ def test_the_put_rate_is_that_of_the_last_seconds(cluster, client):
     assert table["putTps"].split(" ")[0] == "5.00"
 
 
-def test_a_message_is_found_by_its_offset_message_id(client):
-    client.send("flights", b"first")
-    client.send("flights", b"second")
-    message = client.messages("flights")[1]
-    answer = client.do(requests.messages.VIEW_MESSAGE_BY_ID, message.commit_log_offset)
-    assert [record.body for record in decode_records(answer.body)] == [b"second"]
-    missing = client.do(requests.messages.VIEW_MESSAGE_BY_ID, message.commit_log_offset + 1)
-    assert missing.code == ResponseCode.SYSTEM_ERROR
-
-
 def test_an_interceptor_stands_in_front_of_every_request(cluster, client):
     seen = []
 
@@ -142,20 +106,3 @@ def test_an_interceptor_stands_in_front_of_every_request(cluster, client):
     assert client.send("flights").code == ResponseCode.SYSTEM_BUSY
     assert client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).code == 0
     assert seen == [RequestCode.SEND_MESSAGE_V2, RequestCode.GET_ALL_TOPIC_CONFIG]
-
-
-def test_an_exception_in_a_handler_fails_one_request_only(cluster, client):
-    def broken(broker, connection, command, now_ms):
-        raise KeyError("a bug")
-
-    cluster.broker._handlers[RequestCode.GET_ALL_TOPIC_CONFIG] = broken
-    assert client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).code == ResponseCode.SYSTEM_ERROR
-    assert client.send("flights").code == 0
-
-
-def test_one_topic_and_one_group_can_be_asked_for(client):
-    create(client, "flights")
-    assert client.get(requests.topics.GET_TOPIC_CONFIG, "flights").read_queue_nums == 3
-    unknown = client.do(requests.topics.GET_TOPIC_CONFIG, "nowhere")
-    assert unknown.code == ResponseCode.TOPIC_NOT_EXIST
-    assert client.get(requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG, "delays").retry_max_times == 16

@@ -64,15 +64,6 @@ def fill(client: Any, *distances: int, **options: Any) -> None:
 
 
 @with_filters
-def test_a_group_gets_what_its_heartbeat_asked_for(cluster, client):
-    fill(client, 100, 2000, 300, 4000)
-    beat(client, flights="distance > 1000")
-    answer = pull(client, None)
-    assert (answer.code, bodies(answer)) == (0, [b"2000", b"4000"])
-    assert answer.ext_fields["nextBeginOffset"] == "4"
-
-
-@with_filters
 def test_a_pull_may_bring_its_own_expression_along(cluster, client):
     fill(client, 100, 2000)
     assert bodies(pull(client, "distance <= 100")) == [b"100"]

@@ -70,19 +70,6 @@ def test_without_the_suspend_flag_the_answer_comes_at_once(cluster, client):
     assert client.ask(RequestCode.PULL_MESSAGE, header).code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_illegal_offsets_are_not_held(cluster, client):
-    client.send("flights", b"old")
-    assert client.pull("g", "flights", 0, 9, suspend_ms=15_000).code == ResponseCode.PULL_OFFSET_MOVED
-
-
-def test_a_pull_of_an_empty_queue_is_held_and_woken(cluster, client):
-    client.send("flights", b"x", queue_id=1)
-    waiting = client.begin_pull("g", "flights", 0, 0, suspend_ms=15_000)
-    parked(cluster, 1)
-    cluster.client().send("flights", b"first")
-    assert bodies(waiting.result(10)) == [b"first"]
-
-
 def test_the_offset_is_committed_on_the_first_pass_only(cluster, client):
     client.send("flights", b"old")
     waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000, commit_offset=1)

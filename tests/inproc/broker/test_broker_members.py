@@ -11,7 +11,6 @@ from sprocketmq.wire.bodies import (
     HeartbeatData,
     LockBatchRequestBody,
     LockBatchResponseBody,
-    UnlockBatchRequestBody,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import UnregisterClientRequestHeader
@@ -29,14 +28,6 @@ def members(client, group: str = "g") -> list[str] | int:
 
 def notices(client) -> int:
     return sum(command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED for command in client.pushed)
-
-
-def test_members_join_by_heartbeat(cluster, client):
-    assert members(client) == ResponseCode.SYSTEM_ERROR
-    client.heartbeat("c1", group="g", topics=TOPICS)
-    cluster.client().heartbeat("c2", group="g", topics=TOPICS)
-    assert members(client) == ["c1", "c2"]
-    cluster.broker.consumers.check_invariants()
 
 
 def test_members_are_notified_one_way_when_a_member_joins_or_leaves(cluster, client):
@@ -81,15 +72,6 @@ def test_notification_can_be_disabled(cluster, client):
     cluster.client().heartbeat("c2", group="g", topics=TOPICS)
     assert members(client) == ["c1", "c2"]
     assert notices(client) == 0
-
-
-def test_unregistering_leaves_one_group_only(cluster, client):
-    client.heartbeat("c1", group="g", topics=TOPICS)
-    client.heartbeat("c1", group="h", topics=TOPICS, producer="p")
-    assert client.do(requests.consumers.UNREGISTER_CLIENT, "c1", producer_group="p", consumer_group="g").code == 0
-    assert members(client) == ResponseCode.SYSTEM_ERROR
-    assert members(client, "h") == ["c1"]
-    assert cluster.broker.producers.groups == {}
 
 
 def test_a_silent_member_is_gone_after_two_minutes_and_its_connection_closed(cluster, client):
@@ -154,50 +136,6 @@ def test_the_connections_of_a_group(cluster, client):
     assert (body.consume_type, body.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
     absent = client.do(requests.consumers.GET_CONSUMER_CONNECTION_LIST, "nobody")
     assert absent.code == ResponseCode.CONSUMER_NOT_ONLINE
-
-
-# -- locks -----------------------------------------------------------------------------------------------------------------------
-
-
-def queue(queue_id: int) -> MessageQueue:
-    return MessageQueue("flights", "broker-a", queue_id)
-
-
-def lock(client, owner: str, *queue_ids: int, group: str = "g") -> list[int]:
-    body = LockBatchRequestBody(consumer_group=group, client_id=owner, mq_set=[queue(n) for n in queue_ids])
-    answer = client.ask(RequestCode.LOCK_BATCH_MQ, body=body.encode())
-    assert answer.code == 0
-    return sorted(owned.queue_id for owned in LockBatchResponseBody.decode(answer.body).lock_ok_mq_set)
-
-
-def unlock(client, owner: str, *queue_ids: int) -> None:
-    body = UnlockBatchRequestBody(consumer_group="g", client_id=owner, mq_set=[queue(n) for n in queue_ids])
-    assert client.ask(RequestCode.UNLOCK_BATCH_MQ, body=body.encode()).code == 0
-
-
-def test_a_queue_has_one_owner_per_group(client):
-    assert lock(client, "c1", 0, 1) == [0, 1]
-    assert lock(client, "c2", 1, 2) == [2]
-    assert lock(client, "c2", 0, 1, group="h") == [0, 1]
-
-
-def test_only_the_owner_unlocks(client):
-    lock(client, "c1", 0)
-    unlock(client, "c2", 0)
-    assert lock(client, "c2", 0) == []
-    unlock(client, "c1", 0)
-    assert lock(client, "c2", 0) == [0]
-
-
-def test_a_lock_lives_sixty_seconds_from_its_last_renewal(cluster, client):
-    lock(client, "c1", 0)
-    cluster.clock.advance(40_000)
-    assert lock(client, "c1", 0) == [0]
-    cluster.clock.advance(60_000)
-    assert lock(client, "c2", 0) == []
-    cluster.clock.advance(1)
-    assert lock(client, "c2", 0) == [0]
-    assert lock(client, "c1", 0) == []
 
 
 @pytest.mark.parametrize("days", [1, -1])

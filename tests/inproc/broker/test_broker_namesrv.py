@@ -17,7 +17,6 @@ from sprocketmq.wire.bodies import (
     RegisterBrokerBody,
     TopicConfig,
     TopicConfigSerializeWrapper,
-    TopicRouteData,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
@@ -39,17 +38,6 @@ def register(client, name: str = "other", address: str = "10.0.0.9:10911", topic
     return client.ask(
         RequestCode.REGISTER_BROKER, header, RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).encode()
     )
-
-
-def test_a_topic_created_by_a_send_gets_a_route(cluster, client):
-    names = cluster.namesrv_client()
-    assert route(names, "flights").code == ResponseCode.TOPIC_NOT_EXIST
-    client.send("flights")
-    cluster.eventually(lambda: cluster.namesrv.table.route("flights") is not None)
-    data = TopicRouteData.decode(route(names, "flights").body)
-    (queues,) = data.queue_datas
-    assert (queues.broker_name, queues.read_queue_nums, queues.write_queue_nums, queues.perm) == ("broker-a", 4, 4, 6)
-    assert data.broker_datas[0].broker_addrs == {0: cluster.broker.address}
 
 
 @pytest.mark.parametrize("days", [1, -1])
@@ -74,14 +62,6 @@ def test_new_clients_get_standard_json_and_old_ones_the_dialect(cluster):
     assert fastjson.loads(dialect)["brokerDatas"][0]["brokerAddrs"] == {0: cluster.broker.address}
     header = GetRouteInfoRequestHeader("TBW102", accept_standard_json_only=True)
     json.loads(bytes(names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, version=400).body))
-
-
-def test_a_broker_registers_and_leaves(cluster):
-    names = cluster.namesrv_client()
-    assert register(names).code == 0
-    assert TopicRouteData.decode(route(names, "t1").body).queue_datas[0].read_queue_nums == 3
-    assert names.do(requests.name_servers.UNREGISTER_BROKER, "other", "10.0.0.9:10911", "DefaultCluster", 0).code == 0
-    assert route(names, "t1").code == ResponseCode.TOPIC_NOT_EXIST
 
 
 def test_a_wrong_checksum_is_refused(cluster):

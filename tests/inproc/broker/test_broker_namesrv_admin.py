@@ -13,26 +13,13 @@ from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.net.server import Server
-from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import (
-    DataVersion,
-    KVTable,
-    QueueData,
-    RegisterBrokerBody,
-    TopicConfig,
-    TopicConfigSerializeWrapper,
-    TopicList,
-    TopicRouteData,
-)
+from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import request
 from sprocketmq.wire.headers import (
-    GetKVConfigRequestHeader,
-    GetKVListByNamespaceRequestHeader,
     GetRouteInfoRequestHeader,
     GetTopicsByClusterRequestHeader,
     RegisterBrokerRequestHeader,
-    WipeWritePermOfBrokerRequestHeader,
 )
 from sprocketmq.wire.text.java_properties import parse_properties
 
@@ -67,10 +54,10 @@ def route(names, topic: str):
 
 
 def register(names, broker_id: int = 0, address: str = "", *, compressed: bool = False, **fields):
-    table = {name: TopicConfig(topic_name=name, attributes={"a": "b c"}) for name in ("ordered", "u")}
-    body = RegisterBrokerBody(
-        topic_config_serialize_wrapper=TopicConfigSerializeWrapper(
-            topic_config_table=table, data_version=DataVersion(counter=1, timestamp=5)
+    table = {name: bodies.TopicConfig(topic_name=name, attributes={"a": "b c"}) for name in ("ordered", "u")}
+    body = bodies.RegisterBrokerBody(
+        topic_config_serialize_wrapper=bodies.TopicConfigSerializeWrapper(
+            topic_config_table=table, data_version=bodies.DataVersion(counter=1, timestamp=5)
         )
     )
     raw = compress(body) if compressed else body.encode()
@@ -81,26 +68,13 @@ def register(names, broker_id: int = 0, address: str = "", *, compressed: bool =
     return names.ask(RequestCode.REGISTER_BROKER, header, raw)
 
 
-def test_key_values_are_put_listed_and_deleted(names):
-    assert get(names, "ordered").code == ResponseCode.QUERY_NOT_FOUND
-    listing = GetKVListByNamespaceRequestHeader(ORDER)
-    assert names.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, listing).code == ResponseCode.QUERY_NOT_FOUND
-    assert put(names, "ordered", "broker-a:4").code == 0
-    assert get(names, "ordered").ext_fields["value"] == "broker-a:4"
-    answer = names.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, listing)
-    assert KVTable.decode(answer.body).table == {"ordered": "broker-a:4"}
-    assert names.ask(RequestCode.DELETE_KV_CONFIG, GetKVConfigRequestHeader(ORDER, "ordered")).code == 0
-    assert names.ask(RequestCode.DELETE_KV_CONFIG, GetKVConfigRequestHeader("none", "none")).code == 0
-    assert get(names, "ordered").code == ResponseCode.QUERY_NOT_FOUND
-
-
 def test_an_order_configuration_reaches_clients_and_brokers(cluster, names):
     register(names)
     put(names, "ordered", "other:4")
-    assert TopicRouteData.decode(route(names, "ordered").body).order_topic_conf is None  # off by default
+    assert bodies.TopicRouteData.decode(route(names, "ordered").body).order_topic_conf is None  # off by default
     change(names, orderMessageEnable="true")
-    assert TopicRouteData.decode(route(names, "ordered").body).order_topic_conf == "other:4"
-    assert KVTable.decode(register(names).body).table == {"ordered": "other:4"}
+    assert bodies.TopicRouteData.decode(route(names, "ordered").body).order_topic_conf == "other:4"
+    assert bodies.KVTable.decode(register(names).body).table == {"ordered": "other:4"}
     change(names, returnOrderTopicConfigToBroker="false")
     assert bytes(register(names).body) == b""
 
@@ -115,26 +89,18 @@ def test_our_broker_marks_topics_with_an_order_configuration(cluster, client, na
 
 
 def test_a_compressed_registration_that_says_it_is_not_is_read_as_5x_sends_it(names):
-    table = {name: TopicConfig(topic_name=name) for name in ("t", "u")}
-    body = RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigSerializeWrapper(topic_config_table=table))
+    table = {name: bodies.TopicConfig(topic_name=name) for name in ("t", "u")}
+    body = bodies.RegisterBrokerBody(
+        topic_config_serialize_wrapper=bodies.TopicConfigSerializeWrapper(topic_config_table=table)
+    )
     header = RegisterBrokerRequestHeader("other", "10.0.0.9:1", "DefaultCluster", "", 0, compressed=False)
     assert names.ask(RequestCode.REGISTER_BROKER, header, compress(body)).code == 0
     assert route(names, "u").code == 0
 
 
-def test_the_write_permission_is_wiped_and_added(names):
-    register(names)
-    other = WipeWritePermOfBrokerRequestHeader("other")
-    assert names.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, other).ext_fields["wipeTopicCount"] == "2"
-    assert [queue.perm for queue in TopicRouteData.decode(route(names, "u").body).queue_datas] == [4]
-    assert names.ask(RequestCode.ADD_WRITE_PERM_OF_BROKER, other).ext_fields["addTopicCount"] == "2"
-    assert [queue.perm for queue in TopicRouteData.decode(route(names, "u").body).queue_datas] == [6]
-    assert names.do(requests.name_servers.WIPE_WRITE_PERM_OF_BROKER, "nobody").ext_fields["wipeTopicCount"] == "0"
-
-
 def test_lists_of_topics_and_their_switch(cluster, names):
     def listed(code, header=None):
-        return TopicList.decode(names.ask(code, header).body)
+        return bodies.TopicList.decode(names.ask(code, header).body)
 
     of_cluster = GetTopicsByClusterRequestHeader("DefaultCluster")
     assert "TBW102" in listed(RequestCode.GET_TOPICS_BY_CLUSTER, of_cluster).topic_list
@@ -148,7 +114,9 @@ def test_lists_of_topics_and_their_switch(cluster, names):
 
 def test_a_topic_is_registered_by_hand(names):
     register(names)
-    body = TopicRouteData(queue_datas=[QueueData(broker_name="other", read_queue_nums=1, perm=6)]).encode()
+    body = bodies.TopicRouteData(
+        queue_datas=[bodies.QueueData(broker_name="other", read_queue_nums=1, perm=6)]
+    ).encode()
     assert names.do(requests.name_servers.REGISTER_TOPIC_IN_NAMESRV, "made", body=body).code == 0
     assert route(names, "made").code == 0
     names.do(requests.name_servers.DELETE_TOPIC_IN_NAMESRV, "made")

@@ -41,15 +41,6 @@ def moved(answer) -> dict[int, int]:
     return {queue.queue_id: offset for queue, offset in ResetOffsetBody.decode(answer.body).offset_table.items()}
 
 
-def test_a_reset_to_the_end_moves_every_queue(moving, client):
-    assert moved(reset(client)) == {0: 5, 1: 5, 2: 0, 3: 0}
-    assert offset_of(client) == "5"
-
-
-def test_a_reset_to_a_time_moves_to_the_first_message_from_then_on(moving, client):
-    assert moved(reset(client, moving.begin_ms + 1_500)) == {0: 2, 1: 2, 2: 0, 3: 0}
-
-
 def test_the_next_pull_is_sent_to_the_new_place_once_and_its_own_commit_does_not_count(moving, client):
     reset(client, 0)
     first = client.pull("g", "flights", 0, 3, commit_offset=3)
@@ -153,13 +144,6 @@ def pushes(client):
 
 
 # -- clone, correction, all ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_clone_has_the_offsets_of_its_source_and_changes_independently(moving, client):
-    assert client.do(requests.offsets.CLONE_GROUP_OFFSET, "g", "copy", "flights").code == 0
-    assert offset_of(client, group="copy") == "3"
-    client.commit("g", "flights", 0, 4)
-    assert offset_of(client, group="copy") == "3"
 
 
 def test_without_a_topic_all_topics_of_the_source_are_cloned(moving, client):

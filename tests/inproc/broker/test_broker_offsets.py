@@ -23,13 +23,6 @@ def query(client, group: str, topic: str, queue_id: int = 0, **options):
     return client.do(requests.offsets.QUERY_CONSUMER_OFFSET, group, topic, queue_id, **options)
 
 
-def test_a_committed_offset_is_what_is_read_back(client):
-    client.send("flights")
-    assert commit(client, "g", "flights", 0, 7).code == 0
-    assert query(client, "g", "flights").ext_fields["offset"] == "7"
-    assert query(client, "other", "flights", 1).code == ResponseCode.QUERY_NOT_FOUND
-
-
 def test_a_lower_commit_counts(client):
     client.send("flights")
     commit(client, "g", "flights", 0, 7)

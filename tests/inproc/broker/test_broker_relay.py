@@ -8,11 +8,10 @@ import pytest
 from sprocketmq.broker.handlers.messages import relay
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import ConsumeMessageDirectlyResult, ConsumerRunningInfo, GetConsumerStatusBody
+from sprocketmq.wire.bodies import ConsumeMessageDirectlyResult
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import response
 from sprocketmq.wire.headers import GetConsumerRunningInfoRequestHeader, GetConsumerStatusRequestHeader
-from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
 
@@ -37,16 +36,6 @@ class Answering:
 
 def running_info(client, client_id: str = "c1", group: str = "g"):
     return client.do(requests.consumers.GET_CONSUMER_RUNNING_INFO, group, client_id, True)
-
-
-def test_running_info_goes_to_the_member_as_it_came_and_its_answer_back(cluster, client):
-    body = ConsumerRunningInfo(properties={"a": "b"}, jstack="stack").encode()
-    member = Answering(cluster, "c1", {RequestCode.GET_CONSUMER_RUNNING_INFO: lambda c: response(c, body=body)})
-    Answering(cluster, "c2")
-    answer = running_info(client)
-    assert (answer.code, ConsumerRunningInfo.decode(answer.body).jstack) == (0, "stack")
-    asked = next(c for c in member.asked if c.code == RequestCode.GET_CONSUMER_RUNNING_INFO)
-    assert asked.ext_fields == {"consumerGroup": "g", "clientId": "c1", "jstackEnable": "true"}
 
 
 def test_a_missing_member_is_reported_as_offline(cluster, client):
@@ -105,29 +94,6 @@ def test_a_message_that_is_not_there_is_not_consumed(cluster, client, message_id
     answer = client.do(requests.consumers.CONSUME_MESSAGE_DIRECTLY, "g", "c1", message_id)
     assert (answer.code, bool(answer.remark)) == (ResponseCode.SYSTEM_ERROR, True)
     assert not [c for c in member.asked if c.code == RequestCode.CONSUME_MESSAGE_DIRECTLY]
-
-
-def status_of(offset: int):
-    body = GetConsumerStatusBody(message_queue_table={MessageQueue("flights", "broker-a", 0): offset}).encode()
-    return {RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: lambda c: response(c, body=body)}
-
-
-def test_the_status_of_a_group_has_the_members_that_answered(cluster, client, monkeypatch):
-    monkeypatch.setattr(relay, "_STATUS_TIMEOUT_MS", 50)
-    Answering(cluster, "c1", status_of(1))
-    Answering(cluster, "c2", status_of(2))
-    Answering(cluster, "mute")
-    Answering(cluster, "junk", {RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: lambda c: response(c, body=b"{")})
-
-    def status(client_id: str | None = None) -> dict[str, list[int]]:
-        table = client.get(
-            requests.offsets.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, "flights", "g", client_id
-        ).consumer_table
-        return {name: list(offsets.values()) for name, offsets in table.items()}
-
-    assert status() == {"c1": [1], "c2": [2]}
-    assert status("c2") == {"c2": [2]}
-    assert status("stranger") == {}
 
 
 def test_the_status_of_a_group_that_is_offline_is_an_error(client):

@@ -423,20 +423,6 @@ def test_a_handover_that_ends_too_late_leaves_everything_as_it_was(disk_cluster,
     assert step(client, "finish").state == "serving"
 
 
-def test_a_slave_that_stops_in_the_middle_of_its_round_does_not_stop_the_broker(disk_cluster, new_slave):
-    client, of_slave = disk_cluster.client(), disk_cluster.client()
-    new_slave().follow()
-    wait_for_slave(disk_cluster)
-    step(client, "start", 60_000)
-    for code in ROUND[:3]:
-        of_slave.ask(code)
-    assert step(client, "status").state == "frozen"
-    disk_cluster.clock.advance(5_001)
-    disk_cluster.eventually(lambda: disk_cluster.broker.handover.status().state == "waiting")
-    assert client.send("flights").code == 0
-    assert step(client, "cancel").state == "serving"
-
-
 @pytest.mark.parametrize("later", [{"delay_level": 1}, {"properties": {"TIMER_DELAY_MS": "1000"}}])
 def test_what_is_due_while_the_broker_is_frozen_is_delivered_once_when_it_thaws(disk_cluster, new_slave, later):
     client, of_slave = disk_cluster.client(), disk_cluster.client()

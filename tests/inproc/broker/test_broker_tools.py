@@ -7,20 +7,7 @@ import pytest
 
 from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.handlers.group import consume_queue
-from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import (
-    BrokerStatsData,
-    ConsumeStatsList,
-    CreateTopicListRequestBody,
-    QueryAssignmentRequestBody,
-    QueryConsumeQueueResponseBody,
-    SetMessageRequestModeRequestBody,
-    SubscriptionGroupConfig,
-    SubscriptionGroupList,
-    SubscriptionGroupWrapper,
-    TopicConfig,
-    TopicConfigSerializeWrapper,
-)
+from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records import properties as props
@@ -33,9 +20,9 @@ def create(client, topic: str, attributes: str | None = None, queues: int = 2, *
     return client.create_topic(topic, queues, attributes=attributes, **fields)
 
 
-def config_of(client, topic: str) -> TopicConfig | None:
+def config_of(client, topic: str) -> bodies.TopicConfig | None:
     answer = client.do(requests.topics.GET_TOPIC_CONFIG, topic)
-    return None if answer.code else TopicConfig.decode(answer.body)
+    return None if answer.code else bodies.TopicConfig.decode(answer.body)
 
 
 def test_attributes_are_set_changed_and_removed(client):
@@ -70,7 +57,9 @@ def test_a_filter_type_that_does_not_exist_is_refused(client):
 
 def test_a_list_of_topics_is_taken_whole_or_not_at_all(cluster, client):
     def send(*names: str):
-        body = CreateTopicListRequestBody(topic_config_list=[TopicConfig(topic_name=name) for name in names])
+        body = bodies.CreateTopicListRequestBody(
+            topic_config_list=[bodies.TopicConfig(topic_name=name) for name in names]
+        )
         return client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body.encode())
 
     assert send("one", "no blanks").code == ResponseCode.INVALID_PARAMETER
@@ -86,7 +75,7 @@ def test_topics_come_in_pages_of_their_sorted_names(cluster, client):
 
     def page(**wanted) -> tuple[list[str], int]:
         answer = client.do(requests.topics.GET_ALL_TOPIC_CONFIG, **wanted)
-        body = TopicConfigSerializeWrapper.decode(answer.body)
+        body = bodies.TopicConfigSerializeWrapper.decode(answer.body)
         return sorted(body.topic_config_table), int(answer.ext_fields["totalTopicNum"])
 
     now = cluster.broker.topics.data_version.encode().decode()
@@ -123,27 +112,21 @@ def test_the_brokers_own_topics_are_listed(client):
 # -- groups ------------------------------------------------------------------------------------------------------------------------
 
 
-def groups(client, **page) -> SubscriptionGroupWrapper:
+def groups(client, **page) -> bodies.SubscriptionGroupWrapper:
     return client.get(requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, **page)
 
 
 def test_a_list_of_groups_is_taken_whole_or_not_at_all(client):
     def send(*names: str):
-        body = SubscriptionGroupList(group_config_list=[SubscriptionGroupConfig(group_name=name) for name in names])
+        body = bodies.SubscriptionGroupList(
+            group_config_list=[bodies.SubscriptionGroupConfig(group_name=name) for name in names]
+        )
         return client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body.encode())
 
     assert send("one", "no blanks").code == ResponseCode.INVALID_PARAMETER
     assert "one" not in groups(client).subscription_group_table
     assert send("one", "two").code == 0
     assert {"one", "two"} <= set(groups(client).subscription_group_table)
-
-
-def test_groups_come_in_pages(cluster, client):
-    names = sorted(cluster.broker.groups.table)
-    assert sorted(groups(client, group_seq=0, max_group_num=2).subscription_group_table) == names[:2]
-    now = cluster.broker.groups.data_version.encode().decode()
-    page = groups(client, group_seq=2, max_group_num=2, data_version=now)
-    assert sorted(page.subscription_group_table) == names[2:4]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +145,7 @@ def test_an_attribute_of_a_group_and_too_many_retry_queues_are_refused(client):
         ({"attributes": {"+colour": "red"}}, ResponseCode.SYSTEM_ERROR),
         ({"retry_queue_nums": 10**9}, ResponseCode.INVALID_PARAMETER),
     ):
-        body = SubscriptionGroupConfig(group_name="g", **given).encode()
+        body = bodies.SubscriptionGroupConfig(group_name="g", **given).encode()
         assert client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code == code
     assert "g" not in groups(client).subscription_group_table
 
@@ -187,16 +170,6 @@ def test_a_topic_that_is_taken_away_from_a_group_is_not_read_until_it_is_given_b
 
 
 # -- who and what ------------------------------------------------------------------------------------------------------------------
-
-
-def test_producers_are_listed_by_group_and_all_together(client):
-    client.heartbeat("p1", producer="senders")
-    (connection,) = client.get(requests.consumers.GET_PRODUCER_CONNECTION_LIST, "senders").connection_set
-    assert (connection.client_id, connection.language) == ("p1", "PYTHON")
-    assert client.do(requests.consumers.GET_PRODUCER_CONNECTION_LIST, "nobody").code == ResponseCode.SYSTEM_ERROR
-    table = client.get(requests.consumers.GET_ALL_PRODUCER_INFO).data
-    (info,) = table["senders"]
-    assert (info.client_id, info.remote_ip) == ("p1", f"/{connection.client_addr}")
 
 
 def test_who_reads_a_topic_and_what_a_group_reads(cluster, client):
@@ -239,7 +212,7 @@ def test_consume_stats_of_the_broker_have_every_group_and_the_sum_of_what_is_ope
         client.send("flights")
     client.pull("g", "flights", 0, 0, max_messages=3, commit_offset=1)
 
-    def stats(is_order: bool) -> ConsumeStatsList:
+    def stats(is_order: bool) -> bodies.ConsumeStatsList:
         return client.get(requests.offsets.GET_BROKER_CONSUME_STATS, is_order)
 
     body = stats(False)
@@ -260,9 +233,9 @@ def test_statistics_count_messages_bytes_and_requests_of_the_last_minute(cluster
     client.pull("g", "flights", 0, 3, max_messages=3)
     cluster.clock.advance(10_000)
 
-    def view(name: str, key: str) -> BrokerStatsData | None:
+    def view(name: str, key: str) -> bodies.BrokerStatsData | None:
         answer = client.do(requests.brokers.VIEW_BROKER_STATS_DATA, name, key)
-        return None if answer.code else BrokerStatsData.decode(answer.body)
+        return None if answer.code else bodies.BrokerStatsData.decode(answer.body)
 
     size = len(client.pull("reader", "flights", max_messages=1).body)
     puts, gets = view("TOPIC_PUT_NUMS", "flights").stats_minute, view("GROUP_GET_NUMS", "flights@g").stats_minute
@@ -294,12 +267,12 @@ def test_a_consume_queue_shows_its_entries(client):
     def look(index: int, count: int, group: str | None = None, queue_id: int = 0):
         return client.do(requests.offsets.QUERY_CONSUME_QUEUE, "flights", queue_id, index, count, group)
 
-    body = QueryConsumeQueueResponseBody.decode(look(1, 5).body)
+    body = bodies.QueryConsumeQueueResponseBody.decode(look(1, 5).body)
     assert (body.min_queue_index, body.max_queue_index) == (0, 3)
     assert [entry.tags_code for entry in body.queue_data] == [tags_code("B"), tags_code("C")]
-    assert QueryConsumeQueueResponseBody.decode(look(0, 1, "g").body).subscription_data.sub_string == "A"
-    assert "not online" in QueryConsumeQueueResponseBody.decode(look(0, 1, "nobody").body).filter_data
-    assert QueryConsumeQueueResponseBody.decode(look(0, -1).body).queue_data == []
+    assert bodies.QueryConsumeQueueResponseBody.decode(look(0, 1, "g").body).subscription_data.sub_string == "A"
+    assert "not online" in bodies.QueryConsumeQueueResponseBody.decode(look(0, 1, "nobody").body).filter_data
+    assert bodies.QueryConsumeQueueResponseBody.decode(look(0, -1).body).queue_data == []
     assert [(look(index, 1).code, bytes(look(index, 1).body)) for index in (3, -1)] == [(0, b"")] * 2
     assert look(0, 1, queue_id=9).code == ResponseCode.SYSTEM_ERROR
 
@@ -318,14 +291,6 @@ def test_a_consume_queue_that_goes_while_its_entries_are_shown_leaves_valid_json
     monkeypatch.setattr(store, "units", units_until_it_goes)
     monkeypatch.setattr(consume_queue, "in_chunks", lambda offsets: in_chunks(offsets, 2))
     assert len(client.get(requests.offsets.QUERY_CONSUME_QUEUE, "flights", 0, 0, 6, None).queue_data) == 2
-
-
-def test_queues_without_a_topic_are_cleaned_away(cluster, client):
-    client.send("flights")
-    client.send("delays")
-    cluster.on_loop(lambda: cluster.broker.topics.table.pop("delays"))
-    assert client.ask(RequestCode.CLEAN_UNUSED_TOPIC).code == 0
-    assert {topic for topic, _ in cluster.broker.store.queues()} == {"flights"}
 
 
 @pytest.mark.parametrize(
@@ -357,7 +322,7 @@ def test_expired_log_files_go_at_once_when_asked_and_not_before(disk_cluster):
 
 def assigned(client, client_id: str = "c1", **given) -> list[int] | None:
     wanted = {"topic": "flights", "consumer_group": "g", "strategy_name": "AVG", "message_model": "CLUSTERING", **given}
-    body = QueryAssignmentRequestBody(client_id=client_id, **wanted).encode()
+    body = bodies.QueryAssignmentRequestBody(client_id=client_id, **wanted).encode()
     answer = client.get(requests.consumers.QUERY_ASSIGNMENT, body=body)
     if answer.message_queue_assignments is None:
         return None
@@ -393,7 +358,7 @@ def test_a_mode_is_remembered_over_a_restart_and_pop_is_refused(disk_cluster):
     create(client, "flights")
 
     def set_mode(mode: str, topic: str = "flights"):
-        body = SetMessageRequestModeRequestBody(topic=topic, consumer_group="g", mode=mode).encode()
+        body = bodies.SetMessageRequestModeRequestBody(topic=topic, consumer_group="g", mode=mode).encode()
         return client.ask(RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
 
     assert set_mode("PULL").code == 0

@@ -198,35 +198,6 @@ def test_an_open_half_is_asked_for_after_its_time_with_its_real_topic(cluster, c
     assert copy.born_timestamp_ms == client.messages(HALF)[0].born_timestamp_ms
 
 
-def test_the_answer_to_a_check_ends_the_transaction(cluster, client):
-    producer(cluster, client)
-    for body in (b"a", b"b"):
-        send_half(cluster, client, body)
-    a_round(cluster)
-    cluster.eventually(lambda: len(checks(client)) == 2)
-    for asked, outcome in zip(checks(client), (COMMIT, ROLLBACK), strict=True):
-        assert end(client, asked, outcome, from_check=True).code == 0
-    for _ in range(3):
-        a_round(cluster)
-    assert bodies(client) == [b"a"]
-    assert len(checks(client)) == 2, "nobody is asked again"
-    assert progress(cluster) == (4, 2)
-
-
-def test_an_end_that_names_the_first_half_after_it_was_asked_for_counts_once(cluster, client):
-    producer(cluster, client)
-    half = send_half(cluster, client)
-    a_round(cluster)
-    cluster.eventually(lambda: len(checks(client)) == 1)
-    assert end(client, half, COMMIT).code == 0
-    assert end(client, checks(client)[0], COMMIT, from_check=True).code == 0
-    a_round(cluster)
-    a_round(cluster)
-    assert bodies(client) == [b"x"]
-    assert len(checks(client)) == 1
-    assert progress(cluster)[0] == 2
-
-
 def test_after_the_last_check_the_half_is_given_up_and_can_be_resumed(cluster, client):
     producer(cluster, client)
     half = send_half(cluster, client)
@@ -312,18 +283,6 @@ def test_without_a_producer_a_round_still_counts_as_a_check(cluster, client):
     assert client.messages(HALF)[-1].properties[props.TRANSACTION_CHECK_TIMES] == "2"
 
 
-def test_a_young_half_holds_up_only_younger_ones_and_the_marks_behind_it_are_kept(cluster, client):
-    cluster.clock.advance(INTERVAL_MS - 1_000)
-    young = send_half(cluster, client, b"young")
-    for number in range(5):
-        end(client, send_half(cluster, client, b"%d" % number), COMMIT)
-    cluster.clock.advance(1_000)
-    assert progress(cluster) == (-1, -1), "nothing may be passed yet"
-    end(client, young, ROLLBACK)
-    a_round(cluster)
-    assert progress(cluster) == (6, 6)
-
-
 def test_many_open_halves_are_judged_in_turns_and_each_once(cluster, client):
     producer(cluster, client)
     for number in range(200):
@@ -332,15 +291,6 @@ def test_many_open_halves_are_judged_in_turns_and_each_once(cluster, client):
     cluster.eventually(lambda: len(checks(client)) == 200)
     assert len({asked.message.body for asked in checks(client)}) == 200
     assert progress(cluster)[0] == 200
-
-
-def test_settled_transactions_leave_nothing_behind(cluster, client):
-    cluster.broker.transactions._table.remembered = 10
-    for number in range(100):
-        end(client, send_half(cluster, client, b"%d" % number), COMMIT if number % 2 else ROLLBACK)
-    a_round(cluster)
-    assert cluster.on_loop(lambda: cluster.broker.transactions._table.held) == 10
-    assert progress(cluster) == (100, 100)
 
 
 # -- over a restart --------------------------------------------------------------------------------------------------------------

@@ -16,16 +16,7 @@ from sprocketmq.broker.chunked_work import CHUNK_SIZE, encode_in_chunks
 from sprocketmq.broker.settings.config_store import ConfigStore
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.store import config_files
-from sprocketmq.wire.bodies import (
-    ConsumerOffsetSerializeWrapper,
-    ConsumerOffsetSnapshot,
-    DataVersion,
-    RegisterBrokerBody,
-    SubscriptionGroupConfig,
-    SubscriptionGroupWrapper,
-    TopicConfig,
-    TopicConfigSerializeWrapper,
-)
+from sprocketmq.wire import bodies
 from sprocketmq.wire.text import fastjson
 
 NOW_MS = 1_795_276_800_000
@@ -135,13 +126,15 @@ def test_a_stop_writes_tables_whose_write_has_not_begun(tmp_path: Path, monkeypa
 
 def test_tables_are_written_as_the_dialect_writes_anything() -> None:
     odd = ("a", "B", "_", "%RETRY%g", "ü", "🛫", '"quoted"', "a\\b", "z" * 255)
-    topics = {name: TopicConfig(topic_name=name, perm=number, order=number % 2 > 0) for number, name in enumerate(odd)}
+    topics = {
+        name: bodies.TopicConfig(topic_name=name, perm=number, order=number % 2 > 0) for number, name in enumerate(odd)
+    }
     topics["a"].attributes = {"message.type": "FIFO", "a": "ü"}
-    table = TopicConfigSerializeWrapper(topic_config_table=topics)
-    groups = {name: SubscriptionGroupConfig(group_name=name) for name in odd}
-    usual = SubscriptionGroupWrapper(subscription_group_table=groups, forbidden_table={"g": {"t": 4, "a": 1}})
-    body = RegisterBrokerBody(topic_config_serialize_wrapper=table, filter_server_list=["x"])
-    for struct in (table, usual, body, TopicConfigSerializeWrapper(), RegisterBrokerBody()):
+    table = bodies.TopicConfigSerializeWrapper(topic_config_table=topics)
+    groups = {name: bodies.SubscriptionGroupConfig(group_name=name) for name in odd}
+    usual = bodies.SubscriptionGroupWrapper(subscription_group_table=groups, forbidden_table={"g": {"t": 4, "a": 1}})
+    body = bodies.RegisterBrokerBody(topic_config_serialize_wrapper=table, filter_server_list=["x"])
+    for struct in (table, usual, body, bodies.TopicConfigSerializeWrapper(), bodies.RegisterBrokerBody()):
         assert struct.encode() == fastjson.dumps(struct)
     groups["a"].group_retry_policy = {"type": None, "b": {"z": None, "a": [1, None]}}
     assert usual.encode() == fastjson.dumps(usual)
@@ -149,10 +142,12 @@ def test_tables_are_written_as_the_dialect_writes_anything() -> None:
 
 def test_offsets_are_written_as_the_dialect_writes_anything() -> None:
     table = {"%RETRY%g@g": {1: 5, 0: 2**62}, 'a"\\ü🛫@g': {}, "A@b": {10: 1, 9: 0}}
-    for version in (None, DataVersion(1, 2, 3)):
-        body = ConsumerOffsetSerializeWrapper(offset_table=table, data_version=version)
+    for version in (None, bodies.DataVersion(1, 2, 3)):
+        body = bodies.ConsumerOffsetSerializeWrapper(offset_table=table, data_version=version)
         assert body.encode() == fastjson.dumps(body)
-        snapshot = ConsumerOffsetSnapshot(offset_table=table, data_version=version, group_topic_map={"g": ["b", "a"]})
+        snapshot = bodies.ConsumerOffsetSnapshot(
+            offset_table=table, data_version=version, group_topic_map={"g": ["b", "a"]}
+        )
         assert snapshot.encode() == fastjson.dumps(snapshot)
 
 

@@ -15,18 +15,7 @@ import pytest
 from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.store import config_files
 from sprocketmq.store.files.mapped_file import not_writable
-from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import (
-    AclInfo,
-    CreateTopicListRequestBody,
-    PolicyEntryInfo,
-    PolicyInfo,
-    SetMessageRequestModeRequestBody,
-    SubscriptionGroupConfig,
-    SubscriptionGroupList,
-    TopicConfig,
-    UserInfo,
-)
+from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import AclSubjectRequestHeader, PutKVConfigRequestHeader, UserRequestHeader
 
@@ -62,7 +51,7 @@ def create_topic(client: Any) -> Any:
 
 
 def create_topics(client: Any) -> Any:
-    body = CreateTopicListRequestBody(topic_config_list=[TopicConfig(topic_name="made")])
+    body = bodies.CreateTopicListRequestBody(topic_config_list=[bodies.TopicConfig(topic_name="made")])
     return client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body.encode())
 
 
@@ -71,12 +60,12 @@ def delete_topic(client: Any) -> Any:
 
 
 def create_group(client: Any) -> Any:
-    body = SubscriptionGroupConfig(group_name="made").encode()
+    body = bodies.SubscriptionGroupConfig(group_name="made").encode()
     return client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
 
 def create_groups(client: Any) -> Any:
-    body = SubscriptionGroupList(group_config_list=[SubscriptionGroupConfig(group_name="made")])
+    body = bodies.SubscriptionGroupList(group_config_list=[bodies.SubscriptionGroupConfig(group_name="made")])
     return client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body.encode())
 
 
@@ -89,7 +78,7 @@ def forbid(client: Any) -> Any:
 
 
 def set_mode(client: Any) -> Any:
-    body = SetMessageRequestModeRequestBody(topic="there", consumer_group="readers", mode="PULL")
+    body = bodies.SetMessageRequestModeRequestBody(topic="there", consumer_group="readers", mode="PULL")
     return client.ask(RequestCode.SET_MESSAGE_REQUEST_MODE, body=body.encode())
 
 
@@ -176,8 +165,10 @@ def test_offsets_that_could_not_be_written_are_written_in_the_next_round(disk_cl
 
 def test_users_and_policies_that_cannot_be_written_are_as_before(disk_cluster: Any, disk: FullDisk) -> None:
     client = disk_cluster.client()
-    user = UserInfo("ada", "secret", "Normal", "enable")
-    acl = AclInfo("User:ada", [PolicyInfo("Custom", [PolicyEntryInfo("Topic:t", ["Pub"], [], "Allow")])])
+    user = bodies.UserInfo("ada", "secret", "Normal", "enable")
+    acl = bodies.AclInfo(
+        "User:ada", [bodies.PolicyInfo("Custom", [bodies.PolicyEntryInfo("Topic:t", ["Pub"], [], "Allow")])]
+    )
 
     def create_user(name: str = "ada") -> Any:
         return client.do(requests.accounts.AUTH_CREATE_USER, name, body=user)
@@ -199,7 +190,9 @@ def test_users_and_policies_that_cannot_be_written_are_as_before(disk_cluster: A
     refused = [
         create_acl().code,
         client.ask(RequestCode.AUTH_DELETE_ACL, AclSubjectRequestHeader("User:ada")).code,
-        client.ask(RequestCode.AUTH_UPDATE_USER, UserRequestHeader("ada"), UserInfo("ada", "other").encode()).code,
+        client.ask(
+            RequestCode.AUTH_UPDATE_USER, UserRequestHeader("ada"), bodies.UserInfo("ada", "other").encode()
+        ).code,
         client.do(requests.accounts.AUTH_DELETE_USER, "ada").code,
     ]
     # To give a user the policies that he has changes nothing, so nothing has to be written.

@@ -10,6 +10,8 @@ from typing import Any, Final
 import sprocketmq as rmq
 from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.testing.faults import Codes
+from sprocketmq.wire.frames.command import Command
 
 # How long a listener waits to be let go. Longer than ``wait_until``: a call that ended by itself would look like one that was dealt with.
 HELD_S: Final = 120
@@ -57,6 +59,15 @@ def waits_ms(rocketmq: EmbeddedRocketMQ, group: str = "delays") -> list[int]:
 
 def send_all(producer: rmq.Producer, bodies: list[str], topic: str = "flights", **how: Any) -> list[rmq.SendResult]:
     return [producer.send(rmq.Message(topic, body.encode()), **how) for body in bodies]
+
+
+def noted(
+    rocketmq: EmbeddedRocketMQ, codes: Codes, read: Callable[[Command], Any] = lambda command: command
+) -> list[Any]:
+    """What ``read`` sees of each request from now on, in order; none is touched."""
+    seen: list[Any] = []
+    rocketmq.faults.drop(codes, times=None, when=lambda command: seen.append(read(command)) is not None)
+    return seen
 
 
 def committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer, topic: str = "flights") -> int:

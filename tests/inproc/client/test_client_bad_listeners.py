@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Consumers, Recorder, committed, send_all
+from recorder import Consumers, Recorder, committed, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.consume.send_back import SendBack
@@ -29,13 +29,6 @@ def _sets(name: str, value: Any, then: Any = SUCCESS) -> Callable[[Any], Any]:
     def answer(context: Any) -> Any:
         setattr(context, name, value)
         return then
-
-    return answer
-
-
-def _raises(error: BaseException) -> Callable[[Any], Any]:
-    def answer(context: Any) -> Any:
-        raise error
 
     return answer
 
@@ -248,19 +241,6 @@ def test_a_listener_that_takes_its_batch_apart_changes_nothing_of_ours(
     assert seen == ["0", "1", "2"]
     (process_queue,) = (queue for at, queue in consumer.process_queues.items() if at.topic == "flights")
     assert (process_queue.count, process_queue.size_bytes) == (0, 0)
-
-
-def test_listeners_that_hang_hold_their_own_workers_only(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(HELD_S) and None if message.body in (b"1", b"2") else None)
-    consumer = consumers(recorder, consume_thread_count=3, await_termination_ms=20_000)
-    send_all(producer, [str(n) for n in range(200)])
-    rocketmq.wait_until(lambda: len(recorder) == 200)
-    assert committed(rocketmq, consumer) == 1  # progress waits for the first that hangs
-    release.set()
-    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 200)
 
 
 def test_a_listener_that_leaves_tasks_behind_still_shuts_down(

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from recorder import noted
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
@@ -30,14 +31,7 @@ def batching(rocketmq: EmbeddedRocketMQ) -> Iterator[rmq.Producer]:
 
 def requests(rocketmq: EmbeddedRocketMQ) -> list[Command]:
     """Every send from now on; none is touched."""
-    seen: list[Command] = []
-
-    def look(command: Command) -> bool:
-        seen.append(copy.copy(command))  # a broker lets go of the fields of a request that waits
-        return False
-
-    rocketmq.faults.drop(SENDS, times=None, when=look)
-    return seen
+    return noted(rocketmq, SENDS, copy.copy)  # a broker lets go of the fields of a request that waits
 
 
 def messages(count: int, **options: Any) -> list[rmq.Message]:

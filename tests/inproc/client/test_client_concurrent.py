@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Consumers, Recorder, committed, parts_of, send_all, waits_ms
+from recorder import HELD_S, Consumers, Recorder, committed, noted, parts_of, send_all, waits_ms
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
@@ -193,13 +193,11 @@ def test_a_failed_message_is_sent_back_to_the_broker_that_stores_it(
 ) -> None:
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)
-    asked: list[tuple[str, str]] = []
-
-    def note(command: Command) -> bool:
-        asked.append((command.ext_fields["originMsgId"], command.ext_fields["offset"]))
-        return False
-
-    rocketmq.faults.drop(RequestCode.CONSUMER_SEND_MSG_BACK, times=None, when=note)
+    asked = noted(
+        rocketmq,
+        RequestCode.CONSUMER_SEND_MSG_BACK,
+        lambda command: (command.ext_fields["originMsgId"], command.ext_fields["offset"]),
+    )
     own_copies = rocketmq.faults.drop(SENDS, times=None, when=_is_for_retry_topic)
     started: list[rmq.PushConsumer] = []
 
@@ -520,37 +518,6 @@ def test_a_paused_consumer_pulls_nothing_until_it_resumes(
     assert len(recorder) == 2
     consumer.resume()
     rocketmq.wait_until(lambda: len(recorder) == 4)
-
-
-def test_async_listeners_run_on_the_loop_and_retry_alike(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=2)
-    recorder = Recorder()
-    threads: set[str] = set()
-
-    async def listener(message: rmq.MessageExt) -> None:
-        recorder(message)
-        threads.add(threading.current_thread().name)
-        if message.body == b"bad" and message.reconsume_times == 0:
-            raise ValueError("no")
-
-    consumers(listener)
-    send_all(producer, [str(n) for n in range(100)])
-    send_all(producer, ["bad"])
-    rocketmq.wait_until(lambda: len(recorder) == 101)
-    rocketmq.advance_until(lambda: len(recorder) == 102)
-    assert threads == {"sprocketmq-engine"}
-
-
-def test_a_slow_listener_uses_all_its_workers(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    together = threading.Barrier(8)
-    recorder = Recorder(lambda message: together.wait(20))
-    consumers(recorder, consume_thread_count=8)
-    producer.send_batch([rmq.Message("flights", b"x") for _ in range(16)])
-    rocketmq.wait_until(lambda: len(recorder) == 16)  # each call only returns when 8 run at once
 
 
 @pytest.mark.parametrize("fails", [True, False], ids=["fails", "succeeds"])

@@ -7,7 +7,7 @@ import asyncio
 import threading
 
 import pytest
-from recorder import HELD_S, QUEUE, Consumers, Recorder, parts_of, send_all
+from recorder import HELD_S, QUEUE, Consumers, Recorder, noted, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
@@ -22,14 +22,7 @@ from sprocketmq.wire.records.sys_flag import PULL_SUSPEND
 
 def _count_heartbeats(rocketmq: EmbeddedRocketMQ) -> list[Command]:
     """The heartbeats from now on; none of them is touched."""
-    seen: list[Command] = []
-
-    def look(command: Command) -> bool:
-        seen.append(command)
-        return False
-
-    rocketmq.faults.drop(HEARTBEATS, times=None, when=look)
-    return seen
+    return noted(rocketmq, HEARTBEATS)
 
 
 def test_heartbeats_keep_a_quiet_member_in_its_group(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import pytest
-from recorder import Consumers
+from recorder import Consumers, noted
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records import properties as props
 
 
@@ -84,14 +83,8 @@ def test_transactions_and_batches_know_the_namespace(rocketmq: EmbeddedRocketMQ)
 
 
 def test_version_two_puts_the_namespace_in_each_request_and_leaves_names_alone(rocketmq: EmbeddedRocketMQ) -> None:
-    seen: list[Command] = []
-
-    def look(command: Command) -> bool:
-        seen.append(command)
-        return False
-
     codes = (RequestCode.SEND_MESSAGE_V2, RequestCode.GET_ROUTEINFO_BY_TOPIC)
-    rocketmq.faults.drop(codes, times=None, when=look)
+    seen = noted(rocketmq, codes)
     with rocketmq.producer("ops", namespace_v2="two") as producer:
         producer.send(rmq.Message("flights", b"x"))
     assert {command.code for command in seen} == set(codes)
@@ -107,22 +100,10 @@ def test_a_bad_namespace_is_refused_in_one_sentence(rocketmq: EmbeddedRocketMQ) 
 
 
 def test_unit_mode_is_in_each_send_and_in_heartbeats(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
-    heartbeats: list[bytes] = []
-
-    def hear(command: Command) -> bool:
-        heartbeats.append(bytes(command.body))
-        return False
-
-    rocketmq.faults.drop(RequestCode.HEART_BEAT, times=None, when=hear)
+    heartbeats = noted(rocketmq, RequestCode.HEART_BEAT, lambda command: bytes(command.body))
     consumers(lambda message: None, unit_mode=True)
     assert any(b'"unitMode":true' in body for body in heartbeats)
-    units: list[str] = []
-
-    def look(command: Command) -> bool:
-        units.append(command.ext_fields["k"])
-        return False
-
-    rocketmq.faults.drop(RequestCode.SEND_MESSAGE_V2, times=None, when=look)
+    units = noted(rocketmq, RequestCode.SEND_MESSAGE_V2, lambda command: command.ext_fields["k"])
     for unit_mode in (False, True):
         with rocketmq.producer("ops", unit_mode=unit_mode, unit_name="u1") as producer:
             producer.send(rmq.Message("flights", b"x"))

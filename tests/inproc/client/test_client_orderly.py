@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import HELD_S, QUEUE, Consumers, committed, send_all
+from recorder import HELD_S, QUEUE, Consumers, committed, noted, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.listen import orderly_service
@@ -227,13 +227,7 @@ def test_a_turn_without_its_lock_asks_for_it_each_3_s_and_begins_anew_when_it_is
     _give_the_lock_to_somebody(rocketmq, consumer)  # found out by a renewal: the next one is 20 s away
     go_on.set()
     began_ms, tries = rocketmq.clock.now_ms(), recorder.bodies
-    asked_ms: list[int] = []
-
-    def is_noted(command: Command) -> bool:
-        asked_ms.append(rocketmq.clock.now_ms() - began_ms)
-        return False
-
-    rocketmq.faults.drop(RequestCode.LOCK_BATCH_MQ, times=None, when=is_noted)
+    asked_ms = noted(rocketmq, RequestCode.LOCK_BATCH_MQ, lambda command: rocketmq.clock.now_ms() - began_ms)
     rocketmq.advance_until(lambda: len(asked_ms) == 3, step_ms=200, limit_ms=15_000)
     assert all(later - earlier >= 3_000 for earlier, later in itertools.pairwise(asked_ms))
     assert recorder.bodies == tries
@@ -554,13 +548,7 @@ def test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once(
 
 
 def test_a_round_that_waits_while_its_consumer_leaves_locks_nothing_any_more(rocketmq: EmbeddedRocketMQ) -> None:
-    locks: list[bytes] = []
-
-    def note(command: Command) -> bool:
-        locks.append(bytes(command.body))
-        return False
-
-    rocketmq.faults.drop(RequestCode.LOCK_BATCH_MQ, times=None, when=note)
+    locks = noted(rocketmq, RequestCode.LOCK_BATCH_MQ, lambda command: bytes(command.body))
 
     async def main() -> None:
         consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
@@ -583,21 +571,6 @@ def test_a_round_that_waits_while_its_consumer_leaves_locks_nothing_any_more(roc
 
     asyncio.run(main())
     assert not any(b'"weather"' in lock for lock in locks)
-
-
-def test_async_orderly_listeners_keep_order(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    seen: list[str] = []
-
-    async def listener(messages: list[rmq.MessageExt], context: Any) -> Any:
-        seen.extend(message.body.decode() for message in messages)
-        return Status.SUCCESS
-
-    consumers(listener, kind="orderly")
-    send_all(producer, [str(n) for n in range(200)])
-    rocketmq.wait_until(lambda: len(seen) == 200)
-    assert seen == [str(n) for n in range(200)]
 
 
 def test_orderly_broadcasting_needs_no_lock(
@@ -631,13 +604,7 @@ def test_the_kind_of_the_listener_decides_whether_queues_are_locked_and_consumed
     rocketmq: EmbeddedRocketMQ, face: Any, registration: str
 ) -> None:
     is_orderly, register = REGISTRATIONS[registration]
-    locks: list[Command] = []
-
-    def look(command: Command) -> bool:
-        locks.append(command)
-        return False
-
-    rocketmq.faults.drop(RequestCode.LOCK_BATCH_MQ, times=None, when=look)
+    locks = noted(rocketmq, RequestCode.LOCK_BATCH_MQ)
 
     async def use_async() -> bool:
         async with made:

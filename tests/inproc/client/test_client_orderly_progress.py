@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from recorder import QUEUE, Consumers, parts_of, send_all
+from recorder import QUEUE, Consumers, noted, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -96,19 +96,6 @@ def test_progress_that_a_broker_did_not_take_is_written_while_the_listener_keeps
     assert QUEUE in running.rebalancer.held()
     long_call.release.set()
     rocketmq.advance_until(lambda: QUEUE not in running.rebalancer.held(), limit_ms=60_000)  # a later round asks again
-
-
-def test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, long_call: LongCall
-) -> None:
-    _send(producer)
-    consumer = consumers(long_call, kind="orderly")
-    assert long_call.running.wait(20)
-    consumer.persist_offsets()
-    rocketmq.wait_until(lambda: _stored(rocketmq) == LAST)
-    long_call.release.set()
-    rocketmq.advance_until(lambda: _stored(rocketmq) == LAST + 5)
-    assert long_call.seen == [str(n) for n in range(LAST + 5)]
 
 
 @pytest.mark.parametrize("way", ["persist", "unsubscribe", "give up"])
@@ -262,14 +249,8 @@ def test_a_queue_that_comes_back_keeps_its_lock(
     rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.held())  # type: ignore[union-attr]
     consumer.subscribe("flights")
     rocketmq.advance_until(lambda: QUEUE in consumer.assigned_queues, limit_ms=10_000, patience_ms=1_000)
-    asked: list[tuple[int, int]] = []
     lock_codes = (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
-
-    def noted(command: Command) -> bool:
-        asked.append((command.code, rocketmq.clock.now_ms() - given_up_ms))
-        return False
-
-    rocketmq.faults.drop(lock_codes, times=None, when=noted)
+    asked = noted(rocketmq, lock_codes, lambda command: (command.code, rocketmq.clock.now_ms() - given_up_ms))
     # The owner alone does not tell: the first renewal takes back what an unlock of the same moment gave away.
     rocketmq.advance_until(lambda: any(at_ms > 20_000 for _, at_ms in asked), limit_ms=60_000)
     assert {code for code, _ in asked} == {RequestCode.LOCK_BATCH_MQ}

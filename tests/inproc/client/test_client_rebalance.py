@@ -16,7 +16,6 @@ import pytest
 from recorder import HELD_S, Consumers, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
-from sprocketmq.broker import Broker
 from sprocketmq.client.consume import rebalancer
 from sprocketmq.client.consume.rebalancer import Rebalancer
 from sprocketmq.client.remoting.instance import ClientInstance
@@ -38,24 +37,6 @@ def _queues(consumer: rmq.PushConsumer, topic: str = "flights") -> list[int]:
 def _shared(members: list[rmq.PushConsumer], count: int) -> bool:
     parts = [_queues(member) for member in members]
     return sorted(itertools.chain(*parts)) == list(range(count)) and all(parts)
-
-
-def test_two_members_share_all_queues_without_overlap(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    rocketmq.create_topic("flights", queues=8)
-    first, second = Recorder(), Recorder()
-    one = consumers(first)
-    assert _queues(one) == list(range(8))
-    two = consumers(second)
-    rocketmq.advance_until(lambda: _shared([one, two], 8))
-    assert (len(_queues(one)), len(_queues(two))) == (4, 4)
-
-    sent = [result.message_id for result in send_all(producer, [str(n) for n in range(200)])]
-    rocketmq.wait_until(lambda: len(first) + len(second) == 200)
-    assert len(first) > 0
-    assert len(second) > 0
-    assert sorted(m.message_id for m in first.messages + second.messages) == sorted(sent)
 
 
 def test_a_member_that_leaves_is_replaced_at_once(
@@ -91,19 +72,6 @@ def test_new_queues_are_found_and_new_topics_waited_for(
     rocketmq.advance_until(lambda: _queues(consumer, "weather") == [0, 1, 2, 3])
     send_all(producer, [str(n) for n in range(8)], topic="weather")
     rocketmq.wait_until(lambda: len(recorder) == 8)
-
-
-def test_queues_of_two_brokers_are_consumed(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=2)
-    recorder = Recorder()
-    consumer = consumers(recorder)
-    send_all(producer, [str(n) for n in range(40)])
-    rocketmq.wait_until(lambda: len(recorder) == 40)
-    assert {queue.broker_name for queue in consumer.assigned_queues} == {"broker-a", "broker-b"}
-    assert {message.broker_name for message in recorder.messages} == {"broker-a", "broker-b"}
 
 
 def test_unsubscribing_gives_the_queues_up_and_subscribing_takes_them(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from recorder import noted
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
@@ -179,13 +180,7 @@ def test_sends_go_to_the_second_port_when_that_is_wanted(rocketmq: EmbeddedRocke
 
 def test_brokers_of_the_option_topics_get_a_heartbeat_when_a_producer_starts(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=1)
-    groups: list[bytes] = []
-
-    def look(command: Command) -> bool:
-        groups.append(bytes(command.body))
-        return False
-
-    rocketmq.faults.drop(RequestCode.HEART_BEAT, times=None, when=look)
+    groups = noted(rocketmq, RequestCode.HEART_BEAT, lambda command: bytes(command.body))
     with rocketmq.producer("ops", topics=["flights", "not-there-yet"]):
         assert any(b'"ops"' in body for body in groups)
     with pytest.raises(rmq.ConfigurationError):

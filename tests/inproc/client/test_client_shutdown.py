@@ -13,14 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Consumers, Recorder, parts_of, send_all
+from recorder import Consumers, Recorder, noted, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client import async_client
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.consumers import HEART_BEAT
 
 LIMIT_S = 30
@@ -257,13 +256,7 @@ def test_a_filter_that_changes_while_its_consumer_starts_holds(
 ) -> None:
     recorder = Recorder()
     consumer = consumers(recorder, start=False, post_subscription_when_pull=True)
-    filters: list[str | None] = []
-
-    def noted(command: Command) -> bool:
-        filters.append(command.ext_fields.get("subscription"))
-        return False
-
-    rocketmq.faults.drop(RequestCode.PULL_MESSAGE, times=None, when=noted)
+    filters = noted(rocketmq, RequestCode.PULL_MESSAGE, lambda command: command.ext_fields.get("subscription"))
 
     async def start_and_subscribe() -> None:
         start = asyncio.ensure_future(consumer._async.start())

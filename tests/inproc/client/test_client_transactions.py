@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from recorder import noted
 
 import sprocketmq as rmq
 from sprocketmq.net.connection import Connection, RequestHandler
@@ -50,14 +51,7 @@ def producer(rocketmq: EmbeddedRocketMQ, check: Callable[..., object], **options
 
 def ends(rocketmq: EmbeddedRocketMQ) -> list[Command]:
     """Every END_TRANSACTION from now on; none is touched."""
-    seen: list[Command] = []
-
-    def look(command: Command) -> bool:
-        seen.append(command)
-        return False
-
-    rocketmq.faults.drop(RequestCode.END_TRANSACTION, times=None, when=look)
-    return seen
+    return noted(rocketmq, RequestCode.END_TRANSACTION)
 
 
 def bodies(rocketmq: EmbeddedRocketMQ) -> list[bytes]:

@@ -30,14 +30,6 @@ def test_a_coroutine_runs_on_the_engine_thread_and_its_result_comes_back(engine:
     assert engine.run(where()) == "test-engine"
 
 
-def test_a_blocking_call_on_the_engine_thread_is_refused_instead_of_hanging(engine: Engine) -> None:
-    async def deadlock() -> None:
-        with pytest.raises(RuntimeError, match="use the async client there"):
-            engine.run(asyncio.sleep(0))
-
-    engine.run(deadlock())
-
-
 def test_close_cancels_what_runs_and_ends_the_thread() -> None:
     engine = Engine("test-closing")
     cancelled = threading.Event()

@@ -26,7 +26,7 @@ from sprocketmq.net.process.engine import Engine, new_event_loop
 from sprocketmq.net.server import Limits, Server
 from sprocketmq.net.tls import ServerTls, TlsSettings
 from sprocketmq.net.tls_reads import TlsReads
-from sprocketmq.wire.frames.command import Command, encode_command, request, response
+from sprocketmq.wire.frames.command import Command, request, response
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder
 
 CA = trustme.CA()
@@ -378,33 +378,6 @@ def test_connections_over_the_limit_are_closed_before_their_handshake(engine: En
         await pool.aclose()
 
     with_server(engine, ServerTls(write_certificate(tmp_path)), scenario, max_connections=1)
-
-
-def test_a_peer_that_never_reads_does_not_grow_our_memory(engine: Engine, tmp_path: Path) -> None:
-    large = bytes(256 * 1024)
-    connections: list[Connection] = []
-
-    def serve(connection: Connection, command: Command) -> Command | None:
-        connections.append(connection)
-        connection.send_with_body(response(command).header_bytes(), [large], len(large))
-        return None
-
-    def deaf_peer(port: int) -> ssl.SSLSocket:
-        peer = trusting().wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="localhost")
-        peer.sendall(b"".join(encode_command(Command(900, opaque=number)) for number in range(400)))
-        return peer
-
-    async def run() -> None:
-        server = Server(serve, tls=ServerTls(write_certificate(tmp_path)), limits=Limits(slow_reader_timeout_s=2))
-        port = await server.start("127.0.0.1", 0)
-        with await asyncio.get_running_loop().run_in_executor(None, deaf_peer, port):
-            while not server.cut_off_connections:
-                await asyncio.sleep(0.01)
-                assert all(connection.unsent_bytes <= 6 * 1024 * 1024 for connection in connections[:1])
-        assert len(connections) < 100, "the handler is not fed for who does not read"
-        await server.stop()
-
-    engine.run(run(), timeout_s=60)
 
 
 @pytest.mark.parametrize("make_loop", [new_event_loop, asyncio.new_event_loop])

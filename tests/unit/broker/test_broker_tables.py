@@ -24,8 +24,6 @@ from sprocketmq.wire.bodies import (
     ConsumerData,
     ConsumerOffsetSerializeWrapper,
     SubscriptionData,
-    SubscriptionGroupWrapper,
-    TopicConfigSerializeWrapper,
 )
 from sprocketmq.wire.hashing import tags_code
 
@@ -75,15 +73,6 @@ def test_a_topic_inherits_only_from_one_that_may_be_inherited():
     assert table.get("d") is None
 
 
-def test_topics_survive_their_file():
-    table = new_broker().topics
-    table.create_in_send("a", "TBW102", 4, 5)
-    again = new_broker().topics
-    again.load(TopicConfigSerializeWrapper.decode(table.content().encode()))
-    assert again.table == table.table
-    assert again.data_version == table.data_version
-
-
 # -- groups ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -94,14 +83,6 @@ def test_groups_are_made_on_demand_where_that_is_allowed():
     assert closed.find("g", 2) is None
     assert closed.find("CID_RMQ_SYS_x", 2) is not None
     assert "TOOLS_CONSUMER" in closed
-
-
-def test_groups_survive_their_file():
-    table = new_broker().groups
-    table.find("g", 2)
-    again = new_broker().groups
-    again.load(SubscriptionGroupWrapper.decode(table.content().encode()))
-    assert again.table == table.table
 
 
 # -- offsets ---------------------------------------------------------------------------------------------------------------------

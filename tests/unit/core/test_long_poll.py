@@ -18,55 +18,6 @@ def requests(pulls: Iterable[ParkedPull[str] | None]) -> list[str]:
     return [pull.request for pull in pulls if pull is not None]
 
 
-def test_an_arriving_message_wakes_those_who_wait_for_it() -> None:
-    room: LongPoll[str] = LongPoll()
-    room.park("flights", 0, 5, 15_000, "wants 5")
-    room.park("flights", 0, 6, 15_000, "wants 6")
-    room.park("flights", 1, 0, 15_000, "other queue")
-    room.park("arrivals", 0, 0, 15_000, "other topic")
-    assert requests(room.wake("flights", 0, max_offset=6)) == ["wants 5"]
-    assert requests(room.wake("flights", 0, max_offset=6)) == []
-    assert requests(room.wake("flights", 0, max_offset=7)) == ["wants 6"]
-    assert len(room) == 2
-
-
-def test_a_filtered_pull_is_woken_only_by_its_tag() -> None:
-    room: LongPoll[str] = LongPoll()
-    room.park("flights", 0, 5, 15_000, "only 7", match=lambda code: code == 7)
-    assert list(room.wake("flights", 0, 6, [8])) == [None]
-    assert requests(room.wake("flights", 0, 7, [8, 7])) == ["only 7"]
-
-
-def test_without_a_known_code_the_filter_is_not_asked() -> None:
-    room: LongPoll[str] = LongPoll()
-    room.park("flights", 0, 5, 15_000, "only 7", match=lambda code: code == 7)
-    assert requests(room.wake("flights", 0, 6)) == ["only 7"]
-
-
-def test_deadlines_come_in_their_order_and_once() -> None:
-    room: LongPoll[str] = LongPoll()
-    room.park("flights", 0, 0, 300, "late")
-    room.park("flights", 1, 0, 100, "early")
-    room.park("flights", 2, 0, 200, "woken")
-    assert room.next_deadline_ms() == 100
-    assert requests(room.wake("flights", 2, 1)) == ["woken"]
-    assert list(room.expire(99)) == []
-    assert requests(room.expire(100)) == ["early"]
-    assert room.next_deadline_ms() == 300
-    assert requests(room.expire(1_000)) == ["late"]
-    assert room.next_deadline_ms() is None
-
-
-def test_parked_pulls_of_a_closed_connection_are_removed() -> None:
-    room: LongPoll[str] = LongPoll()
-    mine, other = object(), object()
-    pull = room.park("flights", 0, 0, 100, "mine", owner=mine)
-    room.park("flights", 0, 0, 100, "other", owner=other)
-    assert room.discard_owner(mine) == 1
-    assert not pull.parked
-    assert requests(room.wake("flights", 0, 1)) == ["other"]
-
-
 def test_pulls_that_leave_or_arrive_during_a_wake_are_skipped() -> None:
     room: LongPoll[str] = LongPoll()
     gone, stays = object(), object()

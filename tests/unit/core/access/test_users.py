@@ -258,13 +258,6 @@ def test_lists_are_filtered_by_subject_and_resource(table: UserTable) -> None:
     assert [e.resource for policy in info.policies or [] for e in policy.entries or []] == ["Group:g"]
 
 
-def test_what_was_saved_comes_back(table: UserTable) -> None:
-    other = UserTable()
-    other.load([user.info() for user in table.users()], table.acls())
-    assert other.acls() == table.acls()
-    assert other.users() == table.users()
-
-
 @pytest.mark.parametrize("subject", ["worker", "Group:x", "User:", None, ""])
 def test_a_subject_that_is_no_user_is_refused(subject: str | None) -> None:
     with pytest.raises(ConfigurationError, match="subject"):

@@ -78,15 +78,6 @@ def test_other_clients_than_slaves_cannot_freeze_the_broker() -> None:
     assert machine.state is HandoverState.WAITING
 
 
-def test_requests_of_another_host_do_not_complete_a_handover_round() -> None:
-    machine = Handover()
-    machine.begin(0, 60_000)
-    ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS)
-    ask(machine, MetadataKind.DELAY_OFFSETS, MetadataKind.GROUPS, host="other")
-    machine.poll(END, 11)
-    assert machine.state is HandoverState.FROZEN
-
-
 def test_a_round_that_does_not_end_unfreezes_the_broker() -> None:
     machine = Handover()
     machine.begin(0, 60_000)
@@ -111,23 +102,6 @@ def test_when_the_time_is_over_the_broker_serves_on(frozen: bool) -> None:
     machine.poll(END, 60_000)
     assert machine.state is HandoverState.SERVING
     assert not machine.refuses_writes
-
-
-def test_after_finish_a_handover_cannot_be_cancelled() -> None:
-    machine = drained()
-    assert machine.finish()
-    machine.cancel()
-    machine.begin(0, 1)
-    machine.poll(-1, 10**9)
-    assert machine.state is HandoverState.GIVEN
-    assert machine.refuses_writes
-
-
-def test_a_cancelled_handover_serves_on() -> None:
-    machine = drained()
-    machine.cancel()
-    assert machine.state is HandoverState.SERVING
-    assert not machine.finish()
 
 
 class AnyOrder(RuleBasedStateMachine):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -22,34 +21,9 @@ def test_a_slave_that_holds_nothing_gets_the_last_file() -> None:
     assert (slave.next_offset, slave.acked) == (2_000, 0)
 
 
-def test_a_slave_that_holds_something_goes_on_there() -> None:
-    table = ReplicationTable()
-    slave = table.join("s:1", 0)
-    assert table.report(slave, 700, LOG, 1) is None
-    assert (slave.next_offset, slave.acked, table.replicated) == (700, 700, 700)
-
-
-@pytest.mark.parametrize("offset", [-1, -(2**63), 2_501, 2**63 - 1])
-def test_a_slave_of_another_log_is_sent_away_and_nothing_counts_as_replicated(offset: int) -> None:
-    table = ReplicationTable()
-    slave = table.join("s:1", 0)
-    assert "another log" in (table.report(slave, offset, LOG, 1) or "")
-    assert (slave.next_offset, table.replicated) == (-1, 0)
-
-
 def test_a_slave_cannot_go_on_where_the_log_is_deleted() -> None:
     table = ReplicationTable()
     assert "empty store" in (table.report(table.join("s:1", 0), 999, LogRange(1_000, 2_000, 2_500), 1) or "")
-
-
-def test_a_slave_cannot_hold_what_it_was_not_sent() -> None:
-    table = ReplicationTable()
-    slave = table.join("s:1", 0)
-    table.report(slave, 100, LOG, 1)
-    table.sent(slave, 50, 1)
-    assert table.report(slave, 150, LOG, 2) is None
-    assert "only" in (table.report(slave, 151, LOG, 2) or "")
-    assert table.replicated == 150
 
 
 def test_a_slave_is_available_when_one_is_there_and_near_enough() -> None:

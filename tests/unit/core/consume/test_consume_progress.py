@@ -40,26 +40,6 @@ def test_a_concurrent_result_never_moves_progress_back() -> None:
     assert progress.read(QUEUES[0]) == 4
 
 
-def test_a_corrected_offset_is_frozen_until_the_queue_is_removed() -> None:
-    progress = ConsumeProgress()
-    progress.update(QUEUES[0], 100)
-    progress.update_and_freeze(QUEUES[0], 40)
-    assert not progress.update(QUEUES[0], 101)
-    assert not progress.update(QUEUES[0], 1, increase_only=False)
-    assert progress.to_persist(QUEUES) == {QUEUES[0]: 40}
-    progress.remove(QUEUES[0])
-    assert progress.update(QUEUES[0], 41)
-
-
-def test_everything_owned_is_persisted_each_time_and_the_rest_forgotten() -> None:
-    progress = ConsumeProgress()
-    for number, queue in enumerate(QUEUES):
-        progress.update(queue, number + 1)
-    assert progress.to_persist(QUEUES[:2]) == {QUEUES[0]: 1, QUEUES[1]: 2}
-    assert progress.to_persist(QUEUES[:2]) == {QUEUES[0]: 1, QUEUES[1]: 2}
-    assert progress.read(QUEUES[2]) == OFFSET_NOT_FOUND
-
-
 def test_a_loaded_file_is_read() -> None:
     progress = ConsumeProgress()
     progress.load({QUEUES[1]: 7})

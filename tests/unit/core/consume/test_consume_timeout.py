@@ -14,52 +14,6 @@ from sprocketmq.core.consume.consume_timeout import SEND_BACK_RETRY_MS, ConsumeT
 from ..messages import message
 
 
-def test_a_message_expires_exactly_at_its_limit() -> None:
-    timeout: ConsumeTimeout[str] = ConsumeTimeout(900_000)
-    timeout.started("a", 1_000)
-    assert timeout.next_deadline_ms() == 901_000
-    assert timeout.expired(900_999) == []
-    assert timeout.expired(901_000) == ["a"]
-    assert timeout.expired(901_000) == []
-
-
-def test_every_message_has_its_own_deadline() -> None:
-    timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
-    timeout.started("a", 0)
-    timeout.started("b", 30)
-    timeout.started("c", 60)
-    timeout.finished("a")
-    assert timeout.next_deadline_ms() == 130
-    assert timeout.expired(130) == ["b"]
-    assert timeout.expired(500) == ["c"]
-
-
-def test_a_new_limit_holds_at_once_for_running_messages() -> None:
-    timeout: ConsumeTimeout[str] = ConsumeTimeout(900_000)
-    timeout.started("a", 0)
-    timeout.limit_ms = 50
-    assert timeout.next_deadline_ms() == 50
-    assert timeout.expired(50) == ["a"]
-    timeout.started("b", 60)
-    timeout.limit_ms = 0
-    assert timeout.next_deadline_ms() is None
-    assert timeout.expired(10**9) == []
-    timeout.limit_ms = 1_000
-    assert timeout.expired(1_059) == []
-    assert timeout.expired(1_060) == ["b"]
-
-
-def test_a_result_in_time_is_settled_and_a_late_one_ignored() -> None:
-    timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
-    timeout.started("fast", 0)
-    timeout.started("slow", 0)
-    assert timeout.finished("fast") is Settlement.SETTLE
-    assert timeout.expired(100) == ["slow"]
-    timeout.sent_back("slow")
-    assert timeout.finished("slow") is Settlement.IGNORE
-    assert len(timeout) == 0
-
-
 def test_a_result_during_the_send_back_waits_for_it() -> None:
     timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
     timeout.started("a", 0)
@@ -73,26 +27,6 @@ def test_a_result_during_the_send_back_waits_for_it() -> None:
     assert timeout.finished("b") is Settlement.WAIT
     timeout.sent_back("b")
     assert timeout.finished("b") is Settlement.IGNORE
-
-
-def test_a_failed_send_back_is_tried_again_after_5_s_whatever_the_limit() -> None:
-    timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
-    timeout.started("a", 0)
-    timeout.expired(100)
-    assert timeout.send_back_failed("a", 120) is Settlement.WAIT
-    assert timeout.next_deadline_ms() == 5_120
-    assert timeout.expired(5_119) == []
-    assert timeout.expired(5_120) == ["a"]
-    assert timeout.send_back_failed("a", 6_000) is Settlement.WAIT
-    assert timeout.finished("a") is Settlement.SETTLE
-
-
-def test_a_forgotten_delivery_neither_expires_nor_counts() -> None:
-    timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
-    timeout.started("a", 0)
-    timeout.forget("a")
-    assert timeout.expired(1_000) == []
-    assert timeout.finished("a") is Settlement.IGNORE
 
 
 def test_a_delivery_can_be_removed_in_every_state() -> None:

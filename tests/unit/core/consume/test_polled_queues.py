@@ -33,17 +33,6 @@ def _taken(polled: PolledQueues, count: int) -> dict[MessageQueue | None, list[i
     return {process_queue.queue: offsets_of(part) for process_queue, part in polled.take(count, 0)}
 
 
-def test_a_commit_covers_what_was_handed_out_and_not_what_waits() -> None:
-    polled = PolledQueues()
-    process_queue = _reading(polled)
-    _arrive(polled, process_queue, 0, 1, 2)
-    assert polled.to_commit() == {}
-    assert _taken(polled, 2) == {FIRST: [0, 1]}
-    assert polled.to_commit() == {FIRST: 2}
-    polled.committed(FIRST, 2)
-    assert polled.to_commit() == {}
-
-
 def test_what_was_handed_out_no_longer_counts_for_flow_control() -> None:
     polled = PolledQueues()
     process_queue = _reading(polled)
@@ -62,18 +51,6 @@ def test_queues_take_turns_although_one_is_refilled_all_the_time() -> None:
     assert _taken(polled, 4) == {SECOND: [0], FIRST: [4, 5, 6]}
 
 
-def test_a_dropped_process_queue_hands_out_nothing_and_commits_nothing() -> None:
-    polled = PolledQueues()
-    old = _reading(polled)
-    _arrive(polled, old, 0, 1)
-    polled.take(1, 0)
-    old.drop()
-    assert _taken(polled, 5) == {}
-    assert (polled.to_commit(), polled.position(FIRST)) == ({}, None)
-    assert polled.remove_dropped() == [FIRST]
-    polled.check_invariants()
-
-
 def test_a_late_answer_to_the_previous_reader_moves_no_offset() -> None:
     polled = PolledQueues()
     old = _reading(polled)
@@ -85,20 +62,6 @@ def test_a_late_answer_to_the_previous_reader_moves_no_offset() -> None:
     assert polled.position(FIRST) == 5
     _arrive(polled, new, 5)
     assert _taken(polled, 9) == {FIRST: [5]}
-
-
-def test_what_a_filter_left_out_is_passed_over_only_behind_what_is_committed() -> None:
-    polled = PolledQueues()
-    process_queue = _reading(polled, offset=10)
-    assert polled.skipped(process_queue, 20)
-    assert polled.position(FIRST) == 20
-    _arrive(polled, process_queue, 20)
-    assert not polled.skipped(process_queue, 30), "a message waits"
-    polled.take(1, 0)
-    assert not polled.skipped(process_queue, 40), "what was handed out is not committed"
-    assert polled.to_commit() == {FIRST: 40}
-    polled.committed(FIRST, 40)
-    assert polled.skipped(process_queue, 50)
 
 
 def test_after_a_seek_the_place_is_committed_by_the_next_commit() -> None:

@@ -28,46 +28,6 @@ def test_a_lock_belongs_to_one_client_until_it_expires() -> None:
     assert table.owner("delays", QUEUES[0], 60_001) == "two"
 
 
-def test_asking_again_renews() -> None:
-    table = QueueLockTable()
-    table.try_lock("delays", QUEUES[0], "one", 0)
-    assert table.try_lock("delays", QUEUES[0], "one", 50_000)
-    assert not table.try_lock("delays", QUEUES[0], "two", 110_000)
-    assert table.try_lock("delays", QUEUES[0], "two", 110_001)
-
-
-def test_groups_do_not_disturb_each_other() -> None:
-    table = QueueLockTable()
-    assert table.try_lock("delays", QUEUES[0], "one", 0)
-    assert table.try_lock("audit", QUEUES[0], "two", 0)
-
-
-def test_only_the_owner_unlocks() -> None:
-    table = QueueLockTable()
-    table.try_lock_batch("delays", QUEUES, "one", 0)
-    assert table.unlock_batch("delays", QUEUES, "two") == []
-    assert table.unlock_batch("delays", QUEUES[:2], "one") == QUEUES[:2]
-    assert table.try_lock_batch("delays", QUEUES, "two", 1) == QUEUES[:2]
-
-
-def test_a_group_holds_any_lock_only_while_one_is_not_expired() -> None:
-    table = QueueLockTable()
-    assert not table.holds_any("delays", 0)
-    table.try_lock("delays", QUEUES[0], "one", 0)
-    table.try_lock("delays", QUEUES[1], "one", 5)
-    assert table.holds_any("delays", 60_005)
-    assert not table.holds_any("delays", 60_006)
-    assert not table.holds_any("audit", 0)
-
-
-def test_reading_a_lock_does_not_renew_it() -> None:
-    table = QueueLockTable()
-    table.try_lock("delays", QUEUES[0], "one", 0)
-    assert table.owner("delays", QUEUES[0], 60_000) == "one"
-    assert table.owner("delays", QUEUES[1], 60_000) is None
-    assert table.owner("delays", QUEUES[0], 60_001) is None
-
-
 def test_sweep_forgets_expired_locks() -> None:
     table = QueueLockTable()
     table.try_lock("delays", QUEUES[0], "one", 0)

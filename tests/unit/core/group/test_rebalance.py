@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from examples import examples
 from sprocketmq.core.consume.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
-from sprocketmq.core.group.rebalance import Add, Drop, DropReason, QueueLife, RebalanceTable
+from sprocketmq.core.group.rebalance import Add, Drop, DropReason, RebalanceTable
 from sprocketmq.wire.records.message import MessageQueue
 
 A, B, C, D = (MessageQueue("flights", "broker-a", number) for number in range(4))
@@ -25,63 +25,10 @@ def add(table: RebalanceTable, *queues: MessageQueue, now_ms: int = 0) -> list[P
     return [queue for queue in added if queue is not None]
 
 
-def test_an_allocation_drops_what_is_gone_and_adds_what_is_new() -> None:
-    table = RebalanceTable()
-    add(table, A, B)
-    assert table.assigned("arrivals", [OTHER], 0) == [Add(OTHER)]
-    assert table.assigned("flights", [B, C], 0) == [Drop(A, REASSIGNED), Add(C)]
-
-
-def test_an_allocation_like_the_last_one_changes_nothing() -> None:
-    table = RebalanceTable()
-    add(table, A, B)
-    assert table.assigned("flights", [B, A], 0) == []
-
-
 def test_an_allocation_is_carried_out_in_queue_order_with_drops_first() -> None:
     table = RebalanceTable()
     add(table, B, A)
     assert table.assigned("flights", [D, C], 0) == [Drop(A, REASSIGNED), Drop(B, REASSIGNED), Add(C), Add(D)]
-
-
-def test_a_queue_is_active_only_after_its_start_offset_is_known() -> None:
-    table = RebalanceTable()
-    assert table.assigned("flights", [A], 0) == [Add(A)]
-    assert table.get(A) is None
-    assert table.assigned("flights", [A], 1) == [], "an Add is under way"
-    assert table.added(A, 2) is table.get(A) is not None
-    assert table.is_balanced
-
-
-def test_a_failed_add_is_tried_again_in_the_next_round() -> None:
-    table = RebalanceTable()
-    table.assigned("flights", [A], 0)
-    table.add_failed(A)
-    assert not table.is_balanced
-    assert table.assigned("flights", [A], 1_000) == [Add(A)]
-
-
-def test_a_reassigned_queue_is_dropped_at_once_and_leaves_when_removed() -> None:
-    table = RebalanceTable()
-    (process_queue,) = add(table, A)
-    assert table.assigned("flights", [], 1) == [Drop(A, REASSIGNED)]
-    assert process_queue.dropped
-    assert table.get(A) is None
-    assert table.life(A) is QueueLife.DROPPING
-    assert table.removed(A, 2) == []
-    assert table.life(A) is None
-
-
-def test_a_queue_that_comes_back_during_its_removal_is_added_afterwards_as_a_new_object() -> None:
-    table = RebalanceTable()
-    (before,) = add(table, A)
-    table.assigned("flights", [], 1)
-    assert table.assigned("flights", [A], 2) == []
-    assert table.removed(A, 3) == [Add(A)]
-    after = table.added(A, 4)
-    assert after is not None
-    assert after is not before
-    assert not after.dropped
 
 
 def test_a_refused_removal_is_asked_again_next_round() -> None:
@@ -94,40 +41,12 @@ def test_a_refused_removal_is_asked_again_next_round() -> None:
     assert table.assigned("flights", [], 3) == [Drop(A, REASSIGNED)]
 
 
-def test_a_refused_removal_of_a_topic_no_longer_subscribed_is_asked_again() -> None:
-    table = RebalanceTable()
-    add(table, A)
-    assert table.subscribed([]) == [Drop(A, DropReason.UNSUBSCRIBED)]
-    table.removal_refused(A)
-    assert table.subscribed([]) == [Drop(A, DropReason.UNSUBSCRIBED)]
-    assert table.subscribed([]) == [], "the removal is under way"
-
-
 def test_a_refused_removal_is_asked_again_at_the_shutdown() -> None:
     table = RebalanceTable()
     add(table, A, B)
     table.assigned("flights", [], 1)
     table.removal_refused(A)
     assert table.drop_all() == [Drop(A, DropReason.SHUTDOWN)], "that of B is under way"
-
-
-def test_an_add_that_finishes_after_the_queue_was_lost_is_void() -> None:
-    table = RebalanceTable()
-    table.assigned("flights", [A], 0)
-    assert table.assigned("flights", [], 1) == [Drop(A, REASSIGNED)]
-    assert table.added(A, 2) is None
-    table.add_failed(A)
-    assert table.life(A) is QueueLife.DROPPING
-    table.removed(A, 3)
-    assert len(table) == 0
-
-
-def test_an_expired_pull_drops_the_queue_and_brings_it_back() -> None:
-    table = RebalanceTable()
-    add(table, A, now_ms=0)
-    assert table.assigned("flights", [A], 120_000) == []
-    assert table.assigned("flights", [A], 120_001) == [Drop(A, EXPIRED)]
-    assert table.removed(A, 120_001) == [Add(A)]
 
 
 def test_the_time_without_a_pull_begins_when_the_queue_was_added() -> None:

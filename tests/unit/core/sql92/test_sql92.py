@@ -77,27 +77,6 @@ def test_logic_has_three_values(case: tuple[str, bool | None]) -> None:
     assert matches(sql, a="5") is (truth is True)
 
 
-@given(conditions(depth=2), conditions(depth=2))
-def test_de_morgan_holds_with_nulls(one: tuple[str, bool | None], other: tuple[str, bool | None]) -> None:
-    left = value_of(f"NOT (({one[0]}) AND ({other[0]}))", a="5")
-    assert left is value_of(f"(NOT ({one[0]})) OR (NOT ({other[0]}))", a="5")
-
-
-@given(st.text(max_size=40) | st.text("ab()'=<>,+-*/. 05eEL\nNOTANDRISULBEW", max_size=60), st.text(max_size=20))
-def test_any_text_is_answered_with_a_predicate_or_one_sentence(sql: str, properties: str) -> None:
-    try:
-        predicate = compile_sql92(sql)
-    except ConfigurationError:
-        return
-    assert predicate(properties.encode("utf-8", "replace")) in (True, False)
-
-
-@given(st.binary(max_size=60))
-def test_any_property_bytes_are_answered(raw: bytes) -> None:
-    for sql in ("a > 5", "a = 'x'", "a = b", "a <= b", "a = TRUE", "a CONTAINS 'x'", "a < 1.5"):
-        assert compile_sql92(sql)(b"a\x01" + raw) in (True, False)
-
-
 def test_a_value_that_cannot_be_converted_spoils_the_whole_expression() -> None:
     assert matches("b = 1 OR a > 5", a="x", b="1")  # decided before
     assert not matches("a > 5 OR b = 1", a="x", b="1")

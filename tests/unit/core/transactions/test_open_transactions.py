@@ -40,39 +40,6 @@ def test_an_end_names_the_newest_copy_that_the_halfs_own_broker_named() -> None:
     assert len(table) == 0
 
 
-def test_a_transaction_is_ended_once_whoever_ends_it_first() -> None:
-    table = OpenTransactions(10)
-    table.begin("t", place(1))
-    assert table.asked("t", place(2))
-    assert table.finished("t", COMMIT) == place(2)
-    assert table.checked("t", COMMIT) == (None, COMMIT)
-    table.begin("u", place(3))
-    assert table.asked("u", place(4))
-    assert table.checked("u", COMMIT) == (place(4), COMMIT)
-    assert table.finished("u", COMMIT) is None
-    assert len(table) == 0
-
-
-def test_a_check_does_not_roll_back_what_still_runs_here() -> None:
-    table = OpenTransactions(10)
-    table.begin("t", place(1))
-    assert table.asked("t", place(2))
-    assert table.checked("t", ROLLBACK) == (place(2), UNKNOWN)
-    assert table.finished("t", COMMIT) == place(2)
-    assert table.asked("u", place(3))  # of a member that died: nothing runs here
-    assert table.checked("u", ROLLBACK) == (place(3), ROLLBACK)
-
-
-def test_one_check_of_a_transaction_runs_at_a_time_and_no_more_than_may_wait() -> None:
-    table = OpenTransactions(2)
-    assert table.asked("t", place(1))
-    assert not table.asked("t", place(2))
-    assert table.asked("u", place(3))
-    assert not table.asked("v", place(4))
-    assert table.checked("t", COMMIT) == (place(2), COMMIT)
-    assert table.asked("v", place(5))
-
-
 class Transactions(RuleBasedStateMachine):
     """Against a plain model: what runs, what is checked, what was told."""
 

@@ -116,45 +116,11 @@ def test_a_round_looks_at_no_more_halves_than_it_may_in_one_turn() -> None:
     assert table.half_progress == 10
 
 
-def test_an_end_that_names_an_older_copy_settles_the_newest() -> None:
-    table = TransactionTable(0, 0)
-    table.copied(0, transaction("t"), 1)
-    assert table.next_open(1, 10) is None
-    settlement = table.settlement(0, transaction("t"))
-    assert (settlement.offset, settlement.before) == (1, None)
-    table.ended(transaction("t"), Outcome.COMMIT)
-    table.marked(1, transaction("t"), 0)
-    again = table.settlement(0, transaction("t"))
-    assert (again.offset, again.before) == (None, Outcome.COMMIT)
-    assert table.next_open(2, 10) is None
-
-
 def test_an_end_after_the_half_was_given_up_is_still_the_first_end() -> None:
     table = TransactionTable(0, 0)
     table.discarded(0, transaction("t"))
     assert table.next_open(1, 10) is None
     assert table.settlement(0, transaction("t")).before is None
-
-
-def test_after_a_kill_the_newest_copy_alone_is_open() -> None:
-    table = TransactionTable(0, 0)  # progress of before the copies were made
-    table.found_half(0, transaction("a"), is_copy=False, older=[])
-    table.found_half(1, transaction("b"), is_copy=False, older=[])
-    table.found_half(2, transaction("a"), is_copy=True, older=[0])
-    table.found_half(3, transaction("a"), is_copy=True, older=[0, 2])
-    assert table.next_open(4, 10) == 1
-    table.copied(1, transaction("b"), 4)
-    assert table.next_open(4, 10) == 3
-    assert table.settlement(0, transaction("a")).offset == 3
-
-
-def test_after_a_restart_a_settled_copy_is_not_ended_again() -> None:
-    table = TransactionTable(0, 0)
-    table.found_op(0, [1], half_end=2)
-    table.found_half(0, transaction("t"), is_copy=False, older=[])
-    table.found_half(1, transaction("t"), is_copy=True, older=[0])
-    assert table.next_open(2, 10) is None
-    assert table.settlement(0, transaction("t")).before is Outcome.UNKNOWN
 
 
 def test_a_copy_that_a_start_set_aside_is_no_end_for_the_next_start() -> None:

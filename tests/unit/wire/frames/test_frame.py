@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import tracemalloc
 
 import pytest
@@ -85,16 +84,6 @@ def test_frames_do_not_depend_on_how_the_stream_is_cut(commands: list[Command], 
 
 
 @given(_any_command)
-def test_frames_arrive_byte_by_byte(command: Command) -> None:
-    stream = encode_command(command)
-    decoder, found = FrameDecoder(), list[Command]()
-    for at in range(len(stream)):
-        assert found == []
-        found += decoded(decoder, stream[at : at + 1])
-    assert found == [command]
-
-
-@given(_any_command)
 def test_a_beginning_of_the_next_frame_is_kept(command: Command) -> None:
     stream = encode_command(command)
     decoder = FrameDecoder()
@@ -116,24 +105,6 @@ def test_a_header_cut_short_is_a_protocol_error(command: Command) -> None:
         cut = frame[:1] + max(end - 4, 0).to_bytes(3, "big") + frame[4:end]
         with pytest.raises(ProtocolError):
             decode_command(memoryview(cut))
-
-
-@given(st.binary(max_size=200), st.sampled_from([0, 1, 2, 255]))
-def test_garbage_raises_protocol_errors_only(garbage: bytes, serialize_type: int) -> None:
-    frame = bytes([serialize_type]) + len(garbage).to_bytes(3, "big") + garbage
-    stream = len(frame).to_bytes(4, "big") + frame
-    for data in (garbage, stream):
-        with contextlib.suppress(ProtocolError):
-            decoded(FrameDecoder(), data)
-
-
-@given(_commands(1), st.data())
-def test_a_flipped_byte_raises_protocol_errors_only(command: Command, data: st.DataObject) -> None:
-    frame = bytearray(encode_command(command))
-    at = data.draw(st.integers(4, len(frame) - 1))
-    frame[at] ^= data.draw(st.integers(1, 255))
-    with contextlib.suppress(ProtocolError):
-        decoded(FrameDecoder(), frame)
 
 
 @given(st.lists(st.sampled_from([1, 7, 8191, 8192, 20_000, 70_000]), min_size=1, max_size=40))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import zlib
 from typing import Any
 
@@ -200,29 +199,6 @@ def test_a_record_cut_anywhere_is_a_protocol_error(record: tuple[str, bytes, byt
             decode_records(raw[:end])
         with pytest.raises(ProtocolError):
             check_record(raw[:end])
-
-
-@given(_records(), st.data())
-def test_a_changed_byte_raises_protocol_errors_only(
-    record: tuple[str, bytes, bytes, dict[str, Any], bytes], data: st.DataObject
-) -> None:
-    raw = bytearray(record[4] * 2)
-    for _ in range(data.draw(st.integers(1, 4))):
-        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
-    try:
-        messages = decode_records(raw)
-    except ProtocolError:
-        return
-    for message in messages:  # what was read can be looked at
-        repr(message), message.born_host, message.store_host
-
-
-@given(st.binary(max_size=300), st.booleans())
-def test_garbage_raises_protocol_errors_only(garbage: bytes, with_head: bool) -> None:
-    data = len(garbage).to_bytes(4, "big") + MAGIC_V1.to_bytes(4, "big") + garbage[8:] if with_head else garbage
-    for read in (decode_records, check_record):
-        with contextlib.suppress(ProtocolError):
-            read(data)
 
 
 def test_a_wrong_checksum_is_found_when_asked_for() -> None:

@@ -11,18 +11,6 @@ from sprocketmq.wire.text.java_properties import format_properties, parse_proper
 
 _TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20).map(lambda text: text.rstrip())
 _ANY_KEYS = _TEXTS.filter(bool)
-_KEYS = st.from_regex(r"[A-Za-z][A-Za-z0-9.]{0,20}", fullmatch=True)
-_VALUES = st.from_regex(r"[A-Za-z0-9/:;,._-][A-Za-z0-9/:;,._ -]{0,20}", fullmatch=True).map(str.rstrip)
-
-
-@given(st.dictionaries(_KEYS, _VALUES))
-def test_settings_come_back_as_they_were(settings: dict[str, str]) -> None:
-    assert parse_properties(format_properties(settings)) == settings
-
-
-@given(st.text())
-def test_any_text_can_be_read(text: str) -> None:
-    parse_properties(text)
 
 
 def test_the_forms_of_java() -> None:
