@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -62,11 +62,7 @@ def long_and_alike(body: bytes) -> bytes:
 
 @pytest.mark.parametrize("bodies", [as_captured, long_and_mixed, long_and_alike])
 @pytest.mark.parametrize("frame", BATCHES, ids=name_of)
-def test_each_message_is_stored_with_the_properties_it_came_with(
-    loop: asyncio.AbstractEventLoop,
-    frame: GoldenFrame,
-    bodies: Callable[[bytes], bytes],
-) -> None:
+def test_each_message_is_stored_with_the_properties_it_came_with(loop, frame, bodies):
     side = Side(loop)
     side.broker.topics.create_if_absent("golden", 4, NOW_MS)
     request, body = parts(frame.data)

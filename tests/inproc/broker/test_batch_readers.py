@@ -54,7 +54,7 @@ def in_spark(client: Any) -> list[str]:
 
 @pytest.mark.parametrize("times", [1, 8])
 @pytest.mark.parametrize("frame", BATCHES, ids=name_of)
-def test_each_message_is_found_by_its_own_id(client: Any, frame: GoldenFrame, times: int) -> None:
+def test_each_message_is_found_by_its_own_id(client, frame, times):
     fields, body = sent(frame)
     for _ in range(times):
         assert client.ask(RequestCode.SEND_BATCH_MESSAGE, None, body, ext_fields=fields).code == 0
@@ -69,7 +69,7 @@ def test_each_message_is_found_by_its_own_id(client: Any, frame: GoldenFrame, ti
 
 
 @pytest.mark.parametrize("count", [3, 40])
-def test_of_two_ids_in_one_record_the_last_counts_for_every_reader(client: Any, count: int) -> None:
+def test_of_two_ids_in_one_record_the_last_counts_for_every_reader(client, count):
     for number in range(count):
         raw = f"number\x010\x02UNIQ_KEY\x01OWN{number:05d}\x02WAIT\x01true\x02UNIQ_KEY\x01OFBATCH\x02CLUSTER\x01c\x02"
         element = {"i": raw, "a": "p", "b": "flights", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0"}

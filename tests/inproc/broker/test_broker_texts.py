@@ -45,7 +45,7 @@ def remembered(found: dict[Any, Any]) -> int:
 # -- what is remembered ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_long_header_is_refused_before_anything_of_it_is_read(side: Side) -> None:
+def test_a_long_header_is_refused_before_anything_of_it_is_read(side):
     read: list[int] = []
     name, reader = b"310,", READERS[b"310,"]
     side.connection._readers = {name: lambda *parts: read.append(1) or reader(*parts)}  # type: ignore[func-returns-value]
@@ -57,13 +57,13 @@ def test_a_long_header_is_refused_before_anything_of_it_is_read(side: Side) -> N
 
 @pytest.mark.parametrize("serialize_type", [0, 1])
 @pytest.mark.parametrize("code", [11, 310, 320, 34, 900])
-def test_a_long_header_closes_the_connection_in_either_encoding(side: Side, serialize_type: int, code: int) -> None:
+def test_a_long_header_closes_the_connection_in_either_encoding(side, serialize_type, code):
     fields = {f"{number:x}": "v" for number in range(50_000)}
     side.feed(encode_command(Command(code, 7, ext_fields=fields, serialize_type=serialize_type)))
     assert (side.peer.closed, side.peer.written) == (True, b"")
 
 
-def test_long_tags_of_a_send_are_not_cached(side: Side) -> None:
+def test_long_tags_of_a_send_are_not_cached(side):
     meanings = side.broker.identity.meanings
     for number in range(20):
         side.feed(send(i=f"UNIQ_KEY\x01{number:04}\x02TAGS\x01{number}{LONG}\x02"))
@@ -73,7 +73,7 @@ def test_long_tags_of_a_send_are_not_cached(side: Side) -> None:
     assert list(meanings._known[0]) == ["short"]
 
 
-def test_a_long_filter_of_a_pull_is_not_cached(side: Side) -> None:
+def test_a_long_filter_of_a_pull_is_not_cached(side):
     for number in range(20):
         tags = "||".join(f"t{number}x{tag}" for tag in range(1_000))
         side.feed(pull_frame(subscription=tags))
@@ -86,7 +86,7 @@ def test_a_long_filter_of_a_pull_is_not_cached(side: Side) -> None:
 # -- what waits ------------------------------------------------------------------------------------------------------------------
 
 
-def test_each_field_of_a_request_that_waits_counts() -> None:
+def test_each_field_of_a_request_that_waits_counts():
     fields = {f"{number:x}": "" for number in range(26_000)}
     command = Command(900, ext_fields=fields)
     size = sys.getsizeof(fields) + sum(map(sys.getsizeof, fields))
@@ -101,7 +101,7 @@ def test_each_field_of_a_request_that_waits_counts() -> None:
 
 
 @pytest.mark.parametrize("typed", [True, False])
-def test_a_pull_that_waits_keeps_none_of_its_fields(side: Side, typed: bool) -> None:
+def test_a_pull_that_waits_keeps_none_of_its_fields(side, typed):
     junk = {f"z{number:x}": "" for number in range(5_000)}
     side.feed(pull_frame(typed=typed, **junk))
     assert len(side.broker.parked) == 1
@@ -112,7 +112,7 @@ def test_a_pull_that_waits_keeps_none_of_its_fields(side: Side, typed: bool) -> 
 
 @pytest.mark.parametrize("name", ["subscription", "proxyFrowardClientId", "language", "subscription of tags"])
 @pytest.mark.parametrize("typed", [True, False])
-def test_all_texts_of_a_pull_that_waits_count(side: Side, typed: bool, name: str) -> None:
+def test_all_texts_of_a_pull_that_waits_count(side, typed, name):
     text = "\U0001f600" * 4_000
     changed: dict[str, str] = {name: text}
     if name == "subscription of tags":
@@ -124,7 +124,7 @@ def test_all_texts_of_a_pull_that_waits_count(side: Side, typed: bool, name: str
 
 
 @pytest.mark.parametrize("typed", [True, False])
-def test_a_pull_waits_no_longer_than_a_pull_may(side: Side, typed: bool) -> None:
+def test_a_pull_waits_no_longer_than_a_pull_may(side, typed):
     side.feed(pull_frame(typed=typed, suspendTimeoutMillis=str(2**63 - 1)))
     assert len(side.broker.parked) == 1
     due_ms = side.broker.parked._pulls.next_deadline_ms()
@@ -132,7 +132,7 @@ def test_a_pull_waits_no_longer_than_a_pull_may(side: Side, typed: bool) -> None
     assert due_ms - side.broker.clock.steady_ms() <= 600_000
 
 
-def test_an_answer_that_waits_for_the_disk_counts_as_long_as_it_is(side: Side) -> None:
+def test_an_answer_that_waits_for_the_disk_counts_as_long_as_it_is(side):
     waiting = DurableAnswers(side.broker)
     answer = Command(0, flag=1, ext_fields={"msgId": "F" * 100_000})
 

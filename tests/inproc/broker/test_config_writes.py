@@ -62,9 +62,7 @@ def topics_on_disk(root: Path) -> set[str]:
     return set(json.loads((root / "config/topics.json").read_text())["topicConfigTable"])
 
 
-def test_a_hundred_changes_during_a_write_need_one_more_and_each_is_acknowledged_after_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hundred_changes_during_a_write_need_one_more_and_each_is_acknowledged_after_its_own(tmp_path, monkeypatch):
     disk = Disk(monkeypatch)
 
     async def play(store: ConfigStore, broker: Broker) -> None:
@@ -90,9 +88,7 @@ def test_a_hundred_changes_during_a_write_need_one_more_and_each_is_acknowledged
     in_a_loop(tmp_path, play)
 
 
-def test_a_caller_that_waits_for_topics_and_groups_is_called_when_both_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_caller_that_waits_for_topics_and_groups_is_called_when_both_are_written(tmp_path, monkeypatch):
     disk = Disk(monkeypatch)
 
     async def play(store: ConfigStore, broker: Broker) -> None:
@@ -110,7 +106,7 @@ def test_a_caller_that_waits_for_topics_and_groups_is_called_when_both_are_writt
     in_a_loop(tmp_path, play)
 
 
-def test_a_stop_writes_tables_whose_write_has_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_writes_tables_whose_write_has_not_begun(tmp_path, monkeypatch):
     disk = Disk(monkeypatch)
 
     async def play(store: ConfigStore, broker: Broker) -> None:
@@ -124,7 +120,7 @@ def test_a_stop_writes_tables_whose_write_has_not_begun(tmp_path: Path, monkeypa
     in_a_loop(tmp_path, play)
 
 
-def test_tables_are_written_as_the_dialect_writes_anything() -> None:
+def test_tables_are_written_as_the_dialect_writes_anything():
     odd = ("a", "B", "_", "%RETRY%g", "ü", "🛫", '"quoted"', "a\\b", "z" * 255)
     topics = {
         name: bodies.TopicConfig(topic_name=name, perm=number, order=number % 2 > 0) for number, name in enumerate(odd)
@@ -140,7 +136,7 @@ def test_tables_are_written_as_the_dialect_writes_anything() -> None:
     assert usual.encode() == fastjson.dumps(usual)
 
 
-def test_offsets_are_written_as_the_dialect_writes_anything() -> None:
+def test_offsets_are_written_as_the_dialect_writes_anything():
     table = {"%RETRY%g@g": {1: 5, 0: 2**62}, 'a"\\ü🛫@g': {}, "A@b": {10: 1, 9: 0}}
     for version in (None, bodies.DataVersion(1, 2, 3)):
         body = bodies.ConsumerOffsetSerializeWrapper(offset_table=table, data_version=version)
@@ -151,7 +147,7 @@ def test_offsets_are_written_as_the_dialect_writes_anything() -> None:
         assert snapshot.encode() == fastjson.dumps(snapshot)
 
 
-def test_a_large_table_is_made_in_steps_and_is_the_same_text() -> None:
+def test_a_large_table_is_made_in_steps_and_is_the_same_text():
     def play(store: ConfigStore, broker: Broker) -> object:
         for number in range(1_700):
             broker.topics.create_if_absent(f"t{number}", 1, NOW_MS)
@@ -178,9 +174,7 @@ def test_a_large_table_is_made_in_steps_and_is_the_same_text() -> None:
     in_a_loop(None, play)
 
 
-def test_what_changes_while_a_large_table_is_made_is_written_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_changes_while_a_large_table_is_made_is_written_after_it(tmp_path, monkeypatch):
     disk = Disk(monkeypatch)
     disk.open.set()
 
@@ -201,7 +195,7 @@ def test_what_changes_while_a_large_table_is_made_is_written_after_it(
     in_a_loop(tmp_path, play)
 
 
-def test_a_stop_while_a_large_table_is_made_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_while_a_large_table_is_made_writes_it(tmp_path, monkeypatch):
     disk = Disk(monkeypatch)
     disk.open.set()
 

@@ -69,9 +69,7 @@ def headers_read(monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, type]]:
     return found
 
 
-def test_requests_and_their_answers_carry_what_is_declared(
-    disk_cluster: Any, headers_read: set[tuple[int, type]]
-) -> None:
+def test_requests_and_their_answers_carry_what_is_declared(disk_cluster, headers_read):
     clients = {"broker": disk_cluster.client(), "namesrv": disk_cluster.namesrv_client()}
     served = {"broker": requests.served_by(Peer.BROKER), "namesrv": requests.served_by(Peer.NAME_SERVER)}
     of = {(to, int(one.code)): one for to, all_of in served.items() for one in all_of}

@@ -63,9 +63,7 @@ def run(
     asyncio.run(with_three())
 
 
-def test_what_is_durable_already_is_answered_in_the_next_turn_and_the_loop_is_not_woken(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_durable_already_is_answered_in_the_next_turn_and_the_loop_is_not_woken(monkeypatch):
     async def scenario(store: Store, waiting: DurableAnswers, peer: WrittenTo) -> None:
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *_: pytest.fail("it was woken"))
@@ -77,7 +75,7 @@ def test_what_is_durable_already_is_answered_in_the_next_turn_and_the_loop_is_no
     run(done, scenario)
 
 
-def test_a_flush_that_has_failed_already_refuses_what_waits() -> None:
+def test_a_flush_that_has_failed_already_refuses_what_waits():
     async def scenario(store: Store, waiting: DurableAnswers, peer: WrittenTo) -> None:
         await asyncio.sleep(0)
         assert [answer.code for answer in peer.answers()] == [ResponseCode.SERVICE_NOT_AVAILABLE] * 3
@@ -86,7 +84,7 @@ def test_a_flush_that_has_failed_already_refuses_what_waits() -> None:
     run(failed, scenario)
 
 
-def test_what_comes_during_a_flush_waits_for_the_next_one() -> None:
+def test_what_comes_during_a_flush_waits_for_the_next_one():
     async def scenario(store: Store, waiting: DurableAnswers, peer: WrittenTo) -> None:
         await asyncio.sleep(0)
         other = Connection(is_served=True)
@@ -105,7 +103,7 @@ def test_what_comes_during_a_flush_waits_for_the_next_one() -> None:
     run(Flush, scenario)
 
 
-def test_an_answer_to_an_earlier_record_is_sent_with_the_later_one_that_it_follows() -> None:
+def test_an_answer_to_an_earlier_record_is_sent_with_the_later_one_that_it_follows():
     """In whatever order callers give the ends, a flush covers all that wait; else the same flush would be requested again and again."""
 
     async def scenario(store: Store, waiting: DurableAnswers, peer: WrittenTo) -> None:

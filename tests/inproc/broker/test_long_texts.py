@@ -108,7 +108,7 @@ def _filled(fill: str, bytes_: int) -> str:
         *(pytest.param(name, marks=pytest.mark.nightly) for name in FILL if name not in ("one word", "lists")),
     ],
 )
-def test_each_text_of_each_request_may_be_as_long_as_a_frame_allows(cluster: Any, client: Any, fill: str) -> None:
+def test_each_text_of_each_request_may_be_as_long_as_a_frame_allows(cluster, client, fill):
     names, found, seen = cluster.namesrv_client(), [], set()
     for asked in sorted(templates(), key=lambda one: one.code in LAST):
         peer = client if asked.to == "broker" else names
@@ -149,7 +149,7 @@ LONG_PROPERTIES = {
 
 
 @pytest.mark.parametrize("kind", LONG_PROPERTIES)
-def test_long_properties_are_looked_at_by_bytes(cluster: Any, client: Any, kind: str) -> None:
+def test_long_properties_are_looked_at_by_bytes(cluster, client, kind):
     make = LONG_PROPERTIES[kind]
     client.send("flights")
 
@@ -164,7 +164,7 @@ def test_long_properties_are_looked_at_by_bytes(cluster: Any, client: Any, kind:
 
 
 @pytest.mark.parametrize("letter", ["k", "ß"])
-def test_a_key_that_no_message_can_have_is_not_looked_for(cluster: Any, client: Any, letter: str) -> None:
+def test_a_key_that_no_message_can_have_is_not_looked_for(cluster, client, letter):
     client.send("flights", properties={"KEYS": letter * 10_000})
 
     def query(key: str) -> Any:
@@ -178,9 +178,7 @@ def test_a_key_that_no_message_can_have_is_not_looked_for(cluster: Any, client: 
     assert len(query(letter * 20_000).remark) < 500
 
 
-def test_a_query_indexes_what_is_behind_a_share_in_each_turn(
-    cluster: Any, client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_indexes_what_is_behind_a_share_in_each_turn(cluster, client, monkeypatch):
     """Each message has as many keys as 1,400 ordinary ones."""
     cluster.on_loop(lambda: monkeypatch.setattr(cluster.broker.index_building, "_index_some", lambda: 0.1))
     keys = " ".join(map(str, range(5_500)))

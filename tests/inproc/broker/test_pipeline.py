@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec import structs
 
-from golden.pipeline import Scene, recorded_scenes
+from golden.pipeline import recorded_scenes
 from golden.pipeline.scenes import pull, send
 from inproc.broker.played_frames import play
 from sprocketmq.broker import lazy_imports
@@ -38,25 +38,21 @@ def let_pass(connection: Connection, command: Command, handler: RequestHandler) 
 
 @pytest.mark.parametrize("intercepted", [False, True], ids=["", "intercepted"])
 @pytest.mark.parametrize("scene", recorded_scenes(), ids=str)
-def test_each_recorded_frame_is_stored_and_answered_as_before(
-    scene: Scene, intercepted: bool, loop: asyncio.AbstractEventLoop
-) -> None:
+def test_each_recorded_frame_is_stored_and_answered_as_before(scene, intercepted, loop):
     answers, stored = play(loop, scene.host, scene.reads, let_pass if intercepted else None)
     assert answers == scene.answers
     assert stored == scene.stored
 
 
 @pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
-def test_a_pull_that_nobody_waits_for_is_not_answered(loop: asyncio.AbstractEventLoop, binary: bool) -> None:
+def test_a_pull_that_nobody_waits_for_is_not_answered(loop, binary):
     reads = [send(), pull(binary=binary, queueId="1"), pull(binary=binary, queueId="1", flag=FLAG_ONEWAY)]
     stored, found, unasked = play(loop, "127.0.0.1", reads)[0]
     assert (bool(stored), bool(found), unasked) == (True, True, b"")
 
 
 @pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
-def test_the_request_and_answer_that_an_interceptor_replaces_are_used(
-    loop: asyncio.AbstractEventLoop, binary: bool
-) -> None:
+def test_the_request_and_answer_that_an_interceptor_replaces_are_used(loop, binary):
     def other(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
         fields = {**command.ext_fields, "b": "wide"}
         answer = handler(connection, structs.replace(command, ext_fields=fields))

@@ -110,9 +110,7 @@ def batches(draw: st.DrawFn) -> SoundBatch:
     st.sampled_from(("", "UNIQ_KEY\x01BATCH\x02WAIT\x01true\x02", "CLUSTER\x01mine")),
     st.sampled_from((0, 1)),
 )
-def test_any_batch_is_stored_and_answered_as_its_messages_one_by_one(
-    batch: SoundBatch, of_batch: str, sys_flag: int
-) -> None:
+def test_any_batch_is_stored_and_answered_as_its_messages_one_by_one(batch, of_batch, sys_flag):
     loop = asyncio.new_event_loop()
     try:
         assert_batch_is_as_one_by_one(loop, batch, of_batch, sys_flag)
@@ -131,16 +129,14 @@ def test_any_batch_is_stored_and_answered_as_its_messages_one_by_one(
     ],
     ids=["delay", "timer", "no body", "long", "zero"],
 )
-def test_one_message_that_may_not_be_in_a_batch_is_found_wherever_it_is(
-    loop: asyncio.AbstractEventLoop, odd: tuple[int, bytes, bytes]
-) -> None:
+def test_one_message_that_may_not_be_in_a_batch_is_found_wherever_it_is(loop, odd):
     good = (0, b"body", b"UNIQ_KEY\x01k\x02")
     assert refusal_of([odd]) is not None
     for batch in ([odd], [good] * 20 + [odd], [odd] + [good] * 9, [good] * 3 + [odd, (0, b"", b"")] + [good] * 9):
         assert_batch_is_as_one_by_one(loop, batch)
 
 
-def test_each_message_of_a_batch_for_the_timers_own_topic_is_looked_at(loop: asyncio.AbstractEventLoop) -> None:
+def test_each_message_of_a_batch_for_the_timers_own_topic_is_looked_at(loop):
     nowhere = b"REAL_TOPIC\x01nowhere\x02REAL_QID\x010\x02TIMER_OUT_MS\x011\x02"
     for raw, code in ((nowhere, ResponseCode.MESSAGE_ILLEGAL), (b"REAL_QID\x010\x02", 0)):
         side = Side(loop)
@@ -150,9 +146,7 @@ def test_each_message_of_a_batch_for_the_timers_own_topic_is_looked_at(loop: asy
         assert bool(side.stored()) is (code == 0)
 
 
-def test_the_sends_of_a_connection_are_stored_in_their_order_also_before_numpy_is_loaded(
-    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sends_of_a_connection_are_stored_in_their_order_also_before_numpy_is_loaded(loop, monkeypatch):
     monkeypatch.setattr(lazy_imports, "_loaded", set())
     side = Side(loop)
     batch = send(element(b"first", b"UNIQ_KEY\x01k\x02") * 2, code=320, i="", m="true")
@@ -162,9 +156,7 @@ def test_the_sends_of_a_connection_are_stored_in_their_order_also_before_numpy_i
 
 
 @pytest.mark.parametrize("cut_bytes", [1, 30])
-def test_a_batch_whose_elements_do_not_fill_it_is_refused_whole(
-    loop: asyncio.AbstractEventLoop, cut_bytes: int
-) -> None:
+def test_a_batch_whose_elements_do_not_fill_it_is_refused_whole(loop, cut_bytes):
     side = Side(loop)
     data = b"".join([element(b"%d" % number * number, b"TAGS\x01A\x02") for number in range(1, 30)])
     [answer] = side.feed(send(data[:-cut_bytes], code=320, i="", m="true")).answers()
@@ -172,7 +164,7 @@ def test_a_batch_whose_elements_do_not_fill_it_is_refused_whole(
     assert side.stored() == []
 
 
-def test_a_pull_that_waits_for_a_tag_is_woken_by_any_message_of_a_batch(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_pull_that_waits_for_a_tag_is_woken_by_any_message_of_a_batch(loop):
     side = Side(loop)
     woken: list[tuple[str, int, int]] = []
     side.broker.parked.waiting = lambda topic, queue_id: True  # type: ignore[method-assign]
@@ -182,7 +174,7 @@ def test_a_pull_that_waits_for_a_tag_is_woken_by_any_message_of_a_batch(loop: as
     assert sorted(woken) == [("plain", 1, 0), ("plain", 1, tags_code("A")), ("plain", 1, tags_code("B"))]
 
 
-def test_the_timer_reads_a_batch_that_was_sent_to_its_own_topic(loop: asyncio.AbstractEventLoop) -> None:
+def test_the_timer_reads_a_batch_that_was_sent_to_its_own_topic(loop):
     side = Side(loop)
     told: list[None] = []
     side.broker.timers.stored = lambda: told.append(None)  # type: ignore[method-assign]

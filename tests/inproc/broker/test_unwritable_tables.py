@@ -95,9 +95,7 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], str, Callable[[Any], bool]]] = {
 
 
 @pytest.mark.parametrize("code", CHANGES)
-def test_a_change_whose_file_cannot_be_written_is_answered_with_an_error_until_it_is_written(
-    disk_cluster: Any, disk: FullDisk, code: str
-) -> None:
+def test_a_change_whose_file_cannot_be_written_is_answered_with_an_error_until_it_is_written(disk_cluster, disk, code):
     ask, name, is_there = CHANGES[code]
     client = disk_cluster.client()
     assert client.send("there").code == 0
@@ -127,9 +125,7 @@ def test_a_change_whose_file_cannot_be_written_is_answered_with_an_error_until_i
     disk_cluster.eventually(on_disk)
 
 
-def test_a_change_that_could_not_be_written_is_written_by_whoever_asks_next_and_at_the_end(
-    disk_cluster: Any, disk: FullDisk
-) -> None:
+def test_a_change_that_could_not_be_written_is_written_by_whoever_asks_next_and_at_the_end(disk_cluster, disk):
     client = disk_cluster.client()
     disk.is_full = True
     assert create_topic(client).code == ResponseCode.SERVICE_NOT_AVAILABLE
@@ -148,7 +144,7 @@ def test_a_change_that_could_not_be_written_is_written_by_whoever_asks_next_and_
     disk_cluster.restart_broker()
 
 
-def test_offsets_that_could_not_be_written_are_written_in_the_next_round(disk_cluster: Any, disk: FullDisk) -> None:
+def test_offsets_that_could_not_be_written_are_written_in_the_next_round(disk_cluster, disk):
     client = disk_cluster.client()
     client.send("there")
     client.heartbeat("c", group="readers", topics={"there": "*"})
@@ -163,7 +159,7 @@ def test_offsets_that_could_not_be_written_are_written_in_the_next_round(disk_cl
     disk_cluster.eventually(lambda: path.exists() and '"there@readers":{0:1}' in path.read_text())
 
 
-def test_users_and_policies_that_cannot_be_written_are_as_before(disk_cluster: Any, disk: FullDisk) -> None:
+def test_users_and_policies_that_cannot_be_written_are_as_before(disk_cluster, disk):
     client = disk_cluster.client()
     user = bodies.UserInfo("ada", "secret", "Normal", "enable")
     acl = bodies.AclInfo(
@@ -200,9 +196,7 @@ def test_users_and_policies_that_cannot_be_written_are_as_before(disk_cluster: A
     assert shown() == before
 
 
-def test_key_values_of_a_name_server_are_answered_with_an_error_and_written_later(
-    cluster: Any, disk: FullDisk, tmp_path: Path
-) -> None:
+def test_key_values_of_a_name_server_are_answered_with_an_error_and_written_later(cluster, disk, tmp_path):
     path, settings = tmp_path / "kvConfig.json", tmp_path / "namesrv.properties"
     config = NameServerConfig(kv_config_path=str(path), config_store_path=str(settings))
     server = NameServer(port=0, clock=cluster.clock, engine=cluster.engine, config=config)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from proxy_shop import FAILS, WORKS, Shop
+from proxy_shop import FAILS, WORKS
 from sprocketmq.cli.main import app
 
 DEADLINE_S = 60
@@ -30,7 +30,7 @@ def leaves(command: click.Command, path: str = "") -> Iterator[str]:
         yield from leaves(child, f"{path} {name}".strip())
 
 
-def test_each_command_is_in_a_table() -> None:
+def test_each_command_is_in_a_table():
     every = set(leaves(app))
     local = {leaf for leaf in every if any(f"{leaf} ".startswith(f"{name} ") for name in ELSEWHERE)}
     shown = {leaf for leaf in every for command in (*WORKS, *FAILS) if f"{command} ".startswith(f"{leaf} ")}
@@ -39,18 +39,18 @@ def test_each_command_is_in_a_table() -> None:
 
 
 @pytest.mark.parametrize("command", WORKS)
-def test_it_works(shop: Shop, command: str) -> None:
+def test_it_works(shop, command):
     shop.check_works(command)
 
 
 @pytest.mark.parametrize("command", FAILS)
-def test_it_says_why_it_does_not(shop: Shop, command: str) -> None:
+def test_it_says_why_it_does_not(shop, command):
     before = shop.stored()
     shop.check_fails(command)
     assert shop.stored() == before
 
 
-def test_what_is_known_of_a_group_that_is_not_online_there(shop: Shop) -> None:
+def test_what_is_known_of_a_group_that_is_not_online_there(shop):
     shown = shop.line.ok("group show idle --json")
     assert shown.json == {
         "group": "idle",
@@ -70,7 +70,7 @@ def test_what_is_known_of_a_group_that_is_not_online_there(shop: Shop) -> None:
     assert (doctor.code, elsewhere in doctor.out) == (1, True)
 
 
-def test_the_doctor_of_a_group_that_is_online(shop: Shop) -> None:
+def test_the_doctor_of_a_group_that_is_online(shop):
     deadline = time.monotonic() + DEADLINE_S
     while (doctor := shop.line.run("group doctor billing --watch-for 0s")).code:  # messages of other tests may wait
         assert time.monotonic() < deadline, doctor

@@ -14,13 +14,12 @@ import yaml
 import sprocketmq as rmq
 from cli_run import CommandLine
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
-from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
 
 ROOT = {"ROCKETMQ_ACCESS_KEY": "root", "ROCKETMQ_SECRET_KEY": "root-password"}
 
 
-def test_brokers_are_listed_and_one_that_is_down_is_a_failure(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_brokers_are_listed_and_one_that_is_down_is_a_failure(server, line):
     (row,) = line.ok("broker list --json").json
     assert (row["broker_name"], row["role"], row["is_up"], row["cluster"]) == (
         "broker-a",
@@ -38,7 +37,7 @@ def test_brokers_are_listed_and_one_that_is_down_is_a_failure(server: EmbeddedRo
     assert (row["is_up"], row["version"], row["in_tps"]) == (False, None, None)
 
 
-def test_settings_are_read_changed_and_refused(line: CommandLine) -> None:
+def test_settings_are_read_changed_and_refused(line):
     settings = line.ok("broker config get broker-a --json").json
     assert line.ok("broker config get broker-a maxMessageSize").out == f"{settings['maxMessageSize']}\n"
     ended = line.run("broker config get broker-a maxMesageSize")
@@ -52,7 +51,7 @@ def test_settings_are_read_changed_and_refused(line: CommandLine) -> None:
     line.ok(f"broker config set broker-a maxMessageSize={settings['maxMessageSize']}")
 
 
-def test_a_broker_is_drained_and_put_back(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_a_broker_is_drained_and_put_back(server, line):
     line.ok("topic create drained --queues 1")
     line.ok("group create drains")
     line.ok("group reset drains --topic drained --to earliest --yes")
@@ -86,7 +85,7 @@ def secured(tmp_path: Path) -> Iterator[CommandLine]:
         yield CommandLine(namesrv.address, {**ROOT, "SPROCKETMQ_CONTEXTS": str(tmp_path / "contexts.json")})
 
 
-def test_users_and_policies(secured: CommandLine, tmp_path: Path) -> None:
+def test_users_and_policies(secured, tmp_path):
     (tmp_path / "ann").write_text("ann-password\n")
     assert "would create normal user ann" in secured.ok(f"user create ann --password-file {tmp_path}/ann --dry-run").out
     secured.ok(f"user create ann --password-file {tmp_path}/ann")
@@ -111,7 +110,7 @@ def test_users_and_policies(secured: CommandLine, tmp_path: Path) -> None:
     assert secured.run(f"user create bob --password-file {tmp_path}/empty").code == 2
 
 
-def test_clients_without_keys_are_refused_with_one_sentence(secured: CommandLine) -> None:
+def test_clients_without_keys_are_refused_with_one_sentence(secured):
     for variables in ({}, {**ROOT, "ROCKETMQ_SECRET_KEY": "wrong"}):
         ended = CommandLine(
             secured.namesrv_addr, {"ROCKETMQ_ACCESS_KEY": "", "ROCKETMQ_SECRET_KEY": "", **variables}
@@ -121,7 +120,7 @@ def test_clients_without_keys_are_refused_with_one_sentence(secured: CommandLine
     secured.ok("topic create x --access-key root --secret-key root-password")
 
 
-def test_a_context_has_all_that_a_secured_cluster_needs(tmp_path: Path) -> None:
+def test_a_context_has_all_that_a_secured_cluster_needs(tmp_path):
     """TLS and accounts of 4.9, by a context alone."""
     ca = trustme.CA()
     issued = ca.issue_cert("localhost", "127.0.0.1")
@@ -163,7 +162,7 @@ def test_a_context_has_all_that_a_secured_cluster_needs(tmp_path: Path) -> None:
         assert line.run("context add '' -n h:1").code == 2
 
 
-def test_a_bench_prints_a_table_and_leaves_nothing_behind(line: CommandLine) -> None:
+def test_a_bench_prints_a_table_and_leaves_nothing_behind(line):
     topics, groups = line.ok("topic list --json").json, line.ok("group list --json").json
     sent, consumed = line.ok("bench --messages 300 --size 100 --in-flight 20 --json").json
     assert (sent["what"], sent["messages"], sent["failed"]) == ("send", 300, 0)
@@ -177,9 +176,7 @@ def test_a_bench_prints_a_table_and_leaves_nothing_behind(line: CommandLine) -> 
     assert line.ok("topic show measured --json").json["messages"] == 10
 
 
-def test_names_of_a_cluster_are_completed(
-    server: EmbeddedRocketMQ, line: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_a_cluster_are_completed(server, line, monkeypatch):
     from click.shell_completion import BashComplete
 
     from sprocketmq.cli.main import app

@@ -91,7 +91,7 @@ def nothing(message: rmq.MessageExt) -> None:
     pass
 
 
-def test_a_group_is_switched_off_or_may_not_read(patient: Patient) -> None:
+def test_a_group_is_switched_off_or_may_not_read(patient):
     patient.member(nothing)
     patient.becomes("nothing waits")
     patient.ok("group alter GROUP --disable")
@@ -110,7 +110,7 @@ def test_a_group_is_switched_off_or_may_not_read(patient: Patient) -> None:
     patient.becomes("nothing waits")
 
 
-def test_members_subscribe_differently(patient: Patient) -> None:
+def test_members_subscribe_differently(patient):
     one = patient.member(nothing, expression="A || B")
     same = patient.member(nothing, expression="B || A")
     patient.becomes("nothing waits")
@@ -122,7 +122,7 @@ def test_members_subscribe_differently(patient: Patient) -> None:
     assert one.client_id in told or same.client_id in told
 
 
-def test_the_doctor_reports_a_queue_without_owner(patient: Patient) -> None:
+def test_the_doctor_reports_a_queue_without_owner(patient):
     mine = rmq.MessageQueue(patient.topic, "broker-a", 0)
     retry = rmq.MessageQueue(f"%RETRY%{patient.group}", "broker-a", 0)
     patient.send(4)
@@ -133,7 +133,7 @@ def test_the_doctor_reports_a_queue_without_owner(patient: Patient) -> None:
 
 
 @pytest.mark.parametrize("holder", ["a member", "nobody that is online"])
-def test_an_orderly_queue_is_locked_by_another(patient: Patient, holder: str) -> None:
+def test_an_orderly_queue_is_locked_by_another(patient, holder):
     patient.send(4)
 
     def wait(messages: Any, context: Any) -> None:
@@ -164,7 +164,7 @@ def test_an_orderly_queue_is_locked_by_another(patient: Patient, holder: str) ->
 
 
 @pytest.mark.parametrize("kind", ["thread", "task", "orderly"])
-def test_the_doctor_reports_a_stuck_listener_with_its_line(patient: Patient, kind: str) -> None:
+def test_the_doctor_reports_a_stuck_listener_with_its_line(patient, kind):
     patient.send(2)
 
     async def waits(message: rmq.MessageExt) -> None:
@@ -185,7 +185,7 @@ def test_the_doctor_reports_a_stuck_listener_with_its_line(patient: Patient, kin
     assert "has offset 0, id " in found["evidence"][-1]
 
 
-def test_the_doctor_reports_a_failing_listener_with_its_exception(patient: Patient) -> None:
+def test_the_doctor_reports_a_failing_listener_with_its_exception(patient):
     def refuse(message: rmq.MessageExt) -> None:
         raise ValueError("no such account")
 
@@ -197,7 +197,7 @@ def test_the_doctor_reports_a_failing_listener_with_its_exception(patient: Patie
     assert "ValueError: no such account, refuse(" in told
 
 
-def test_the_doctor_names_the_message_that_an_orderly_queue_waits_for(patient: Patient) -> None:
+def test_the_doctor_names_the_message_that_an_orderly_queue_waits_for(patient):
     def refuse(messages: Any, context: Any) -> None:
         raise ValueError("no such account")
 
@@ -215,7 +215,7 @@ def test_the_doctor_names_the_message_that_an_orderly_queue_waits_for(patient: P
                              "message_id": first.message_id}  # fmt: skip
 
 
-def test_flow_control_names_its_limit(patient: Patient) -> None:
+def test_flow_control_names_its_limit(patient):
     patient.send(200)
     patient.member(patient.held_up, pull_threshold_for_queue=10)
     found = patient.becomes("flow control")
@@ -223,7 +223,7 @@ def test_flow_control_names_its_limit(patient: Patient) -> None:
     assert " of 10 " in found["sentence"]
 
 
-def test_a_pull_consumer_that_does_not_poll(patient: Patient) -> None:
+def test_a_pull_consumer_that_does_not_poll(patient):
     patient.send(4)
     consumer = patient.server.pull_consumer(patient.group, consume_from_where=FIRST)
     consumer.subscribe(patient.topic)
@@ -232,7 +232,7 @@ def test_a_pull_consumer_that_does_not_poll(patient: Patient) -> None:
         assert re.match(r"the application of \S+ has taken no message of ", found["sentence"])
 
 
-def test_for_people_it_is_a_verdict_its_evidence_and_an_advice(patient: Patient) -> None:
+def test_for_people_it_is_a_verdict_its_evidence_and_an_advice(patient):
     ended = CommandLine(patient.server.namesrv_addr).run(f"group doctor {patient.group} --watch-for 0s")
     lines = ended.out.splitlines()
     assert lines[0] == f"no member online: no member of group {patient.group} is online"

@@ -31,7 +31,7 @@ def bodies(line: CommandLine, command: str) -> list[str]:
     return [row.get("body") for row in line.ok(f"{command} --json").json_lines]
 
 
-def test_a_message_is_sent_with_all_that_is_given(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_a_message_is_sent_with_all_that_is_given(server, line):
     line.ok("topic create sent --queues 4")
     told = line.ok(
         "send sent - --key a --key b --tag T --property region=eu --property x=y --sharding-key s --json",
@@ -46,7 +46,7 @@ def test_a_message_is_sent_with_all_that_is_given(server: EmbeddedRocketMQ, line
     assert row["sharding_key"] == "s"
 
 
-def test_a_message_waits_for_its_time(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_a_message_waits_for_its_time(server, line):
     line.ok("topic create later --queues 1")
     line.ok("send later soon --delay 1s")
     line.ok("send later then --at +1s")
@@ -54,7 +54,7 @@ def test_a_message_waits_for_its_time(server: EmbeddedRocketMQ, line: CommandLin
     server.wait_until(lambda: len(server.messages("later")) == 2)
 
 
-def test_a_file_is_sent_in_batches_up_to_its_first_mistake(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_a_file_is_sent_in_batches_up_to_its_first_mistake(server, line):
     line.ok("topic create filed --queues 1")
     rows = [json.dumps({"body": {"n": number}, "tag": "T"}) for number in range(7)]
     assert line.ok("send filed --file - --batch 3", "\n".join(rows).encode()).out == "7 sent to filed\n"
@@ -69,7 +69,7 @@ def test_a_file_is_sent_in_batches_up_to_its_first_mistake(server: EmbeddedRocke
     assert (ended.code, "a message has no 'colour'" in ended.err) == (2, True)
 
 
-def test_a_line_that_the_broker_refuses_is_named(line: CommandLine) -> None:
+def test_a_line_that_the_broker_refuses_is_named(line):
     line.ok("topic create small --queues 1")
     line.ok("broker config set broker-a maxMessageSize=1000")
     try:
@@ -102,13 +102,13 @@ def test_a_line_that_the_broker_refuses_is_named(line: CommandLine) -> None:
         ("dead-letters replay g AB --all", "message ids and conditions are both given"),
     ],
 )
-def test_a_mistake_of_usage_sends_and_reads_nothing(words: str, said: str, line: CommandLine) -> None:
+def test_a_mistake_of_usage_sends_and_reads_nothing(words, said, line):
     ended = line.run(words)
     assert (ended.code, ended.out) == (2, ""), ended
     assert said in ended.err
 
 
-def test_a_topic_is_read_by_time_queue_filter_and_count(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_a_topic_is_read_by_time_queue_filter_and_count(server, line):
     line.ok("topic create read --queues 2")
     with server.producer() as producer:
         for number in range(40):
@@ -130,7 +130,7 @@ def test_a_topic_is_read_by_time_queue_filter_and_count(server: EmbeddedRocketMQ
     assert line.run("tail nowhere").code == 1
 
 
-def test_tail_follows_new_messages_up_to_a_count(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_tail_follows_new_messages_up_to_a_count(server, line):
     line.ok("topic create followed --queues 4")
     line.ok("send followed before")
     ended: list[Any] = []
@@ -145,7 +145,7 @@ def test_tail_follows_new_messages_up_to_a_count(server: EmbeddedRocketMQ, line:
     assert [row["body"] for row in ended[0].json_lines] == ["before", *["after"] * 5]
 
 
-def test_a_request_gets_its_reply(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_a_request_gets_its_reply(server, line):
     line.ok("topic create prices --queues 1")
     with server.producer("answers") as producer:
 
@@ -159,7 +159,7 @@ def test_a_request_gets_its_reply(server: EmbeddedRocketMQ, line: CommandLine) -
     assert (ended.code, ended.out) == (1, "")
 
 
-def test_a_message_is_found_by_key_id_place_and_time(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_a_message_is_found_by_key_id_place_and_time(server, line):
     line.ok("topic create found --queues 1")
     ids = [line.ok(f"send found {number} --key k{number % 2} --json").json["message_id"] for number in range(6)]
     server.wait_until(lambda: len(line.run("message find found --key k1 --json").json) == 3)
@@ -184,7 +184,7 @@ def test_a_message_is_found_by_key_id_place_and_time(server: EmbeddedRocketMQ, l
         assert said in ended.err
 
 
-def test_a_message_is_traced_and_delivered_once_more(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_a_message_is_traced_and_delivered_once_more(server, line):
     line.ok("topic create traced --queues 1")
     seen: list[int] = []
 
@@ -209,9 +209,7 @@ def test_a_message_is_traced_and_delivered_once_more(server: EmbeddedRocketMQ, l
         assert (ended.json["result"], "not again" in ended.json["remark"]) == ("CR_THROW_EXCEPTION", True)
 
 
-def test_dead_letters_of_all_groups_are_counted_shown_with_a_reason_and_forgotten(
-    server: EmbeddedRocketMQ, line: CommandLine
-) -> None:
+def test_dead_letters_of_all_groups_are_counted_shown_with_a_reason_and_forgotten(server, line):
     line.ok("topic create died --queues 1")
 
     def refuse(message: rmq.MessageExt) -> None:

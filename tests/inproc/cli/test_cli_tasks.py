@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_tasks import TASKS, Story, Task
+from cli_tasks import TASKS, Story
 from sprocketmq.testing import EmbeddedRocketMQ
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs/guides/command-line.md"
@@ -24,11 +24,11 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.wish)
-def test_a_task_is_one_line(task: Task, story: Story) -> None:
+def test_a_task_is_one_line(task, story):
     story.do(task)
 
 
-def test_there_are_twenty_five_and_the_guide_prints_each_with_its_command() -> None:
+def test_there_are_twenty_five_and_the_guide_prints_each_with_its_command():
     rows = re.findall(
         r"^\| (\d+) \| (.+?) \| `sprocketmq (.+?)` \|$", GUIDE.read_text("utf-8").replace("\\|", "|"), re.MULTILINE
     )

@@ -22,7 +22,7 @@ def send(server: EmbeddedRocketMQ, topic: str, count: int) -> None:
             producer.send(rmq.Message(topic, b"%d" % number))
 
 
-def test_a_dry_run_changes_nothing_whatever_the_command(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_a_dry_run_changes_nothing_whatever_the_command(server, line):
     line.ok("topic create dry --queues 2")
     line.ok("group create dry")
     line.ok("group reset dry --topic dry --to earliest --yes")
@@ -64,7 +64,7 @@ def test_a_dry_run_changes_nothing_whatever_the_command(server: EmbeddedRocketMQ
     assert state() == before
 
 
-def test_create_fails_if_the_object_exists_and_show_if_it_does_not(line: CommandLine) -> None:
+def test_create_fails_if_the_object_exists_and_show_if_it_does_not(line):
     line.ok("topic create twice")
     line.ok("group create twice")
     for command, code, said in (
@@ -91,7 +91,7 @@ def test_create_fails_if_the_object_exists_and_show_if_it_does_not(line: Command
         assert said in ended.err, (command, ended)
 
 
-def test_a_topic_is_shown_with_its_queues_and_its_groups(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_a_topic_is_shown_with_its_queues_and_its_groups(server, line):
     line.ok("topic create shown --queues 2 --perm r --attribute message.type=NORMAL")
     line.ok("topic perm shown rw")
     send(server, "shown", 3)
@@ -116,7 +116,7 @@ def test_a_topic_is_shown_with_its_queues_and_its_groups(server: EmbeddedRocketM
     assert re.search(r"^reader +3 ", text, re.MULTILINE)
 
 
-def test_lists_hide_what_is_the_systems(line: CommandLine) -> None:
+def test_lists_hide_what_is_the_systems(line):
     line.ok("topic create listed-a")
     line.ok("topic create listed-b")
     topics = {row["topic"] for row in line.ok("topic list --json").json}
@@ -133,7 +133,7 @@ def test_lists_hide_what_is_the_systems(line: CommandLine) -> None:
     assert "TOOLS_CONSUMER" in {row["group"] for row in line.ok("group list --all --json").json}
 
 
-def test_group_reset_sets_the_offsets(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_group_reset_sets_the_offsets(server, line):
     line.ok("topic create moved --queues 1")
     line.ok("group create moved")
     send(server, "moved", 10)
@@ -152,7 +152,7 @@ def test_group_reset_sets_the_offsets(server: EmbeddedRocketMQ, line: CommandLin
     assert "moved" not in {row["group"] for row in line.ok("group list --json").json}
 
 
-def test_lag_is_told_in_messages_and_time_and_fails_over_a_limit(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_lag_is_told_in_messages_and_time_and_fails_over_a_limit(server, line):
     line.ok("topic create behind --queues 2")
     line.ok("group create behind")
     line.ok("group reset behind --topic behind --to earliest --yes")
@@ -168,7 +168,7 @@ def test_lag_is_told_in_messages_and_time_and_fails_over_a_limit(server: Embedde
     assert line.run("lag behind --watch 1s --fail-over 3").code == 2
 
 
-def test_all_groups_at_once(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_all_groups_at_once(server, line):
     for group, messages in (("of-all-one", 3), ("of-all-two", 7), ("of-all-none", 0)):
         line.ok(f"topic create {group} --queues 1")
         line.ok(f"group create {group}")
@@ -201,7 +201,7 @@ def test_all_groups_at_once(server: EmbeddedRocketMQ, line: CommandLine) -> None
     assert names == behind.keys()
 
 
-def test_options_of_the_cluster_may_stand_before_the_command(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_options_of_the_cluster_may_stand_before_the_command(server, line):
     alone = CommandLine("127.0.0.1:1")
     for words in (
         ("-n", server.namesrv_addr, "topic", "list", "--json"),
@@ -219,7 +219,7 @@ def test_options_of_the_cluster_may_stand_before_the_command(server: EmbeddedRoc
     assert {name: not one.is_flag for one in cluster for name in one.opts} == _BEFORE
 
 
-def test_members_and_stacks_of_a_group(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_members_and_stacks_of_a_group(server, line):
     line.ok("topic create manned --queues 4")
     line.ok("group create manned")
     assert line.ok("group members manned").err == "no member of group manned is online\n"
@@ -248,5 +248,5 @@ def test_members_and_stacks_of_a_group(server: EmbeddedRocketMQ, line: CommandLi
 
 
 @pytest.mark.parametrize("noun", ["topics", "topic list"])
-def test_an_old_name_is_understood(noun: str, line: CommandLine) -> None:
+def test_an_old_name_is_understood(noun, line):
     assert isinstance(line.ok(f"{noun} --json").json, list)

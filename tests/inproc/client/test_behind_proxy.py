@@ -46,7 +46,7 @@ def proxy(rocketmq: EmbeddedRocketMQ) -> Iterator[EmbeddedRocketMQ]:
     rocketmq.namesrv.intercept = faults
 
 
-def test_a_consumer_has_its_retry_topic_made_before_it_asks_where_it_is(proxy: EmbeddedRocketMQ) -> None:
+def test_a_consumer_has_its_retry_topic_made_before_it_asks_where_it_is(proxy):
     """Otherwise the proxy remembers that there is none, and the first retry comes 40 s later."""
     proxy.create_topic("flights", queues=1)
     asked: list[str] = []
@@ -70,7 +70,7 @@ def test_a_consumer_has_its_retry_topic_made_before_it_asks_where_it_is(proxy: E
     assert proxy.messages("%RETRY%delays") == proxy.messages("%DLQ%delays") == []
 
 
-def test_a_broadcasting_consumer_makes_none(proxy: EmbeddedRocketMQ) -> None:
+def test_a_broadcasting_consumer_makes_none(proxy):
     proxy.create_topic("flights", queues=1)
     made = proxy.faults.drop(RequestCode.CONSUMER_SEND_MSG_BACK, None, when=lambda command: False)
     consumer = proxy.push_consumer("all", message_model=rmq.MessageModel.BROADCASTING)
@@ -81,7 +81,7 @@ def test_a_broadcasting_consumer_makes_none(proxy: EmbeddedRocketMQ) -> None:
     assert made.hits == 0
 
 
-def test_what_it_does_not_serve_is_said_in_one_sentence(proxy: EmbeddedRocketMQ) -> None:
+def test_what_it_does_not_serve_is_said_in_one_sentence(proxy):
     sentence = f"^the proxy at {proxy.namesrv_addr} does not serve"
     with proxy.admin() as admin:
         with pytest.raises(rmq.RequestNotServed, match=f"{sentence} GET_BROKER_CLUSTER_INFO; use the ") as raised:
@@ -93,7 +93,7 @@ def test_what_it_does_not_serve_is_said_in_one_sentence(proxy: EmbeddedRocketMQ)
             admin.topics()
 
 
-def test_a_filter_that_cannot_be_read_is_refused_because_the_proxy_accepts_any(proxy: EmbeddedRocketMQ) -> None:
+def test_a_filter_that_cannot_be_read_is_refused_because_the_proxy_accepts_any(proxy):
     proxy.create_topic("flights", queues=1)
     proxy.faults.fail(RequestCode.CHECK_CLIENT_CONFIG, ResponseCode.SUCCESS, "", times=None)
     consumer = proxy.push_consumer("delays")
@@ -119,7 +119,7 @@ def test_a_filter_that_cannot_be_read_is_refused_because_the_proxy_accepts_any(p
         assert admin.read_onward({queue: 0}, expression=rmq.sql92("distance > 3"))[0] == []
 
 
-def test_a_topic_that_does_not_exist_is_to_be_made_in_the_console(proxy: EmbeddedRocketMQ) -> None:
+def test_a_topic_that_does_not_exist_is_to_be_made_in_the_console(proxy):
     route, none = RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST
     proxy.faults.fail(route, none, "", times=None)
     with (
@@ -129,7 +129,7 @@ def test_a_topic_that_does_not_exist_is_to_be_made_in_the_console(proxy: Embedde
         producer.send(rmq.Message("flights", b"x"))
 
 
-def test_a_message_of_another_type_than_its_topic_is_refused_in_a_users_words(proxy: EmbeddedRocketMQ) -> None:
+def test_a_message_of_another_type_than_its_topic_is_refused_in_a_users_words(proxy):
     remark = "TopicMessageType validate failed, the expected type is FIFO, but actual type is NORMAL"
     proxy.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, remark, times=None)
     with proxy.producer() as producer, pytest.raises(rmq.RemoteError, match="the topic takes FIFO messages") as raised:
@@ -137,7 +137,7 @@ def test_a_message_of_another_type_than_its_topic_is_refused_in_a_users_words(pr
     assert raised.value.code == ResponseCode.MESSAGE_ILLEGAL
 
 
-def test_a_reply_that_the_proxy_does_not_pass_on_says_so_on_both_sides(proxy: EmbeddedRocketMQ) -> None:
+def test_a_reply_that_the_proxy_does_not_pass_on_says_so_on_both_sides(proxy):
     proxy.create_topic("questions", queues=1)
     replies = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
     proxy.faults.fail(replies, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "not supported", times=None)
@@ -160,9 +160,7 @@ def test_a_reply_that_the_proxy_does_not_pass_on_says_so_on_both_sides(proxy: Em
     assert "does not serve SEND_REPLY_MESSAGE_V2; use a topic" in refusals[0]
 
 
-def test_the_groups_retry_policy_is_not_followed_and_the_log_says_so_once(
-    proxy: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_groups_retry_policy_is_not_followed_and_the_log_says_so_once(proxy, caplog):
     proxy.create_topic("flights", queues=1)
     code = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
     proxy.faults.fail(code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "not supported", times=None)
@@ -182,9 +180,7 @@ def test_the_groups_retry_policy_is_not_followed_and_the_log_says_so_once(
     assert [record.getMessage().count("the broker chooses") for record in caplog.records].count(1) == 1
 
 
-def test_a_transaction_ends_with_its_check_and_the_log_says_so_once(
-    proxy: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_transaction_ends_with_its_check_and_the_log_says_so_once(proxy, caplog):
     proxy.create_topic("flights", queues=1)
     commit = rmq.LocalTransactionState.COMMIT_MESSAGE
     with rmq.TransactionProducer(
@@ -209,7 +205,7 @@ def filled(rocketmq: EmbeddedRocketMQ) -> EmbeddedRocketMQ:
 
 
 @pytest.mark.parametrize("kind", ["concurrent", "orderly", "pull"])
-def test_no_answer_of_a_consumer_is_dropped(filled: EmbeddedRocketMQ, kind: str) -> None:
+def test_no_answer_of_a_consumer_is_dropped(filled, kind):
     """A proxy drops answers for a connection that has not taken earlier ones, and the pull ends by its timeout."""
     seen: list[rmq.MessageExt] = []
     options = {"clock": filled.clock, "consume_from_where": rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET}
@@ -240,7 +236,7 @@ def test_no_answer_of_a_consumer_is_dropped(filled: EmbeddedRocketMQ, kind: str)
     assert not dropped
 
 
-def test_the_answer_to_a_pull_that_waits_is_short(proxy: EmbeddedRocketMQ) -> None:
+def test_the_answer_to_a_pull_that_waits_is_short(proxy):
     """After a burst the waiting pulls of all queues are answered in the same moment."""
     proxy.create_topic("flights", queues=2)
     asked: set[tuple[bool, int]] = set()
@@ -259,7 +255,7 @@ def test_the_answer_to_a_pull_that_waits_is_short(proxy: EmbeddedRocketMQ) -> No
     assert asked == {(False, 20), (True, 1)}
 
 
-def test_no_answer_of_a_reader_is_dropped(filled: EmbeddedRocketMQ) -> None:
+def test_no_answer_of_a_reader_is_dropped(filled):
     dropped: list[bytes] = []
     with embedded_proxy(filled, [filled.broker], dropped) as proxy_addr:
         ranges = [(queue, 0, 2) for queue in QUEUES]

@@ -165,12 +165,10 @@ def _field(request: AnyRequest) -> str:
 
 
 @pytest.mark.parametrize("code", SENT, ids=lambda code: code.name)
-def test_a_request_with_a_field_for_the_name_of_its_broker_fills_it(
-    frames: dict[int, list[dict[str, str]]], code: RequestCode
-) -> None:
+def test_a_request_with_a_field_for_the_name_of_its_broker_fills_it(frames, code):
     assert frames[code], "no life sends it"
     assert {fields.get(_field(NAMED[code])) for fields in frames[code]} == {"broker-a"}
 
 
-def test_no_client_sends_what_is_left_out_here(frames: dict[int, list[dict[str, str]]]) -> None:
+def test_no_client_sends_what_is_left_out_here(frames):
     assert not {code for code in NOT_SENT if code in frames and Peer.BROKER in NAMED[code].served_by}

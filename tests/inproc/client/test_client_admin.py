@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from recorder import Recorder, send_all
 import sprocketmq as rmq
 from cli_run import CommandLine
 from embedded_proxy import second_broker_of
-from sprocketmq.broker import Broker
 from sprocketmq.client.admin import TopicTraffic, TrackType
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import SubscriptionGroupConfig, TopicConfig
@@ -36,7 +35,7 @@ def admin(rocketmq: EmbeddedRocketMQ) -> Iterator[rmq.Admin]:
 # -- topics ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_is_made_changed_looked_at_and_deleted(admin: rmq.Admin) -> None:
+def test_a_topic_is_made_changed_looked_at_and_deleted(admin):
     admin.create_topic("flights", queues=4, attributes={"+message.type": "FIFO"})
     assert admin.queues("flights") == [rmq.MessageQueue("flights", "broker-a", n) for n in range(4)]
     config = admin.topic_config("flights")["broker-a"]
@@ -54,13 +53,13 @@ def test_a_topic_is_made_changed_looked_at_and_deleted(admin: rmq.Admin) -> None
         admin.route("flights")
 
 
-def test_many_topics_are_made_at_once(admin: rmq.Admin) -> None:
+def test_many_topics_are_made_at_once(admin):
     admin.create_topics([TopicConfig(f"topic-{n}", 2, 2) for n in range(3)])
     made = admin.topic_configs("broker-a")
     assert [made[f"topic-{n}"].read_queue_nums for n in range(3)] == [2, 2, 2]
 
 
-def test_lists_longer_than_a_page_come_whole(admin: rmq.Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_longer_than_a_page_come_whole(admin, monkeypatch):
     monkeypatch.setattr("sprocketmq.client.admin.topics.PAGE", 3)
     monkeypatch.setattr("sprocketmq.client.admin.session.PAGE", 3)
     admin.create_topics([TopicConfig(f"topic-{n}", 1, 1) for n in range(10)])
@@ -69,7 +68,7 @@ def test_lists_longer_than_a_page_come_whole(admin: rmq.Admin, monkeypatch: pyte
     assert {f"group-{n}" for n in range(10)} <= set(admin.groups())
 
 
-def test_a_topic_can_be_on_one_of_two_brokers(admin: rmq.Admin, second_broker: Broker) -> None:
+def test_a_topic_can_be_on_one_of_two_brokers(admin, second_broker):
     admin.create_topic("planes", queues=1, broker="broker-b")
     admin.create_topic("trains", queues=1, broker=second_broker.address)
     admin.create_topic("ships", queues=1)
@@ -84,7 +83,7 @@ def test_a_topic_can_be_on_one_of_two_brokers(admin: rmq.Admin, second_broker: B
         admin.create_topic("planes", cluster="x")
 
 
-def test_an_order_configuration_is_kept_by_the_name_server(admin: rmq.Admin) -> None:
+def test_an_order_configuration_is_kept_by_the_name_server(admin):
     admin.create_topic("flights", queues=4, order=True)
     assert admin.order_conf("flights") == {}
     admin.set_order_conf("flights", {"broker-a": 2, "broker-b": 4})
@@ -93,7 +92,7 @@ def test_an_order_configuration_is_kept_by_the_name_server(admin: rmq.Admin) -> 
     assert admin.order_conf("flights") == {}
 
 
-def test_an_allocation_can_be_tried(admin: rmq.Admin) -> None:
+def test_an_allocation_can_be_tried(admin):
     admin.create_topic("flights", queues=3)
     shares = admin.allocate("flights", ["10.0.0.2", "10.0.0.1"])
     assert {member: [queue.queue_id for queue in queues] for member, queues in shares.items()} == {
@@ -103,9 +102,7 @@ def test_an_allocation_can_be_tried(admin: rmq.Admin) -> None:
     assert [q.queue_id for q in admin.allocate("flights", ["a", "b"], strategy="AVG_BY_CIRCLE")["b"]] == [1]
 
 
-def test_the_traffic_of_a_topic_has_a_row_for_each_group(
-    rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, producer: rmq.Producer
-) -> None:
+def test_the_traffic_of_a_topic_has_a_row_for_each_group(rocketmq, admin, producer):
     admin.create_topic("flights", queues=1)
     assert admin.topic_traffic("flights") == [TopicTraffic("flights", None, 0, 0.0, 0.0, 0, 0)]
     send_all(producer, ["0", "1", "2"])
@@ -119,7 +116,7 @@ def test_the_traffic_of_a_topic_has_a_row_for_each_group(
 # -- groups ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_group_is_made_changed_looked_at_and_deleted(admin: rmq.Admin, producer: rmq.Producer) -> None:
+def test_a_group_is_made_changed_looked_at_and_deleted(admin, producer):
     admin.create_topic("flights", queues=1)
     admin.create_group("delays", retry_max_times=5, consume_broadcast_enable=False)
     config = admin.group_config("delays")["broker-a"]
@@ -138,7 +135,7 @@ def test_a_group_is_made_changed_looked_at_and_deleted(admin: rmq.Admin, produce
         admin.create_group("delays", retry_max_time=5)
 
 
-def test_a_group_can_be_shut_out_of_a_topic(admin: rmq.Admin) -> None:
+def test_a_group_can_be_shut_out_of_a_topic(admin):
     admin.create_topic("flights", queues=1)
     admin.create_group("delays")
     assert admin.group_readable("delays", "flights") == {"broker-a": True}
@@ -146,9 +143,7 @@ def test_a_group_can_be_shut_out_of_a_topic(admin: rmq.Admin) -> None:
     assert admin.group_readable("delays", "flights") == {"broker-a": False}
 
 
-def test_members_are_seen_from_outside(
-    admin: rmq.Admin, producer: rmq.Producer, consumers: Callable[..., rmq.PushConsumer]
-) -> None:
+def test_members_are_seen_from_outside(admin, producer, consumers):
     admin.create_topic("flights", queues=2)
     send_all(producer, ["0", "1", "2"])
     seen = Recorder()
@@ -170,7 +165,7 @@ def test_members_are_seen_from_outside(
         admin.running_info("delays", "nobody@here")
 
 
-def test_producers_are_seen_from_outside(admin: rmq.Admin, producer: rmq.Producer, rocketmq: EmbeddedRocketMQ) -> None:
+def test_producers_are_seen_from_outside(admin, producer, rocketmq):
     admin.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     rocketmq.advance_until(lambda: admin.producer_connection("ops", "flights"))
@@ -179,7 +174,7 @@ def test_producers_are_seen_from_outside(admin: rmq.Admin, producer: rmq.Produce
     assert admin.producer_connection("nobody", "flights") == []
 
 
-def test_the_mode_of_consumption_is_set_where_it_is_known(admin: rmq.Admin) -> None:
+def test_the_mode_of_consumption_is_set_where_it_is_known(admin):
     admin.create_topic("flights", queues=1)
     admin.set_consume_mode("flights", "delays", "PULL")
     with pytest.raises(rmq.ConfigurationError, match="mode is 'PUSH'"):
@@ -196,9 +191,7 @@ def test_the_mode_of_consumption_is_set_where_it_is_known(admin: rmq.Admin) -> N
         pytest.param("4.9", marks=pytest.mark.rocketmq(useServerSideResetOffset=False)),
     ],
 )
-def test_a_group_without_members_is_moved_by_time_and_to_the_end(
-    as_what: str, rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, producer: rmq.Producer
-) -> None:
+def test_a_group_without_members_is_moved_by_time_and_to_the_end(as_what, rocketmq, admin, producer):
     admin.create_topic("flights", queues=1)
     admin.create_group("delays")
     send_all(producer, ["0", "1"])
@@ -226,9 +219,7 @@ def test_a_group_without_members_is_moved_by_time_and_to_the_end(
         assert [message.body for message in consumer.poll()] == [b"1", b"2"]
 
 
-def test_one_queue_of_a_group_that_is_online_is_not_moved_through_an_old_broker(
-    rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, consumers: Callable[..., rmq.PushConsumer]
-) -> None:
+def test_one_queue_of_a_group_that_is_online_is_not_moved_through_an_old_broker(rocketmq, admin, consumers):
     admin.create_topic("flights", queues=1)
     consumers(Recorder())
     rocketmq.faults.fail(RequestCode.GET_TOPIC_CONFIG, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, times=None)
@@ -236,9 +227,7 @@ def test_one_queue_of_a_group_that_is_online_is_not_moved_through_an_old_broker(
         admin.reset_offset("delays", QUEUE, 0)
 
 
-def test_progress_is_cloned_for_another_group(
-    rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, producer: rmq.Producer
-) -> None:
+def test_progress_is_cloned_for_another_group(rocketmq, admin, producer):
     admin.create_topic("flights", queues=1)
     send_all(producer, ["0", "1", "2"])
     admin.create_groups([SubscriptionGroupConfig(group_name=name) for name in ("delays", "copy")])
@@ -251,7 +240,7 @@ def test_progress_is_cloned_for_another_group(
 # -- messages --------------------------------------------------------------------------------------------------------------------
 
 
-def test_messages_are_found_by_id_key_and_place(admin: rmq.Admin, producer: rmq.Producer) -> None:
+def test_messages_are_found_by_id_key_and_place(admin, producer):
     admin.create_topic("flights", queues=1)
     results = [
         producer.send(rmq.Message("flights", b"%d" % n, keys=["N1", f"N{n}"], tags="UA" if n % 2 else "DL"))
@@ -275,12 +264,7 @@ def test_messages_are_found_by_id_key_and_place(admin: rmq.Admin, producer: rmq.
     assert (entries.max_queue_index, len(entries.queue_data)) == (4, 2)
 
 
-def test_what_became_of_a_message_is_told_for_each_group(
-    rocketmq: EmbeddedRocketMQ,
-    admin: rmq.Admin,
-    producer: rmq.Producer,
-    consumers: Callable[..., rmq.PushConsumer],
-) -> None:
+def test_what_became_of_a_message_is_told_for_each_group(rocketmq, admin, producer, consumers):
     admin.create_topic("flights", queues=1)
     sent = producer.send(rmq.Message("flights", b"0", tags="UA"))
     seen = Recorder()
@@ -306,12 +290,7 @@ def test_what_became_of_a_message_is_told_for_each_group(
         assert tracks()["pulled"] is TrackType.PULL
 
 
-def test_a_member_consumes_a_message_once_more_when_it_is_asked_to(
-    rocketmq: EmbeddedRocketMQ,
-    admin: rmq.Admin,
-    producer: rmq.Producer,
-    consumers: Callable[..., rmq.PushConsumer],
-) -> None:
+def test_a_member_consumes_a_message_once_more_when_it_is_asked_to(rocketmq, admin, producer, consumers):
     admin.create_topic("flights", queues=1)
     seen = Recorder()
     consumer = consumers(seen)
@@ -327,7 +306,7 @@ def test_a_member_consumes_a_message_once_more_when_it_is_asked_to(
 # -- brokers and name servers ----------------------------------------------------------------------------------------------------
 
 
-def test_brokers_report_their_state(admin: rmq.Admin, producer: rmq.Producer, second_broker: Broker) -> None:
+def test_brokers_report_their_state(admin, producer, second_broker):
     admin.create_topic("flights", queues=1, broker="broker-a")
     send_all(producer, ["0", "1"])
     one, other = admin.brokers()
@@ -339,7 +318,7 @@ def test_brokers_report_their_state(admin: rmq.Admin, producer: rmq.Producer, se
     assert admin.broker_runtime_info("broker-a")["brokerVersionDesc"] == one.version
 
 
-def test_settings_are_read_and_changed_while_a_broker_runs(admin: rmq.Admin) -> None:
+def test_settings_are_read_and_changed_while_a_broker_runs(admin):
     admin.update_broker_config({"maxMessageSize": 1_000_000, "autoCreateTopicEnable": False}, broker="broker-a")
     config = admin.broker_config("broker-a")
     assert (config["maxMessageSize"], config["autoCreateTopicEnable"]) == ("1000000", "false")
@@ -351,7 +330,7 @@ def test_settings_are_read_and_changed_while_a_broker_runs(admin: rmq.Admin) -> 
         admin.update_namesrv_config({})
 
 
-def test_name_servers_keep_texts_settings_and_who_may_be_sent_to(rocketmq: EmbeddedRocketMQ, admin: rmq.Admin) -> None:
+def test_name_servers_keep_texts_settings_and_who_may_be_sent_to(rocketmq, admin):
     assert admin.name_servers == [rocketmq.namesrv_addr]
     admin.put_kv_config("ours", "k", "v")
     assert (admin.kv_config("ours", "k"), admin.kv_configs("ours")) == ("v", {"k": "v"})
@@ -365,7 +344,7 @@ def test_name_servers_keep_texts_settings_and_who_may_be_sent_to(rocketmq: Embed
     assert [data.perm for data in admin.route("flights").queue_datas] == [6]
 
 
-def test_a_broker_is_tidied_up_by_hand(admin: rmq.Admin) -> None:
+def test_a_broker_is_tidied_up_by_hand(admin):
     admin.clean_expired_consume_queues()
     admin.delete_expired_commit_logs(broker="broker-a")
     admin.clean_unused_topics(cluster="DefaultCluster")
@@ -379,7 +358,7 @@ def test_a_broker_is_tidied_up_by_hand(admin: rmq.Admin) -> None:
 # -- access ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_users_and_policies_are_administered(admin: rmq.Admin) -> None:
+def test_users_and_policies_are_administered(admin):
     admin.create_user("ann", "secret")
     user = admin.user("broker-a", "ann")
     assert user is not None
@@ -407,7 +386,7 @@ def test_users_and_policies_are_administered(admin: rmq.Admin) -> None:
         admin.create_user("ann", "secret", user_type="Root")
 
 
-def test_users_are_copied_from_broker_to_broker(admin: rmq.Admin, second_broker: Broker) -> None:
+def test_users_are_copied_from_broker_to_broker(admin, second_broker):
     admin.create_user("ann", "secret", broker="broker-a")
     admin.create_user("bob", "secret", broker="broker-a")
     admin.create_acl("User:ann", ["Topic:flights"], ["Pub"], broker="broker-a")
@@ -420,7 +399,7 @@ def test_users_are_copied_from_broker_to_broker(admin: rmq.Admin, second_broker:
 # -- both faces ------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_client_that_was_shut_down_opens_again_when_it_is_asked(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_client_that_was_shut_down_opens_again_when_it_is_asked(rocketmq):
     admin = rocketmq.admin()
     admin.create_topic("flights", queues=1)
     admin.shutdown()
@@ -428,9 +407,7 @@ def test_a_client_that_was_shut_down_opens_again_when_it_is_asked(rocketmq: Embe
     admin.shutdown()
 
 
-def test_two_brokers_of_one_name_are_said(
-    rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_two_brokers_of_one_name_are_said(rocketmq, admin, caplog):
     with second_broker_of(rocketmq, name="broker-a") as other:
         for address in (rocketmq.broker.address, other.address):
             admin.create_group("delays", broker=address)
@@ -447,9 +424,7 @@ def test_two_brokers_of_one_name_are_said(
     assert admin.cluster_info().rivals is None
 
 
-def test_a_request_that_fails_at_one_broker_has_ended_at_all_when_it_raises(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_that_fails_at_one_broker_has_ended_at_all_when_it_raises(rocketmq, second_broker, monkeypatch):
     """What still ran would open the client's connections anew after its shutdown."""
     ended: list[str] = []
 

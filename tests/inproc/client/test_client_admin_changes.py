@@ -15,7 +15,7 @@ def admin(rocketmq: EmbeddedRocketMQ):
         yield made
 
 
-def test_a_topic_is_altered_in_what_is_named(admin: rmq.Admin) -> None:
+def test_a_topic_is_altered_in_what_is_named(admin):
     admin.create_topic("flights", queues=4, order=True, attributes={"+message.type": "FIFO"})
     (changed,) = admin.alter_topic("flights", write_queues=2).values()
     assert (changed.read_queue_nums, changed.write_queue_nums, changed.perm, changed.order) == (4, 2, 6, True)
@@ -30,7 +30,7 @@ def test_a_topic_is_altered_in_what_is_named(admin: rmq.Admin) -> None:
         admin.alter_topic("nowhere", perm=6)
 
 
-def test_a_group_is_altered_in_what_is_named(admin: rmq.Admin) -> None:
+def test_a_group_is_altered_in_what_is_named(admin):
     admin.create_group("delays", retry_max_times=3, consume_broadcast_enable=False)
     (changed,) = admin.alter_group("delays", consume_enable=False).values()
     assert (changed.consume_enable, changed.retry_max_times, changed.consume_broadcast_enable) == (False, 3, False)
@@ -41,7 +41,7 @@ def test_a_group_is_altered_in_what_is_named(admin: rmq.Admin) -> None:
         admin.alter_group("nobody", consume_enable=False)
 
 
-def test_topics_at_a_glance_without_those_of_brokers_and_groups(rocketmq: EmbeddedRocketMQ, admin: rmq.Admin) -> None:
+def test_topics_at_a_glance_without_those_of_brokers_and_groups(rocketmq, admin):
     admin.create_topic("flights", queues=2)
     admin.create_topic("empty", queues=1, perm=4)
     admin.create_topic("%RETRY%delays", queues=1)
@@ -56,9 +56,7 @@ def test_topics_at_a_glance_without_those_of_brokers_and_groups(rocketmq: Embedd
     assert {"flights", "%RETRY%delays", "TBW102", "SCHEDULE_TOPIC_XXXX"} <= every
 
 
-def test_reading_on_gives_each_message_once_and_moves_past_what_a_filter_leaves_out(
-    rocketmq: EmbeddedRocketMQ, admin: rmq.Admin
-) -> None:
+def test_reading_on_gives_each_message_once_and_moves_past_what_a_filter_leaves_out(rocketmq, admin):
     admin.create_topic("flights", queues=2)
     positions = dict.fromkeys(admin.queues("flights"), 0)
     found, positions = admin.read_onward(positions)
@@ -75,7 +73,7 @@ def test_reading_on_gives_each_message_once_and_moves_past_what_a_filter_leaves_
     assert sorted(positions.values()) == [20, 20]
 
 
-def test_dead_letters_are_forgotten_together(rocketmq: EmbeddedRocketMQ, admin: rmq.Admin) -> None:
+def test_dead_letters_are_forgotten_together(rocketmq, admin):
     with rmq.DeadLetters("delays", namesrv_addr=rocketmq.namesrv_addr) as letters:
         with pytest.raises(rmq.GroupNotExist):
             letters.purge()
@@ -91,7 +89,7 @@ def test_dead_letters_are_forgotten_together(rocketmq: EmbeddedRocketMQ, admin: 
         assert list(letters.read()) == []
 
 
-def test_a_broker_says_whether_it_speaks_5x(rocketmq: EmbeddedRocketMQ, admin: rmq.Admin) -> None:
+def test_a_broker_says_whether_it_speaks_5x(rocketmq, admin):
     assert admin.speaks_5x("broker-a")
     assert admin.speaks_5x(rocketmq.broker_addr)
     with pytest.raises(rmq.ConfigurationError, match="broker 'broker-z' is unknown"):

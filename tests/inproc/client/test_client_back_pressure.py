@@ -16,7 +16,7 @@ from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 MIB = 1024 * 1024
 
 
-def test_turns_come_in_order_and_a_large_body_is_not_overtaken() -> None:
+def test_turns_come_in_order_and_a_large_body_is_not_overtaken():
     async def run() -> None:
         permits = SendPermits(10, 100)
         await permits.take(60, 1)
@@ -38,7 +38,7 @@ def test_turns_come_in_order_and_a_large_body_is_not_overtaken() -> None:
     asyncio.run(run())
 
 
-def test_a_body_larger_than_all_permits_goes_alone() -> None:
+def test_a_body_larger_than_all_permits_goes_alone():
     async def run() -> None:
         permits = SendPermits(10, 100)
         await permits.take(500, 1)
@@ -51,7 +51,7 @@ def test_a_body_larger_than_all_permits_goes_alone() -> None:
     asyncio.run(run())
 
 
-def test_a_send_that_gives_up_takes_no_permit_and_the_next_one_proceeds() -> None:
+def test_a_send_that_gives_up_takes_no_permit_and_the_next_one_proceeds():
     async def run() -> None:
         permits = SendPermits(10, 100)
         await permits.take(50, 1)
@@ -83,7 +83,7 @@ def limited(rocketmq: EmbeddedRocketMQ) -> Iterator[rmq.Producer]:
         yield producer
 
 
-def test_the_blocking_face_makes_its_caller_wait(rocketmq: EmbeddedRocketMQ, limited: rmq.Producer) -> None:
+def test_the_blocking_face_makes_its_caller_wait(rocketmq, limited):
     held = rocketmq.faults.delay(SENDS, 1_000, times=None)
     futures = [limited.send_async(rmq.Message("flights", b"x"), timeout_ms=60_000) for _ in range(10)]
     rocketmq.wait_until(lambda: held.hits == 10)
@@ -106,16 +106,14 @@ def test_the_blocking_face_makes_its_caller_wait(rocketmq: EmbeddedRocketMQ, lim
     rocketmq.wait_until(lambda: permits.under_way == (0, 0))
 
 
-def test_no_timeout_is_the_default_one(limited: rmq.Producer) -> None:
+def test_no_timeout_is_the_default_one(limited):
     """None says what leaving it out says, as in ``send``."""
     message = rmq.Message("flights", b"x")
     assert limited.send_async(message, timeout_ms=None, sharding_key=None).result(20).status is rmq.SendStatus.SEND_OK
     assert limited.send(message, timeout_ms=None).status is rmq.SendStatus.SEND_OK
 
 
-def test_the_async_face_makes_a_send_wait_and_a_refused_one_gives_its_turn_back(
-    rocketmq: EmbeddedRocketMQ, limited: rmq.Producer
-) -> None:
+def test_the_async_face_makes_a_send_wait_and_a_refused_one_gives_its_turn_back(rocketmq, limited):
     with pytest.raises(rmq.ConfigurationError):
         limited.send_async(rmq.Message("flights", b""))
     permits = limited._async._permits
@@ -141,7 +139,7 @@ def test_the_async_face_makes_a_send_wait_and_a_refused_one_gives_its_turn_back(
     asyncio.run(run())
 
 
-def test_limits_below_javas_least_are_refused() -> None:
+def test_limits_below_javas_least_are_refused():
     for option, value in (
         ("back_pressure_for_async_send_num", 9),
         ("back_pressure_for_async_send_size_bytes", MIB - 1),

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from recorder import Consumers, Recorder, committed, send_all
+from recorder import Recorder, committed, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.consume.send_back import SendBack
-from sprocketmq.testing import EmbeddedRocketMQ
 
 SUCCESS = rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 Concurrent = rmq.ConsumeConcurrentlyContext
@@ -46,13 +45,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("what", NONSENSE)
-def test_an_invalid_answer_retries_the_message_and_is_logged_once(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    caplog: pytest.LogCaptureFixture,
-    what: str,
-) -> None:
+def test_an_invalid_answer_retries_the_message_and_is_logged_once(rocketmq, producer, consumers, caplog, what):
     answer, sentence = NONSENSE[what]
     seen: list[tuple[str, int]] = []
 
@@ -78,8 +71,8 @@ def test_an_invalid_answer_retries_the_message_and_is_logged_once(
 )
 @pytest.mark.parametrize("how", ["thread", "task"])
 def test_whatever_a_listener_raises_costs_its_message_a_retry_and_nothing_else(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, how: str, error: BaseException
-) -> None:
+    rocketmq, producer, consumers, how, error
+):
     recorder = Recorder()
 
     def handle(message: rmq.MessageExt) -> None:
@@ -99,9 +92,7 @@ def test_whatever_a_listener_raises_costs_its_message_a_retry_and_nothing_else(
 
 
 @pytest.mark.parametrize("value", ["1s", None, 10.5], ids=str)
-def test_an_orderly_pause_that_is_no_number_is_the_consumers_own(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, value: Any
-) -> None:
+def test_an_orderly_pause_that_is_no_number_is_the_consumers_own(rocketmq, producer, consumers, value):
     seen: list[tuple[str, int]] = []
 
     def listen(messages: list[rmq.MessageExt], context: Orderly) -> Any:
@@ -117,9 +108,7 @@ def test_an_orderly_pause_that_is_no_number_is_the_consumers_own(
     rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 2)
 
 
-def test_blocking_listeners_never_run_on_the_engine_and_async_ones_only_there(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_blocking_listeners_never_run_on_the_engine_and_async_ones_only_there(rocketmq, producer, consumers):
     blocking: set[str] = set()
     on_loop: set[str] = set()
 
@@ -137,8 +126,8 @@ def test_blocking_listeners_never_run_on_the_engine_and_async_ones_only_there(
 
 
 def test_a_message_that_cannot_be_written_down_for_its_way_back_is_tried_again_here(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    rocketmq, producer, consumers, monkeypatch
+):
     async def broken(self: SendBack, message: rmq.MessageExt, delay_level: int, reason: str) -> bool:
         raise TypeError("a listener put something odd into its message")
 
@@ -151,9 +140,7 @@ def test_a_message_that_cannot_be_written_down_for_its_way_back_is_tried_again_h
     rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 2)
 
 
-def test_a_hook_that_exits_does_not_take_the_message_with_it(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_hook_that_exits_does_not_take_the_message_with_it(rocketmq, producer, consumers):
     class Exiting:
         def before_consume(self, consumption: object) -> None:
             raise SystemExit("before")
@@ -187,9 +174,7 @@ async def _consume_async(recorder: Recorder, message: rmq.MessageExt) -> None:
 @pytest.mark.parametrize(
     "form", ["an object with an async call", "a partial of an async function", "a lambda around one"]
 )
-def test_an_async_listener_in_any_form_runs_before_its_message_counts_as_done(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str
-) -> None:
+def test_an_async_listener_in_any_form_runs_before_its_message_counts_as_done(rocketmq, producer, consumers, form):
     recorder = Recorder(lambda message: 1 / message.reconsume_times)
     listener = {
         "an object with an async call": _AsyncObject(recorder),
@@ -203,7 +188,7 @@ def test_an_async_listener_in_any_form_runs_before_its_message_counts_as_done(
     rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 1)
 
 
-def test_a_generator_or_no_function_at_all_is_refused_as_a_listener(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_generator_or_no_function_at_all_is_refused_as_a_listener(rocketmq):
     consumer = rocketmq.push_consumer("delays")
 
     def handle(message: rmq.MessageExt) -> Iterator[None]:
@@ -221,9 +206,7 @@ def test_a_generator_or_no_function_at_all_is_refused_as_a_listener(rocketmq: Em
 
 
 @pytest.mark.parametrize(("kind", "success"), [("concurrent", SUCCESS), ("orderly", rmq.ConsumeOrderlyStatus.SUCCESS)])
-def test_a_listener_that_takes_its_batch_apart_changes_nothing_of_ours(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, success: Any
-) -> None:
+def test_a_listener_that_takes_its_batch_apart_changes_nothing_of_ours(rocketmq, producer, consumers, kind, success):
     seen: list[str] = []
 
     def listen(messages: list[rmq.MessageExt], context: Any) -> Any:
@@ -243,9 +226,7 @@ def test_a_listener_that_takes_its_batch_apart_changes_nothing_of_ours(
     assert (process_queue.count, process_queue.size_bytes) == (0, 0)
 
 
-def test_a_listener_that_leaves_tasks_behind_still_shuts_down(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_listener_that_leaves_tasks_behind_still_shuts_down(rocketmq, producer, consumers):
     left: list[asyncio.Task[Any]] = []
 
     async def handle(message: rmq.MessageExt) -> None:
@@ -264,13 +245,8 @@ def test_a_listener_that_leaves_tasks_behind_still_shuts_down(
 @pytest.mark.parametrize("kind", ["message", "concurrent", "orderly"])
 @pytest.mark.parametrize("how", ["thread", "task"])
 def test_what_a_listener_raises_is_logged_with_its_traceback_and_what_people_search_by(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    caplog: pytest.LogCaptureFixture,
-    kind: str,
-    how: str,
-) -> None:
+    rocketmq, producer, consumers, caplog, kind, how
+):
     recorder = Recorder(lambda message: message.reconsume_times < 2 and _look_up_the_flight())
 
     def several(messages: list[rmq.MessageExt], context: object) -> Any:
@@ -326,9 +302,7 @@ def _forms(answer: Callable[[rmq.MessageExt], Any]) -> dict[str, tuple[str, Call
 
 @pytest.mark.parametrize("returned", [rmq.RetryLater("later"), rmq.RetryLater, ValueError("no")], ids=repr)
 @pytest.mark.parametrize("form", _forms(lambda message: None))
-def test_an_exception_that_is_returned_counts_as_raised(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str, returned: object
-) -> None:
+def test_an_exception_that_is_returned_counts_as_raised(rocketmq, producer, consumers, form, returned):
     seen: list[int] = []
     done = rmq.ConsumeOrderlyStatus.SUCCESS if form.startswith("orderly") else SUCCESS
 
@@ -345,9 +319,7 @@ def test_an_exception_that_is_returned_counts_as_raised(
 
 
 @pytest.mark.parametrize("form", [form for form in _forms(lambda message: None) if form.startswith("message")])
-def test_a_status_of_orderly_listeners_acknowledges_no_message_of_another(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str
-) -> None:
+def test_a_status_of_orderly_listeners_acknowledges_no_message_of_another(rocketmq, producer, consumers, form):
     seen: list[int] = []
 
     def answer(message: rmq.MessageExt) -> object:
@@ -362,9 +334,7 @@ def test_a_status_of_orderly_listeners_acknowledges_no_message_of_another(
 
 
 @pytest.mark.parametrize("form", _forms(lambda message: None))
-def test_a_dead_letter_that_is_returned_is_one(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str
-) -> None:
+def test_a_dead_letter_that_is_returned_is_one(rocketmq, producer, consumers, form):
     kind, listener = _forms(lambda message: rmq.DeadLetter("no such plane"))[form]
     consumers(listener, kind=kind)
     send_all(producer, ["0"])
@@ -374,14 +344,7 @@ def test_a_dead_letter_that_is_returned_is_one(
 
 @pytest.mark.parametrize("returned", [False, 5, "done"], ids=repr)
 @pytest.mark.parametrize("form", [form for form in _forms(lambda message: None) if form.startswith("message")])
-def test_what_says_nothing_is_ignored_and_told_once(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    caplog: pytest.LogCaptureFixture,
-    form: str,
-    returned: object,
-) -> None:
+def test_what_says_nothing_is_ignored_and_told_once(rocketmq, producer, consumers, caplog, form, returned):
     kind, listener = _forms(lambda message: returned)[form]
     consumer = consumers(listener, kind=kind)
     send_all(producer, ["0", "1", "2"])
@@ -394,13 +357,7 @@ def test_what_says_nothing_is_ignored_and_told_once(
 
 
 @pytest.mark.parametrize("form", _forms(lambda message: None))
-def test_the_log_says_which_try_was_the_last_and_what_became_a_dead_letter(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    caplog: pytest.LogCaptureFixture,
-    form: str,
-) -> None:
+def test_the_log_says_which_try_was_the_last_and_what_became_a_dead_letter(rocketmq, producer, consumers, caplog, form):
     kind, listener = _forms(lambda message: ValueError("no such plane"))[form]
     consumers(listener, kind=kind, max_reconsume_times=1)
     sent = producer.send(rmq.Message("flights", b"0", keys=["N14228"]))

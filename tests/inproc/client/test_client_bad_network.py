@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Consumers, Recorder, committed, send_all
+from recorder import HELD_S, Recorder, committed, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.consume import pull_loop
@@ -43,9 +43,7 @@ def _of_flights(command: Command) -> bool:
 
 @pytest.mark.parametrize("kind", ["concurrent", "orderly"])
 @pytest.mark.parametrize("strike", STRIKES)
-def test_faults_in_pulls_lose_and_repeat_no_message(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, strike: str, kind: str
-) -> None:
+def test_faults_in_pulls_lose_and_repeat_no_message(rocketmq, producer, consumers, strike, kind):
     rocketmq.create_topic("flights", queues=2)
     recorder = Recorder()
 
@@ -82,9 +80,7 @@ ASKED_AT_START = [
 @pytest.mark.parametrize(
     "strike", ["cut before it is handled", "cut in the header", "answered twice", "answered for nobody first"]
 )
-def test_requests_of_a_running_consumer_are_repeated_after_faults(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, code: RequestCode, strike: str
-) -> None:
+def test_requests_of_a_running_consumer_are_repeated_after_faults(rocketmq, producer, consumers, code, strike):
     rocketmq.create_topic("trains", queues=2)
     recorder = Recorder()
 
@@ -103,9 +99,7 @@ def test_requests_of_a_running_consumer_are_repeated_after_faults(
 
 
 @pytest.mark.parametrize("strike", STRIKES)
-def test_after_a_fault_in_a_send_back_the_message_is_tried_again(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, strike: str
-) -> None:
+def test_after_a_fault_in_a_send_back_the_message_is_tried_again(rocketmq, producer, consumers, strike):
     recorder = Recorder(lambda message: None if message.reconsume_times else 1 / 0)
     fault = STRIKES[strike](rocketmq, RequestCode.CONSUMER_SEND_MSG_BACK, 1, None)
     consumer = consumers(recorder)
@@ -121,8 +115,8 @@ def test_after_a_fault_in_a_send_back_the_message_is_tried_again(
 
 
 def test_a_pull_whose_answer_comes_after_its_time_is_out_is_pulled_again_once(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    rocketmq, producer, consumers, monkeypatch
+):
     monkeypatch.setattr(RunningConsumer, "pull_timeout_ms", 200)
     send_all(producer, [str(n) for n in range(10)])
     late = rocketmq.faults.delay_answer(PULLS, 3_000, when=_of_flights)
@@ -140,13 +134,7 @@ def test_a_pull_whose_answer_comes_after_its_time_is_out_is_pulled_again_once(
 @pytest.mark.parametrize(
     "body", [b"\x00\x00\x00\x07garbage", b"\xff" * 200], ids=["a short record", "no record at all"]
 )
-def test_a_pull_body_that_is_no_record_is_pulled_again(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    body: bytes,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_pull_body_that_is_no_record_is_pulled_again(rocketmq, producer, consumers, body, monkeypatch):
     pull, left = pull_loop.pull_message, [2]
 
     async def broken(*args: Any, **how: Any) -> PullResult:
@@ -165,9 +153,7 @@ def test_a_pull_body_that_is_no_record_is_pulled_again(
     assert left == [0]
 
 
-def test_a_bug_in_one_pull_costs_a_second_and_not_the_queue(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_in_one_pull_costs_a_second_and_not_the_queue(rocketmq, producer, consumers, monkeypatch):
     pull, left = pull_loop.pull_message, [3]
 
     async def broken(*args: Any, **how: Any) -> PullResult:
@@ -183,9 +169,7 @@ def test_a_bug_in_one_pull_costs_a_second_and_not_the_queue(
     assert rocketmq.advance_until(lambda: recorder.bodies == ["0"]) < 120_000, "a round took the queue up anew"
 
 
-def test_a_consumer_that_does_not_keep_up_lets_the_broker_keep_the_messages(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_consumer_that_does_not_keep_up_lets_the_broker_keep_the_messages(rocketmq, producer, consumers):
     release = threading.Event()
     recorder = Recorder(lambda message: release.wait(HELD_S) and None)
     consumer = consumers(

@@ -13,7 +13,6 @@ import pytest
 from recorder import noted
 
 import sprocketmq as rmq
-from sprocketmq.broker import Broker
 from sprocketmq.client.produce.batch_accumulator import BatchAccumulator
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
@@ -57,9 +56,7 @@ def settled(
     return [future.result(0) for future in futures]
 
 
-def test_sends_that_come_together_travel_together_and_each_has_its_own_result(
-    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
-) -> None:
+def test_sends_that_come_together_travel_together_and_each_has_its_own_result(rocketmq, batching):
     rocketmq.create_topic("flights", queues=2)
     sent = requests(rocketmq)
     results = settled(
@@ -75,7 +72,7 @@ def test_sends_that_come_together_travel_together_and_each_has_its_own_result(
     assert {(message.tags, *message.keys) for message in stored} == {("UA", "k")}
 
 
-def test_a_message_lingers_no_longer_than_it_may_and_a_full_batch_not_at_all(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_message_lingers_no_longer_than_it_may_and_a_full_batch_not_at_all(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops", auto_batch=True, batch_max_delay_ms=50, batch_max_bytes=2_000) as producer:
         sent = requests(rocketmq)
@@ -90,7 +87,7 @@ def test_a_message_lingers_no_longer_than_it_may_and_a_full_batch_not_at_all(roc
         assert [future.result(10).queue_offset for future in full] == [1, 2]
 
 
-def test_a_key_keeps_its_queue_and_its_order_while_batches_are_under_way(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_key_keeps_its_queue_and_its_order_while_batches_are_under_way(rocketmq):
     rocketmq.create_topic("flights", queues=5)
     with rocketmq.producer("ops", auto_batch=True, batch_max_bytes=400) as producer:
         sent = requests(rocketmq)
@@ -107,7 +104,7 @@ def test_a_key_keeps_its_queue_and_its_order_while_batches_are_under_way(rocketm
     assert 3 < len(sent) < 60
 
 
-def test_a_selected_and_a_given_queue_are_kept(rocketmq: EmbeddedRocketMQ, batching: rmq.Producer) -> None:
+def test_a_selected_and_a_given_queue_are_kept(rocketmq, batching):
     rocketmq.create_topic("flights", queues=4)
     given = [batching.send_async(message, queue=rmq.MessageQueue("flights", "broker-a", 3)) for message in messages(3)]
     chosen = [batching.send_async(message, selector=lambda queues, sent: queues[1]) for message in messages(3)]
@@ -118,7 +115,7 @@ def test_a_selected_and_a_given_queue_are_kept(rocketmq: EmbeddedRocketMQ, batch
         bad.result(10)
 
 
-def test_a_batch_that_fails_fails_for_its_messages_only(rocketmq: EmbeddedRocketMQ, batching: rmq.Producer) -> None:
+def test_a_batch_that_fails_fails_for_its_messages_only(rocketmq, batching):
     rocketmq.create_topic("flights", queues=1)
     rocketmq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, "no", times=1)
     bad = [batching.send_async(message) for message in messages(3)]
@@ -135,8 +132,8 @@ def test_a_batch_that_fails_fails_for_its_messages_only(rocketmq: EmbeddedRocket
 
 
 def test_what_is_wrong_about_one_message_fails_it_alone_and_later_changes_of_a_message_change_nothing(
-    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
-) -> None:
+    rocketmq, batching
+):
     rocketmq.create_topic("flights", queues=1)
     sent = messages(5, tags="UA")
     sent[1].properties["notes"] = "x" * 40_000
@@ -158,9 +155,7 @@ def test_what_is_wrong_about_one_message_fails_it_alone_and_later_changes_of_a_m
 
 
 @pytest.mark.parametrize("raised", [LookupError, asyncio.CancelledError])
-def test_a_selector_that_raises_fails_its_own_message_and_those_behind_it_are_sent(
-    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer, raised: type[BaseException]
-) -> None:
+def test_a_selector_that_raises_fails_its_own_message_and_those_behind_it_are_sent(rocketmq, batching, raised):
     rocketmq.create_topic("flights", queues=2)
 
     def fails(queues: Sequence[rmq.MessageQueue], message: rmq.Message) -> rmq.MessageQueue:
@@ -178,8 +173,8 @@ def test_a_selector_that_raises_fails_its_own_message_and_those_behind_it_are_se
 @pytest.mark.parametrize("has_begun", [True, False])
 @pytest.mark.parametrize("waits_for_route", [True, False])
 def test_a_send_fails_when_its_task_is_cancelled_and_the_next_one_is_sent(
-    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer, waits_for_route: bool, has_begun: bool
-) -> None:
+    rocketmq, batching, waits_for_route, has_begun
+):
     """An engine that is closed cancels all tasks, also of a producer that was not shut down, and before their first step."""
     rocketmq.create_topic("flights", queues=1)
     settled(rocketmq, batching, [batching.send_async(rmq.Message("flights", b"first"))])
@@ -210,7 +205,7 @@ def test_a_send_fails_when_its_task_is_cancelled_and_the_next_one_is_sent(
     assert rocketmq.messages("flights")[-1].body == b"next"
 
 
-def test_a_send_after_the_engine_was_closed_fails_and_is_not_left_in_the_inbox(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_send_after_the_engine_was_closed_fails_and_is_not_left_in_the_inbox(rocketmq):
     engine = Engine()
     producer = rmq.Producer("closed", namesrv_addr=rocketmq.namesrv_addr, auto_batch=True, engine=engine)
     producer.start()
@@ -222,7 +217,7 @@ def test_a_send_after_the_engine_was_closed_fails_and_is_not_left_in_the_inbox(r
     producer._async._loop = None  # it cannot be shut down any more, and is not to warn of it
 
 
-def test_a_batch_that_was_answered_is_not_kept(rocketmq: EmbeddedRocketMQ, batching: rmq.Producer) -> None:
+def test_a_batch_that_was_answered_is_not_kept(rocketmq, batching):
     for number in range(3):
         topic, body = f"flights{number}", b"x" * (100_000 if number == 1 else 10)
         rocketmq.create_topic(topic, queues=1)
@@ -230,9 +225,7 @@ def test_a_batch_that_was_answered_is_not_kept(rocketmq: EmbeddedRocketMQ, batch
     assert not lingering(batching)._open
 
 
-def test_a_message_that_travels_alone_is_sent_as_it_was_when_it_was_given(
-    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
-) -> None:
+def test_a_message_that_travels_alone_is_sent_as_it_was_when_it_was_given(rocketmq, batching):
     rocketmq.create_topic("flights", queues=1)
     sent = rmq.Message("flights", b"x" * 5_000, tags="UA", keys="Zürich", flag=7)
     future = batching.send_async(sent)
@@ -244,9 +237,7 @@ def test_a_message_that_travels_alone_is_sent_as_it_was_when_it_was_given(
     assert stored.message_id == result.message_id == sent.unique_key
 
 
-def test_properties_that_somebody_set_and_texts_of_any_language_join_a_batch(
-    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
-) -> None:
+def test_properties_that_somebody_set_and_texts_of_any_language_join_a_batch(rocketmq, batching):
     rocketmq.create_topic("flights", queues=1)
     sent = messages(4, tags="UA")
     sent[1].properties["notes"] = "set"
@@ -260,9 +251,7 @@ def test_properties_that_somebody_set_and_texts_of_any_language_join_a_batch(
     assert [message.message_id for message in stored] == [result.message_id for result in results]
 
 
-def test_what_was_cancelled_before_its_batch_left_is_not_sent(
-    rocketmq: EmbeddedRocketMQ,
-) -> None:
+def test_what_was_cancelled_before_its_batch_left_is_not_sent(rocketmq):
     rocketmq.create_topic("flights", queues=1)
 
     async def send() -> list[int]:
@@ -278,7 +267,7 @@ def test_what_was_cancelled_before_its_batch_left_is_not_sent(
     assert [message.body for message in rocketmq.messages("flights")] == [b"0", b"2", b"3"]
 
 
-def test_a_producer_is_used_in_its_own_loop_only(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_producer_is_used_in_its_own_loop_only(rocketmq):
     rocketmq.create_topic("flights", queues=1)
 
     async def send() -> None:
@@ -294,9 +283,7 @@ def test_a_producer_is_used_in_its_own_loop_only(rocketmq: EmbeddedRocketMQ) -> 
     assert [message.body for message in rocketmq.messages("flights")] == [b"x"]
 
 
-def test_a_message_that_is_sent_again_while_a_batch_is_open_keeps_its_key(
-    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
-) -> None:
+def test_a_message_that_is_sent_again_while_a_batch_is_open_keeps_its_key(rocketmq, batching):
     rocketmq.create_topic("flights", queues=1)
     again = rmq.Message("flights", b"x")
     sent = [again, rmq.Message("flights", b"y"), again, rmq.Message("flights", b"z")]
@@ -306,7 +293,7 @@ def test_a_message_that_is_sent_again_while_a_batch_is_open_keeps_its_key(
     assert [message.message_id for message in rocketmq.messages("flights")] == [result.message_id for result in results]
 
 
-def test_hooks_are_shown_every_message_of_a_batch(rocketmq: EmbeddedRocketMQ) -> None:
+def test_hooks_are_shown_every_message_of_a_batch(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     shown: list[list[bytes]] = []
 
@@ -325,7 +312,7 @@ def test_hooks_are_shown_every_message_of_a_batch(rocketmq: EmbeddedRocketMQ) ->
     assert [message.body for message in rocketmq.messages("flights")] == [b"0", b"1", b"2", b"3"]
 
 
-def test_more_messages_than_a_block_of_keys_has_go_into_one_batch(rocketmq: EmbeddedRocketMQ) -> None:
+def test_more_messages_than_a_block_of_keys_has_go_into_one_batch(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops", auto_batch=True, batch_max_bytes=1024 * 1024) as producer:
         sent = requests(rocketmq)
@@ -335,9 +322,7 @@ def test_more_messages_than_a_block_of_keys_has_go_into_one_batch(rocketmq: Embe
     assert [int(message.body) for message in rocketmq.messages("flights")] == list(range(600))
 
 
-def test_a_refused_batch_goes_to_the_other_broker_as_a_whole(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, batching: rmq.Producer
-) -> None:
+def test_a_refused_batch_goes_to_the_other_broker_as_a_whole(rocketmq, second_broker, batching):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=8)
     second_broker.intercept = None
@@ -350,7 +335,7 @@ def test_a_refused_batch_goes_to_the_other_broker_as_a_whole(
     assert 0 < fault.hits <= 16, "no batch was tried twice at one broker"
 
 
-def test_what_cannot_be_batched_is_sent_by_itself_at_once(rocketmq: EmbeddedRocketMQ, batching: rmq.Producer) -> None:
+def test_what_cannot_be_batched_is_sent_by_itself_at_once(rocketmq, batching):
     rocketmq.create_topic("flights", queues=1)
     sent = requests(rocketmq)
     batching.send(rmq.Message("flights", b"later"), delay_level=2)
@@ -360,9 +345,7 @@ def test_what_cannot_be_batched_is_sent_by_itself_at_once(rocketmq: EmbeddedRock
     assert [command.code for command in sent] == [*[RequestCode.SEND_MESSAGE_V2] * 3, RequestCode.SEND_BATCH_MESSAGE]
 
 
-def test_messages_that_may_not_wait_for_the_disk_travel_apart_from_those_that_do(
-    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
-) -> None:
+def test_messages_that_may_not_wait_for_the_disk_travel_apart_from_those_that_do(rocketmq, batching):
     rocketmq.create_topic("flights", queues=1)
     sent = requests(rocketmq)
     futures = [batching.send_async(message) for pair in range(2) for message in messages(2, wait_store_msg_ok=not pair)]
@@ -370,7 +353,7 @@ def test_messages_that_may_not_wait_for_the_disk_travel_apart_from_those_that_do
     assert [props.WAIT in command.ext_fields["i"] for command in sent] == [False, True]
 
 
-def test_shutdown_sends_what_lingers(rocketmq: EmbeddedRocketMQ) -> None:
+def test_shutdown_sends_what_lingers(rocketmq):
     rocketmq.create_topic("flights", queues=2)
     with rocketmq.producer("ops", auto_batch=True, batch_max_delay_ms=30_000) as producer:
         futures = [producer.send_async(message) for message in messages(3)]
@@ -379,7 +362,7 @@ def test_shutdown_sends_what_lingers(rocketmq: EmbeddedRocketMQ) -> None:
     assert len(rocketmq.messages("flights")) == 6
 
 
-def test_a_topic_without_a_route_fails_what_waited_for_it(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_topic_without_a_route_fails_what_waited_for_it(rocketmq):
     with rocketmq.producer("ops", auto_batch=True, create_topic_key="no-such-topic") as producer:
         keyed = [producer.send_async(rmq.Message("nowhere", b"x"), sharding_key="N1") for _ in range(3)]
         rocketmq.advance_until(lambda: all(future.done() for future in keyed), step_ms=10, patience_ms=50)
@@ -389,7 +372,7 @@ def test_a_topic_without_a_route_fails_what_waited_for_it(rocketmq: EmbeddedRock
         assert not lingering(producer)._held
 
 
-def test_a_key_that_moves_to_another_queue_takes_its_order_along(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_key_that_moves_to_another_queue_takes_its_order_along(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     key = next(f"N{number}" for number in range(100) if abs(java_hash(f"N{number}")) % 4 != 0)
     with rocketmq.producer("ops", auto_batch=True, poll_name_server_interval_ms=1_000) as producer:
@@ -412,7 +395,7 @@ def test_a_key_that_moves_to_another_queue_takes_its_order_along(rocketmq: Embed
     assert [message.queue_id for message in stored] == [0, 0, *[abs(java_hash(key)) % 4] * 4]
 
 
-def test_the_async_producer_batches_awaited_sends_too(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_async_producer_batches_awaited_sends_too(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     sent = requests(rocketmq)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from recorder import Consumers, Recorder
+from recorder import Recorder
 
 import sprocketmq as rmq
 from sprocketmq.client.remoting import message_writer
@@ -43,8 +43,8 @@ def refuse(message: rmq.MessageExt) -> None:
 @pytest.mark.parametrize("way", ["broker", "client"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_message_that_one_member_cannot_open_is_opened_by_another_after_its_retry(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch, kind: str, way: str
-) -> None:
+    rocketmq, consumers, monkeypatch, kind, way
+):
     whole = send(rocketmq, kind, monkeypatch)
     if way == "client":
         rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
@@ -69,8 +69,8 @@ def test_a_message_that_one_member_cannot_open_is_opened_by_another_after_its_re
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_dead_letter_that_cannot_be_opened_is_read_and_replayed_as_it_is_stored(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+    rocketmq, consumers, monkeypatch, kind
+):
     def die(message: rmq.MessageExt) -> None:
         raise rmq.DeadLetter  # without a reason: the broker copies its own record
 

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Consumers, Recorder, committed, noted, parts_of, send_all, waits_ms
+from recorder import HELD_S, Recorder, committed, noted, parts_of, send_all, waits_ms
 
 import sprocketmq as rmq
-from sprocketmq.broker import Broker
 from sprocketmq.core.produce.route_table import RouteTable
 from sprocketmq.core.statistics import Measure
-from sprocketmq.testing import PULLS, SENDS, EmbeddedRocketMQ
+from sprocketmq.testing import PULLS, SENDS
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 
@@ -28,9 +27,7 @@ def _fail(message: rmq.MessageExt) -> None:
     raise ValueError("cannot read this")
 
 
-def test_every_message_is_consumed_once_and_progress_follows(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_every_message_is_consumed_once_and_progress_follows(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=4)
     results = send_all(producer, [str(n) for n in range(50)])  # wait already
     recorder = Recorder()
@@ -45,9 +42,7 @@ def test_every_message_is_consumed_once_and_progress_follows(
     rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 100)
 
 
-def test_tags_are_filtered_exactly_and_progress_passes_the_others(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_tags_are_filtered_exactly_and_progress_passes_the_others(rocketmq, producer, consumers):
     recorder = Recorder()
     consumer = consumers(recorder, expression="Aa || DL")
     # "Aa" and "BB" have the same hash: the broker lets "BB" through, the client must not.
@@ -64,9 +59,7 @@ def _is_for_retry_topic(command: Command) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["raises", "returns later", "returns None", "returns nonsense"])
-def test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
-) -> None:
+def test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id(rocketmq, producer, consumers, kind):
     seen: list[rmq.MessageExt] = []
 
     def listener(messages: list[rmq.MessageExt], context: Any) -> Any:
@@ -93,9 +86,7 @@ def test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id(
     assert own_copies.hits == 0
 
 
-def test_a_message_that_never_succeeds_ends_in_the_dead_letter_topic(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_message_that_never_succeeds_ends_in_the_dead_letter_topic(rocketmq, producer, consumers):
     recorder = Recorder(_fail)
     consumers(recorder, max_reconsume_times=2)
     result = producer.send(rmq.Message("flights", b"x"))
@@ -109,9 +100,7 @@ def test_a_message_that_never_succeeds_ends_in_the_dead_letter_topic(
     assert len(recorder) == 3
 
 
-def test_a_listener_may_choose_the_delay_or_the_dead_letter_topic(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_listener_may_choose_the_delay_or_the_dead_letter_topic(rocketmq, producer, consumers):
     seen: list[int] = []
 
     def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext) -> Any:
@@ -126,9 +115,7 @@ def test_a_listener_may_choose_the_delay_or_the_dead_letter_topic(
     rocketmq.wait_until(lambda: len(rocketmq.messages("%DLQ%delays")) == 1)
 
 
-def test_ack_index_splits_a_batch_into_done_and_again(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_ack_index_splits_a_batch_into_done_and_again(rocketmq, producer, consumers):
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(6)])
     calls: list[list[str]] = []
 
@@ -145,9 +132,7 @@ def test_ack_index_splits_a_batch_into_done_and_again(
     assert committed(rocketmq, consumer) == 6
 
 
-def test_what_a_pull_brought_is_divided_into_batches_and_the_last_has_the_rest(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_what_a_pull_brought_is_divided_into_batches_and_the_last_has_the_rest(rocketmq, producer, consumers):
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(15)])
     calls: list[list[str]] = []
 
@@ -163,8 +148,8 @@ def test_what_a_pull_brought_is_divided_into_batches_and_the_last_has_the_rest(
 @pytest.mark.parametrize("kind", ["plain", "async"])
 @pytest.mark.parametrize("how", ["raises", "is cancelled", "returns later"])
 def test_after_reconsume_later_every_message_of_a_batch_comes_again_whatever_ack_index_is(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, how: str
-) -> None:
+    rocketmq, producer, consumers, kind, how
+):
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(4)])
     again: list[str] = []
 
@@ -189,8 +174,8 @@ def test_after_reconsume_later_every_message_of_a_batch_comes_again_whatever_ack
 
 @pytest.mark.parametrize("route", ["known", "forgotten"])
 def test_a_failed_message_is_sent_back_to_the_broker_that_stores_it(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer, consumers: Consumers, route: str
-) -> None:
+    rocketmq, second_broker, producer, consumers, route
+):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)
     asked = noted(
@@ -223,9 +208,7 @@ def test_a_failed_message_is_sent_back_to_the_broker_that_stores_it(
 
 
 @pytest.mark.parametrize("how", ["refused", "connection lost"])
-def test_a_refused_send_back_goes_through_the_inner_producer(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, how: str
-) -> None:
+def test_a_refused_send_back_goes_through_the_inner_producer(rocketmq, producer, consumers, how):
     if how == "refused":
         fault = rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=1)
     else:
@@ -244,9 +227,7 @@ def test_a_refused_send_back_goes_through_the_inner_producer(
     assert (again.tags, again.properties["year"]) == ("UA", "2013")
 
 
-def test_copies_of_the_inner_producer_wait_as_long_as_those_of_the_broker(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_copies_of_the_inner_producer_wait_as_long_as_those_of_the_broker(rocketmq, producer, consumers):
     rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
     seen: list[int] = []
 
@@ -264,9 +245,7 @@ def test_copies_of_the_inner_producer_wait_as_long_as_those_of_the_broker(
     assert rocketmq.messages("%DLQ%delays")[0].message_id == result.message_id
 
 
-def test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_s(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_s(rocketmq, producer, consumers):
     recorder = Recorder(lambda message: _fail(message) if message.reconsume_times == 0 else None)
     consumer = consumers(recorder)
     producer.send(rmq.Message("flights", b"x"))
@@ -290,13 +269,7 @@ def test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_
     rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 2)
 
 
-def test_broadcasting_does_not_retry(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    tmp_path: Any,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_broadcasting_does_not_retry(rocketmq, producer, consumers, tmp_path, caplog):
     recorder = Recorder(_fail)
     consumer = consumers(recorder, message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path))
     with rocketmq.admin() as admin:
@@ -315,9 +288,7 @@ def test_broadcasting_does_not_retry(
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
 
 
-def test_the_consume_timeout_can_be_changed_while_a_message_runs(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_the_consume_timeout_can_be_changed_while_a_message_runs(rocketmq, producer, consumers):
     release = threading.Event()
     seen: list[int] = []
 
@@ -337,9 +308,7 @@ def test_the_consume_timeout_can_be_changed_while_a_message_runs(
 
 
 @pytest.mark.parametrize("kind", ["plain", "async", "batches"])
-def test_messages_that_only_wait_for_a_worker_do_not_time_out(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
-) -> None:
+def test_messages_that_only_wait_for_a_worker_do_not_time_out(rocketmq, producer, consumers, kind):
     release = {"first": threading.Event(), "waits": threading.Event()}
     started: list[str] = []
 
@@ -378,9 +347,7 @@ def test_messages_that_only_wait_for_a_worker_do_not_time_out(
     release["waits"].set()
 
 
-def test_pulling_pauses_while_too_much_is_cached_and_goes_on_after(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_pulling_pauses_while_too_much_is_cached_and_goes_on_after(rocketmq, producer, consumers):
     for _ in range(10):
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(32)])
     release = threading.Event()
@@ -394,9 +361,7 @@ def test_pulling_pauses_while_too_much_is_cached_and_goes_on_after(
     rocketmq.wait_until(lambda: len(recorder) == 320)
 
 
-def test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_it(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_it(rocketmq, producer, consumers):
     for _ in range(20):
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(10)])
     queue = rmq.MessageQueue("flights", "broker-a", 0)
@@ -422,9 +387,7 @@ def test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_
     rocketmq.wait_until(lambda: len(recorder) == 200)
 
 
-def test_a_limit_per_topic_is_shared_by_the_queues_that_are_owned_now(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_limit_per_topic_is_shared_by_the_queues_that_are_owned_now(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=4)
     consumer = consumers(
         Recorder(), pull_threshold_for_topic=1_000, pull_threshold_size_for_topic=10, instance_name="first"
@@ -445,9 +408,7 @@ def test_a_limit_per_topic_is_shared_by_the_queues_that_are_owned_now(
 
 
 @pytest.mark.parametrize("asked", [None, 262_144, 1_000])
-def test_a_pull_may_be_limited_by_bytes(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, asked: int | None
-) -> None:
+def test_a_pull_may_be_limited_by_bytes(rocketmq, producer, consumers, asked):
     producer.send_batch([rmq.Message("flights", b"x" * 100) for _ in range(64)])
     pulls: list[str | None] = []
 
@@ -468,8 +429,8 @@ def test_a_pull_may_be_limited_by_bytes(
     ("fault", "delay_ms"), [("flow control", 20), ("an error", 1_000), ("the connection is lost", 1_000)]
 )
 def test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_control_of_the_broker(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, fault: str, delay_ms: int
-) -> None:
+    rocketmq, producer, consumers, fault, delay_ms
+):
     recorder = Recorder()
     consumer = consumers(recorder)
     queue = rmq.MessageQueue("flights", "broker-a", 0)
@@ -500,9 +461,7 @@ def test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_con
     rocketmq.wait_until(lambda: recorder.bodies == ["first", "0", "1"])
 
 
-def test_a_paused_consumer_pulls_nothing_until_it_resumes(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_paused_consumer_pulls_nothing_until_it_resumes(rocketmq, producer, consumers):
     recorder = Recorder()
     consumer = consumers(recorder)
     rocketmq.wait_until(rocketmq.clock.is_at_rest)
@@ -521,9 +480,7 @@ def test_a_paused_consumer_pulls_nothing_until_it_resumes(
 
 
 @pytest.mark.parametrize("fails", [True, False], ids=["fails", "succeeds"])
-def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, fails: bool
-) -> None:
+def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(rocketmq, producer, consumers, fails):
     running, release, ended = threading.Event(), threading.Event(), threading.Event()
 
     def listener(message: rmq.MessageExt) -> None:
@@ -553,8 +510,8 @@ def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(
 
 
 def test_a_failed_message_that_waits_for_its_send_back_is_not_sent_after_its_queue_was_given_up(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+    rocketmq, producer, consumers
+):
     slow = rocketmq.faults.delay(RequestCode.CONSUMER_SEND_MSG_BACK, 4_000, times=None)
     consumer = consumers(lambda messages, context: LATER, kind="concurrent", batch_size=80)
     producer.send_batch([rmq.Message("flights", b"x") for _ in range(80)])
@@ -571,9 +528,7 @@ def test_a_failed_message_that_waits_for_its_send_back_is_not_sent_after_its_que
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
-def test_hooks_see_every_call_and_cannot_break_it(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
-) -> None:
+def test_hooks_see_every_call_and_cannot_break_it(rocketmq, producer, consumers, kind):
     seen: list[Any] = []
     order: list[str] = []
 
@@ -618,8 +573,8 @@ def test_hooks_see_every_call_and_cannot_break_it(
 @pytest.mark.parametrize("how", ["raises", "returns later"])
 @pytest.mark.parametrize("with_hook", [False, True], ids=["", "with a hook"])
 def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_and_each_is_counted(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, how: str, with_hook: bool
-) -> None:
+    rocketmq, producer, consumers, kind, how, with_hook
+):
     """With a hook there is a batch for each message; without hooks, only for those that fail."""
     hooked: list[str] = []
 
@@ -655,9 +610,7 @@ def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_a
     assert len(hooked) == (63 if with_hook else 0)
 
 
-def test_a_pull_is_measured_from_its_request_to_its_answer(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_pull_is_measured_from_its_request_to_its_answer(rocketmq, producer, consumers):
     send_all(producer, ["0"])
     rocketmq.faults.delay(
         RequestCode.PULL_MESSAGE,
@@ -674,9 +627,7 @@ def test_a_pull_is_measured_from_its_request_to_its_answer(
     assert consumer.statistics.since_start("flights", Measure.PULL_TPS) == (1, 1)
 
 
-def test_statistics_count_what_happened(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_statistics_count_what_happened(rocketmq, producer, consumers):
     recorder = Recorder(lambda message: _fail(message) if message.body == b"bad" else None)
     consumer = consumers(recorder)
     send_all(producer, ["good", "good", "bad"])

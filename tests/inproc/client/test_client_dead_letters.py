@@ -10,7 +10,6 @@ import pytest
 from recorder import Consumers, Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.broker import Broker
 from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -33,9 +32,7 @@ def _kill(rocketmq: EmbeddedRocketMQ, consumers: Consumers, count: int) -> None:
     consumer.shutdown()
 
 
-def test_letters_are_read_with_where_they_came_from_and_stay(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
-) -> None:
+def test_letters_are_read_with_where_they_came_from_and_stay(rocketmq, producer, consumers, letters):
     with rocketmq.admin() as admin:
         admin.create_group("delays")
     assert (letters.topic, letters.count(), list(letters.read())) == ("%DLQ%delays", 0, [])
@@ -57,9 +54,7 @@ def test_letters_are_read_with_where_they_came_from_and_stay(
         letters.get("AB")
 
 
-def test_conditions_narrow_a_read_down(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
-) -> None:
+def test_conditions_narrow_a_read_down(rocketmq, producer, consumers, letters):
     producer.send(rmq.Message("flights", b"1", tags="UA", keys="a"))
     producer.send(rmq.Message("flights", b"2", tags="DL", keys=["a", "b"]))
     _kill(rocketmq, consumers, 2)
@@ -82,9 +77,7 @@ def test_conditions_narrow_a_read_down(
     assert bodies(start_offsets={queue: 2}) == {b"3"}
 
 
-def test_a_replayed_letter_is_the_message_that_was_first_sent(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
-) -> None:
+def test_a_replayed_letter_is_the_message_that_was_first_sent(rocketmq, producer, consumers, letters):
     result = producer.send(
         rmq.Message("flights", b"x" * 5_000, tags="UA", keys=["k", "l"], properties={"year": "2013"}, flag=7)
     )
@@ -105,9 +98,7 @@ def test_a_replayed_letter_is_the_message_that_was_first_sent(
     assert letters.count() == 1
 
 
-def test_a_replay_goes_to_the_queue_of_its_sharding_key(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
-) -> None:
+def test_a_replay_goes_to_the_queue_of_its_sharding_key(rocketmq, producer, consumers, letters):
     rocketmq.create_topic("flights", queues=8)
     result = producer.send(rmq.Message("flights", b"x"), sharding_key="N14228")
     _kill(rocketmq, consumers, 1)
@@ -116,8 +107,8 @@ def test_a_replay_goes_to_the_queue_of_its_sharding_key(
 
 
 def test_replay_all_leaves_out_what_dies_again_meanwhile_and_can_go_on_from_there(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
-) -> None:
+    rocketmq, producer, consumers, letters
+):
     rocketmq.create_topic("flights", queues=2)
     send_all(producer, ["1", "2", "3"])
     consumers(Recorder(_refuse))  # stays: what is replayed dies again at once
@@ -131,9 +122,7 @@ def test_replay_all_leaves_out_what_dies_again_meanwhile_and_can_go_on_from_ther
     assert len(rocketmq.messages("weather")) == len(to_another.replayed) == 3
 
 
-def test_a_read_ends_where_the_topic_ended_when_it_began(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
-) -> None:
+def test_a_read_ends_where_the_topic_ended_when_it_began(rocketmq, producer, consumers, letters):
     send_all(producer, [str(n) for n in range(40)])  # more than one pull brings
     consumers(Recorder(_refuse))
     rocketmq.wait_until(lambda: letters.count() == 40)
@@ -145,9 +134,7 @@ def test_a_read_ends_where_the_topic_ended_when_it_began(
     assert [letter.message.queue_offset for letter in found] == list(range(40))
 
 
-def test_replay_all_stops_at_the_first_that_fails_and_says_which(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
-) -> None:
+def test_replay_all_stops_at_the_first_that_fails_and_says_which(rocketmq, producer, consumers, letters):
     for n in range(3):
         producer.send(rmq.Message("flights", b"x", keys=str(n)))
     _kill(rocketmq, consumers, 3)
@@ -167,13 +154,7 @@ def test_replay_all_stops_at_the_first_that_fails_and_says_which(
     assert [result.message_id for result in rest.replayed] == dead[1:]
 
 
-def test_letters_of_all_brokers_are_read(
-    rocketmq: EmbeddedRocketMQ,
-    second_broker: Broker,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    letters: rmq.DeadLetters,
-) -> None:
+def test_letters_of_all_brokers_are_read(rocketmq, second_broker, producer, consumers, letters):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=2)
     send_all(producer, [str(n) for n in range(12)])
@@ -185,9 +166,7 @@ def test_letters_of_all_brokers_are_read(
     assert sorted(int(letter.message.body) for letter in found) == list(range(12))
 
 
-def test_letters_of_a_group_that_was_switched_off_are_still_read(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
-) -> None:
+def test_letters_of_a_group_that_was_switched_off_are_still_read(rocketmq, producer, consumers, letters):
     send_all(producer, ["1"])
     _kill(rocketmq, consumers, 1)
     with rocketmq.admin() as admin:
@@ -195,9 +174,7 @@ def test_letters_of_a_group_that_was_switched_off_are_still_read(
     assert [letter.message.body for letter in letters.read()] == [b"1"]
 
 
-def test_a_topic_that_cannot_be_read_is_reported_with_what_to_do(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
-) -> None:
+def test_a_topic_that_cannot_be_read_is_reported_with_what_to_do(rocketmq, producer, consumers, letters):
     send_all(producer, ["1"])
     _kill(rocketmq, consumers, 1)
     with rocketmq.admin() as admin:
@@ -208,9 +185,7 @@ def test_a_topic_that_cannot_be_read_is_reported_with_what_to_do(
     assert letters.count() == 1
 
 
-def test_a_letter_that_does_not_say_where_it_came_from_needs_a_topic(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, letters: rmq.DeadLetters
-) -> None:
+def test_a_letter_that_does_not_say_where_it_came_from_needs_a_topic(rocketmq, producer, letters):
     rocketmq.create_topic("%DLQ%delays", queues=1)
     producer.send(rmq.Message("%DLQ%delays", b"by hand"))
     (letter,) = letters.read()
@@ -220,7 +195,7 @@ def test_a_letter_that_does_not_say_where_it_came_from_needs_a_topic(
     assert letters.replay(letter, topic="flights").message_id == letter.message_id
 
 
-def test_nothing_of_retry_delay_timer_transaction_or_broker_is_replayed() -> None:
+def test_nothing_of_retry_delay_timer_transaction_or_broker_is_replayed():
     letter = rmq.MessageExt("%DLQ%delays", b"x", tags="UA", keys="k", properties={"year": "2013"}, flag=3)
     kept = dict(letter.properties, UNIQ_KEY="AB" * 16, __SHARDINGKEY="s", CORRELATION_ID="c")
     gone = dict.fromkeys(
@@ -257,9 +232,7 @@ def test_nothing_of_retry_delay_timer_transaction_or_broker_is_replayed() -> Non
     )
 
 
-def test_letters_of_a_namespace_are_read_and_replayed_under_the_users_names(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers
-) -> None:
+def test_letters_of_a_namespace_are_read_and_replayed_under_the_users_names(rocketmq, consumers):
     with rocketmq.producer("ops", namespace="tower") as producer:
         result = producer.send(rmq.Message("flights", b"x"))
     recorder = Recorder(lambda message: _refuse(message) if message.reconsume_times == 0 else None)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Consumers, Recorder, send_all
+from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -26,7 +26,7 @@ def _levels(rocketmq: EmbeddedRocketMQ) -> list[int]:
 
 
 @pytest.mark.parametrize("how", SENDS)
-def test_a_level_that_brokers_do_not_have_is_refused(rocketmq: EmbeddedRocketMQ, how: str) -> None:
+def test_a_level_that_brokers_do_not_have_is_refused(rocketmq, how):
     with rocketmq.producer("ops") as producer:
         for level in (19, 99):
             with pytest.raises(
@@ -40,14 +40,14 @@ def test_a_level_that_brokers_do_not_have_is_refused(rocketmq: EmbeddedRocketMQ,
 
 
 @pytest.mark.parametrize("level", [-1, True, "3", 1.5, None])
-def test_a_value_that_is_not_a_level_is_refused(producer: rmq.Producer, level: Any) -> None:
+def test_a_value_that_is_not_a_level_is_refused(producer, level):
     with pytest.raises(
         rmq.ConfigurationError, match=rf"^delay_level is {level!r}, a whole number from 0 to 18 is allowed$"
     ):
         producer.send(rmq.Message("flights", b"x"), delay_level=level)
 
 
-def test_a_message_is_delayed_in_one_way(producer: rmq.Producer) -> None:
+def test_a_message_is_delayed_in_one_way(producer):
     delayed = rmq.Message("flights", b"x", delay_level=3)
     for how in ({"delay_ms": 1_000}, {"deliver_time_ms": 1_900_000_000_000}):
         with pytest.raises(rmq.ConfigurationError, match="^more than one of delay_level, delay_ms and deliver_time_ms"):
@@ -55,7 +55,7 @@ def test_a_message_is_delayed_in_one_way(producer: rmq.Producer) -> None:
 
 
 @pytest.mark.rocketmq(messageDelayLevel="1s 2s 3s " * 7)
-def test_brokers_may_have_more_levels(rocketmq: EmbeddedRocketMQ) -> None:
+def test_brokers_may_have_more_levels(rocketmq):
     with rocketmq.producer("ops", max_delay_level=21) as producer:
         producer.send(rmq.Message("flights", b"x"), delay_level=21)
         with pytest.raises(rmq.ConfigurationError, match="^delay_level is 22, a whole number from 0 to 21 is"):
@@ -63,12 +63,7 @@ def test_brokers_may_have_more_levels(rocketmq: EmbeddedRocketMQ) -> None:
     assert _levels(rocketmq) == [21]
 
 
-def test_a_too_high_level_that_a_listener_asks_for_is_logged_once(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_too_high_level_that_a_listener_asks_for_is_logged_once(rocketmq, producer, consumers, caplog):
 
     def fail(message: rmq.MessageExt) -> None:
         raise rmq.RetryLater(delay_level=99 if message.body.startswith(b"late") else 18)

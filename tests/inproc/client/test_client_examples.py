@@ -38,7 +38,7 @@ def _run(rocketmq: EmbeddedRocketMQ, name: str) -> str:
 
 
 @pytest.mark.rocketmq(clock="system")
-def test_producer_and_consumer_examples_work_together(rocketmq: EmbeddedRocketMQ) -> None:
+def test_producer_and_consumer_examples_work_together(rocketmq):
     assert _run(rocketmq, "quickstart_producer.py").count("SEND_OK") == 10
     process = _start(rocketmq, "quickstart_consumer.py")
     try:
@@ -54,7 +54,7 @@ def test_producer_and_consumer_examples_work_together(rocketmq: EmbeddedRocketMQ
 
 
 @pytest.mark.rocketmq(clock="system")
-def test_the_example_of_orders_bills_three_and_gives_up_one(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_example_of_orders_bills_three_and_gives_up_one(rocketmq):
     rocketmq.create_topic("orders", queues=2)
     lines = _run(rocketmq, "orders.py").splitlines()
     assert sorted(lines) == [
@@ -69,14 +69,14 @@ def test_the_example_of_orders_bills_three_and_gives_up_one(rocketmq: EmbeddedRo
 
 
 @pytest.mark.rocketmq(clock="system")
-def test_the_orderly_example_shows_each_order_in_order(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_orderly_example_shows_each_order_in_order(rocketmq):
     lines = [line.split()[:2] for line in _run(rocketmq, "orderly.py").splitlines()]
     for order in ("order-1", "order-2", "order-3"):
         assert [step for name, step in lines if name == order] == ["created", "paid", "shipped", "delivered"]
 
 
 @pytest.mark.rocketmq(clock="system")
-def test_the_watched_example_prints_its_messages_trace(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_watched_example_prints_its_messages_trace(rocketmq):
     first, *traced = _run(rocketmq, "watched.py").splitlines()
     assert first.endswith("/metrics served the metrics")
     assert [line.split()[:3] for line in traced] == [
@@ -87,11 +87,11 @@ def test_the_watched_example_prints_its_messages_trace(rocketmq: EmbeddedRocketM
 
 
 @pytest.mark.rocketmq(clock="system")
-def test_the_asyncio_example_stores_a_thousand(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_asyncio_example_stores_a_thousand(rocketmq):
     assert "1000 messages stored" in _run(rocketmq, "asyncio_producer.py")
 
 
 @pytest.mark.rocketmq(clock="system")
-def test_the_example_with_a_loop_of_its_own_bills_all_and_ends(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_example_with_a_loop_of_its_own_bills_all_and_ends(rocketmq):
     lines = _run(rocketmq, "own_loop.py").splitlines()
     assert sorted(lines) == ["billed order-0", "billed order-1", "billed order-2", "command: stop"]

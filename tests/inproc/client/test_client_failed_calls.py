@@ -59,9 +59,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("fault", ["drop", "close_connection"])
 @pytest.mark.parametrize("verb", BLOCKING)
-def test_the_error_of_a_call_is_gone_when_its_caller_drops_it(
-    server: EmbeddedRocketMQ, verb: str, fault: str, options: str
-) -> None:
+def test_the_error_of_a_call_is_gone_when_its_caller_drops_it(server, verb, fault, options):
     with server.producer("ops", send_msg_timeout_ms=60_000, **OPTIONS[options]) as producer:
         producer.send(_flight())
         with getattr(server.faults, fault)(SENDS, None):
@@ -75,7 +73,7 @@ def test_the_error_of_a_call_is_gone_when_its_caller_drops_it(
 
 
 @pytest.mark.usefixtures("_no_collector")
-def test_the_error_of_an_administrators_call_is_gone_when_its_caller_drops_it(server: EmbeddedRocketMQ) -> None:
+def test_the_error_of_an_administrators_call_is_gone_when_its_caller_drops_it(server):
     code = RequestCode.GET_BROKER_RUNTIME_INFO
     with rmq.Admin(namesrv_addr=server.namesrv_addr, mq_client_api_timeout_ms=60_000) as admin:
         with server.faults.close_connection(code, None):
@@ -91,7 +89,7 @@ def test_the_error_of_an_administrators_call_is_gone_when_its_caller_drops_it(se
 @pytest.mark.usefixtures("_no_collector")
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("fault", ["drop", "close_connection"])
-def test_the_errors_of_tasks_are_gone_when_they_are_dropped(server: EmbeddedRocketMQ, fault: str, options: str) -> None:
+def test_the_errors_of_tasks_are_gone_when_they_are_dropped(server, fault, options):
 
     async def main() -> None:
         async with _patient_producer(server, **OPTIONS[options]) as producer:
@@ -108,9 +106,7 @@ def test_the_errors_of_tasks_are_gone_when_they_are_dropped(server: EmbeddedRock
     asyncio.run(main())
 
 
-def test_a_send_whose_time_is_over_chooses_no_further_queue(
-    server: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_send_whose_time_is_over_chooses_no_further_queue(server, monkeypatch):
     chosen: list[str] = []
     choose = QueueChoice.next_queue
 
@@ -129,7 +125,7 @@ def test_a_send_whose_time_is_over_chooses_no_further_queue(
     assert chosen == []
 
 
-def test_the_error_of_a_server_leaves_a_blocking_call_without_the_frames_below_it() -> None:
+def test_the_error_of_a_server_leaves_a_blocking_call_without_the_frames_below_it():
     with (
         rmq.Producer("ops", namesrv_addr="127.0.0.1:1") as producer,
         pytest.raises(rmq.ConnectFailed, match=r"127\.0\.0\.1:1") as failed,

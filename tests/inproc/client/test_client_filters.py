@@ -7,7 +7,6 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.core.sql92 import compile_sql92
-from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
@@ -30,9 +29,7 @@ def _send(producer: rmq.Producer, *flights: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("with_each_pull", [False, True])
-def test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, with_each_pull: bool
-) -> None:
+def test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more(rocketmq, producer, with_each_pull):
     _send(producer, ("UA", 2000), ("UA", 200), ("AA", 2000))
     seen: list[str] = []
     consumer = rocketmq.push_consumer("far", consume_from_where=FIRST, post_subscription_when_pull=with_each_pull)
@@ -46,7 +43,7 @@ def test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more(
     assert seen == ["UA 2000", "DL 3000"]
 
 
-def test_a_pull_consumer_filters_alike(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_pull_consumer_filters_alike(rocketmq, producer):
     _send(producer, ("UA", 2000), ("UA", 200), ("AA", 2000), ("DL", 1001))
     with rocketmq.pull_consumer("far", consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights", FAR)
@@ -58,7 +55,7 @@ def test_a_pull_consumer_filters_alike(rocketmq: EmbeddedRocketMQ, producer: rmq
     assert seen == ["UA 2000", "DL 1001"]
 
 
-def test_a_wrong_condition_is_an_error_at_the_start(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_wrong_condition_is_an_error_at_the_start(rocketmq):
     for topic in ("arrivals", "departures", "flights"):
         rocketmq.create_topic(topic, queues=1)
     consumer = rocketmq.push_consumer("far", consume_from_where=FIRST)
@@ -84,7 +81,7 @@ def test_a_wrong_condition_is_an_error_at_the_start(rocketmq: EmbeddedRocketMQ) 
 
 
 @pytest.mark.rocketmq(enablePropertyFilter=False)
-def test_without_enable_property_filter_a_condition_is_refused(rocketmq: EmbeddedRocketMQ) -> None:
+def test_without_enable_property_filter_a_condition_is_refused(rocketmq):
     consumer = rocketmq.push_consumer("far", consume_from_where=FIRST)
     consumer.subscribe("flights", FAR)
     consumer.on_message(lambda message: None)

@@ -6,11 +6,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Consumers, send_all
+from recorder import HELD_S, send_all
 
 import sprocketmq as rmq
 from cli_run import CommandLine
@@ -47,9 +46,7 @@ def _listeners(release: threading.Event) -> dict[str, tuple[str, Callable[..., A
 
 
 @pytest.mark.parametrize("how", _listeners(threading.Event()))
-def test_every_tool_counts_what_waits_behind_the_first_message(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, release: threading.Event, how: str
-) -> None:
+def test_every_tool_counts_what_waits_behind_the_first_message(rocketmq, producer, consumers, release, how):
     rocketmq.create_topic("flights", queues=2)
     kind, listener = _listeners(release)[how]
     consumer = consumers(listener, kind=kind)
@@ -70,7 +67,7 @@ def test_every_tool_counts_what_waits_behind_the_first_message(
         rocketmq.advance_until(lambda: (consumer.persist_offsets(), admin.lag("delays"))[1] == 0)
 
 
-def test_the_list_of_groups_has_those_without_a_retry_topic(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_the_list_of_groups_has_those_without_a_retry_topic(rocketmq, producer):
     send_all(producer, ["0", "1", "2"])
     with rmq.PullConsumer("delays", namesrv_addr=rocketmq.namesrv_addr) as consumer:
         queue = rmq.MessageQueue("flights", "broker-a", 0)
@@ -83,9 +80,7 @@ def test_the_list_of_groups_has_those_without_a_retry_topic(rocketmq: EmbeddedRo
         assert {one.group: one.lag for one in admin.group_summaries()} == {"delays": 2, "new": None}
 
 
-def test_a_group_that_began_at_the_end_owes_nothing_of_what_was_there_before(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, release: threading.Event
-) -> None:
+def test_a_group_that_began_at_the_end_owes_nothing_of_what_was_there_before(rocketmq, producer, consumers, release):
     send_all(producer, ["old"] * 5)
     # A broker says 0 while the oldest message of the queue is in memory (ConsumerManageProcessor.queryConsumerOffset).
     rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.QUERY_NOT_FOUND, times=None)
@@ -99,8 +94,8 @@ def test_a_group_that_began_at_the_end_owes_nothing_of_what_was_there_before(
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_where_members_of_java_began_is_asked_of_them_when_the_broker_has_not_seen_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: threading.Event, is_restarted: bool
-) -> None:
+    tmp_path, monkeypatch, release, is_restarted
+):
     """They tell the broker where they began only when their first message is done; ours do with their first pull."""
     start_offset = Rebalancer.start_offset
 
@@ -147,9 +142,7 @@ def test_where_members_of_java_began_is_asked_of_them_when_the_broker_has_not_se
 
 
 @pytest.mark.parametrize("is_assigned", [True, False])
-def test_what_a_pull_consumer_has_not_committed_waits(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, is_assigned: bool
-) -> None:
+def test_what_a_pull_consumer_has_not_committed_waits(rocketmq, producer, is_assigned):
     rocketmq.broker.memory_span_bytes = -1  # the broker has no offset for it
     send_all(producer, ["0", "1", "2"])
     consumer = rocketmq.pull_consumer("delays", auto_commit=False, poll_timeout_ms=0, consume_from_where=FIRST)
@@ -166,13 +159,7 @@ def test_what_a_pull_consumer_has_not_committed_waits(
         assert admin.lag("delays") == 0
 
 
-def test_who_broadcasts_owes_nothing_to_brokers(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    release: threading.Event,
-    tmp_path: Path,
-) -> None:
+def test_who_broadcasts_owes_nothing_to_brokers(rocketmq, producer, consumers, release, tmp_path):
     send_all(producer, ["0"])
     begun = threading.Event()
     consumers(

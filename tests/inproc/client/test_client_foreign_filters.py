@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,8 +63,8 @@ def send(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, sent: list[str], co
 @pytest.mark.parametrize("filters", FILTERS)
 @pytest.mark.parametrize("broker", ["ours", "apache", "apache 4"])
 def test_nothing_is_passed_over_after_a_member_with_another_filter_was_there_for_a_moment(
-    broker: str, filters: str, ahead_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    broker, filters, ahead_ms, tmp_path, monkeypatch
+):
     if broker != "ours":  # ConsumerGroupInfo: the highest version stays, whoever has it
         monkeypatch.setattr(ConsumerGroup, "without", lambda group, connection: [])
     theirs, own = FILTERS[filters]
@@ -94,9 +93,7 @@ def test_nothing_is_passed_over_after_a_member_with_another_filter_was_there_for
         peer.client.close()
 
 
-def test_pulls_carry_their_filter_while_another_one_is_in_force_and_the_log_says_whose(
-    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_pulls_carry_their_filter_while_another_one_is_in_force_and_the_log_says_whose(rocketmq, caplog):
     consumer = rocketmq.push_consumer("delays", consume_from_where=FIRST)
     consumer.subscribe("flights", "A || B")
     consumer.on_message(lambda message: None)
@@ -116,9 +113,7 @@ def test_pulls_carry_their_filter_while_another_one_is_in_force_and_the_log_says
     peer.client.close()
 
 
-def test_members_with_two_filters_are_told_of_once_a_minute(
-    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_members_with_two_filters_are_told_of_once_a_minute(rocketmq, caplog):
     """Each renewal brings the filter of the other one into force."""
     members = [
         rocketmq.push_consumer("delays", consume_from_where=FIRST, instance_name=name) for name in ("one", "two")
@@ -137,9 +132,7 @@ def test_members_with_two_filters_are_told_of_once_a_minute(
     assert len(told) <= 2
 
 
-def test_members_with_other_topics_do_not_send_heartbeats_without_end(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_members_with_other_topics_do_not_send_heartbeats_without_end(rocketmq, monkeypatch):
     heartbeats: list[str] = []
     register = ConsumerTable.register
 
@@ -162,7 +155,7 @@ def test_members_with_other_topics_do_not_send_heartbeats_without_end(
     assert len(heartbeats) < 4 * (20 + 2 * 30)
 
 
-def test_a_broadcasting_member_gets_all_again_when_one_with_another_filter_has_left(tmp_path: Path) -> None:
+def test_a_broadcasting_member_gets_all_again_when_one_with_another_filter_has_left(tmp_path):
     seen: list[str] = []
     with EmbeddedRocketMQ() as rocketmq, rocketmq.producer("ops") as producer:
         rocketmq.create_topic("flights", queues=1)

@@ -11,7 +11,6 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.net.process.engine import Engine
-from sprocketmq.testing import EmbeddedRocketMQ
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 MESSAGE = rmq.Message("flights", b"x")
@@ -27,7 +26,7 @@ CALLS: dict[str, tuple[type[Any], Callable[[Any], Awaitable[object]]]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_client_on_a_second_loop_says_so_in_one_sentence(rocketmq: EmbeddedRocketMQ, call: str) -> None:
+def test_a_client_on_a_second_loop_says_so_in_one_sentence(rocketmq, call):
     cls, use = CALLS[call]
     rocketmq.create_topic("flights", queues=1)
     engine = Engine("its own")
@@ -57,7 +56,7 @@ def test_a_client_on_a_second_loop_says_so_in_one_sentence(rocketmq: EmbeddedRoc
 
 
 @pytest.mark.parametrize("kind", ["async listener", "thread", "orderly", "pull"])
-def test_a_consumer_goes_on_after_other_code_cancelled_all_tasks(rocketmq: EmbeddedRocketMQ, kind: str) -> None:
+def test_a_consumer_goes_on_after_other_code_cancelled_all_tasks(rocketmq, kind):
     rocketmq.create_topic("flights", queues=2)
     seen: list[str] = []
     engine = Engine("its own")

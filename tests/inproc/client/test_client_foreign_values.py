@@ -140,9 +140,7 @@ def _is_slow(verb: Verb) -> bool:
     [pytest.param(verb, marks=pytest.mark.nightly if _is_slow(verb) else ()) for verb in verbs()],
     ids=lambda verb: f"{verb.owner}-{verb.name}-{len(verb.parameters)}",
 )
-def test_each_verb_takes_names_and_numbers_by_their_value(
-    server: EmbeddedRocketMQ, clients: dict[str, Any], asked: list[str], verb: Verb
-) -> None:
+def test_each_verb_takes_names_and_numbers_by_their_value(server, clients, asked, verb):
     call = caller(verb, clients, server)
     short = {"timeout_ms": 300} if verb.name in ("request", "request_async") else {}
 
@@ -206,7 +204,7 @@ def _are_plain(value: Any) -> bool:
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
-def test_each_setting_is_kept_as_a_plain_value(kind: str) -> None:
+def test_each_setting_is_kept_as_a_plain_value(kind):
     make = SETTINGS[kind]
     defaults = make()
     faults: list[str] = []
@@ -229,7 +227,7 @@ def test_each_setting_is_kept_as_a_plain_value(kind: str) -> None:
     assert not faults, "\n".join(faults)
 
 
-def test_what_is_not_a_setting_is_plain_too() -> None:
+def test_what_is_not_a_setting_is_plain_too():
     for text, number in CLASSES:
         with_it = rmq.Message(
             text("flights"),
@@ -254,7 +252,7 @@ def test_what_is_not_a_setting_is_plain_too() -> None:
         assert type(GivenOptions({"topic": text("flights")}).text("topic")) is str
 
 
-def test_a_send_to_a_member_of_an_enumeration_leaves_the_plain_name_as_it_is(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_send_to_a_member_of_an_enumeration_leaves_the_plain_name_as_it_is(rocketmq):
     for how in ("send", "send_oneway", "send_batch", "send_async", "auto_batch"):
         with rocketmq.producer(f"p-{how}", auto_batch=how == "auto_batch") as producer:
             for topic in (*(text("flights") for text, _ in CLASSES), "flights"):
@@ -268,9 +266,7 @@ def test_a_send_to_a_member_of_an_enumeration_leaves_the_plain_name_as_it_is(roc
 
 
 @pytest.mark.parametrize("text", [LooseText, np.str_, _member])
-def test_a_consumer_with_such_a_group_topic_and_tag_consumes(
-    rocketmq: EmbeddedRocketMQ, text: Callable[[str], str]
-) -> None:
+def test_a_consumer_with_such_a_group_topic_and_tag_consumes(rocketmq, text):
     server, group = rocketmq, "delays"
     seen: list[bytes] = []
     consumer = server.push_consumer(text(group), consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
@@ -281,7 +277,7 @@ def test_a_consumer_with_such_a_group_topic_and_tag_consumes(
         server.advance_until(lambda: seen == [b"x"])
 
 
-def test_a_time_of_pandas_is_a_time_and_no_time_is_refused_in_a_sentence(clients: dict[str, Any]) -> None:
+def test_a_time_of_pandas_is_a_time_and_no_time_is_refused_in_a_sentence(clients):
     moment = datetime(2024, 1, 1, tzinfo=UTC)
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     pull = clients["pull"]

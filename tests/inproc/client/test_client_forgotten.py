@@ -68,13 +68,7 @@ def members(rocketmq: EmbeddedRocketMQ, group: str = "delays") -> int:
         return 0 if connection is None else len(connection.connection_set)
 
 
-def test_in_a_notebook_the_second_run_replaces_the_first(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    notebook: Notebook,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_in_a_notebook_the_second_run_replaces_the_first(rocketmq, producer, notebook, caplog, monkeypatch):
     monkeypatch.setattr(sys, "ps1", "In : ", raising=False)
     rocketmq.create_topic("flights", queues=4)
     for generation in (1, 2, 3):
@@ -89,9 +83,7 @@ def test_in_a_notebook_the_second_run_replaces_the_first(
     assert caplog.text.count("the consumer made at <cell 1>:2 still ran, and no variable refers to it any more") == 2
 
 
-def test_in_a_program_a_warning_is_logged_and_nothing_is_shut_down(
-    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_a_program_a_warning_is_logged_and_nothing_is_shut_down(rocketmq, caplog, monkeypatch):
     monkeypatch.delattr(sys, "ps1", raising=False)
     rocketmq.create_topic("flights", queues=4)
     notebook = Notebook(rocketmq)
@@ -112,9 +104,7 @@ def test_in_a_program_a_warning_is_logged_and_nothing_is_shut_down(
     assert client_id
 
 
-def test_a_consumer_with_a_reference_is_left_alone(
-    rocketmq: EmbeddedRocketMQ, notebook: Notebook, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_consumer_with_a_reference_is_left_alone(rocketmq, notebook, caplog, monkeypatch):
     monkeypatch.setattr(sys, "ps1", "In : ", raising=False)
     rocketmq.create_topic("flights", queues=4)
     notebook.run(1)
@@ -137,9 +127,7 @@ def test_a_consumer_with_a_reference_is_left_alone(
     assert members(rocketmq) == 1
 
 
-def test_a_consumer_of_another_group_is_left_alone(
-    rocketmq: EmbeddedRocketMQ, notebook: Notebook, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_consumer_of_another_group_is_left_alone(rocketmq, notebook, caplog, monkeypatch):
     monkeypatch.setattr(sys, "ps1", "In : ", raising=False)
     rocketmq.create_topic("flights", queues=4)
     notebook.run(1, group="arrivals")
@@ -153,9 +141,7 @@ def test_a_consumer_of_another_group_is_left_alone(
     notebook.names["consumer"] = delays
 
 
-def test_consumers_on_a_loop_are_looked_at_too(
-    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_consumers_on_a_loop_are_looked_at_too(rocketmq, caplog, monkeypatch):
     monkeypatch.setattr(sys, "ps1", "In : ", raising=False)
     rocketmq.create_topic("flights", queues=4)
 
@@ -181,7 +167,7 @@ def test_consumers_on_a_loop_are_looked_at_too(
 
 
 @pytest.mark.rocketmq(clock="system")
-def test_in_a_real_session_of_python(rocketmq: EmbeddedRocketMQ) -> None:
+def test_in_a_real_session_of_python(rocketmq):
     rocketmq.create_topic("flights", queues=4)
     cell = textwrap.dedent("""
         consumer = rmq.PushConsumer("delays"); consumer.subscribe("flights"); _ = consumer.on_message(print)

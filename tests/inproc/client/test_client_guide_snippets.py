@@ -151,14 +151,7 @@ def answering(mq: EmbeddedRocketMQ[Any], request: pytest.FixtureRequest) -> Iter
 
 
 @pytest.mark.parametrize("fence", FENCES)
-def test_a_program_of_a_guide_runs(
-    fence: Fence,
-    names: dict[str, Any],
-    answering: None,
-    mq: EmbeddedRocketMQ[Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_program_of_a_guide_runs(fence, names, answering, mq, tmp_path, monkeypatch):
     monkeypatch.setenv("NAMESRV_ADDR", mq.namesrv_addr)
     monkeypatch.chdir(tmp_path)
     text = fence.text.replace("127.0.0.1:9876", mq.namesrv_addr)
@@ -179,7 +172,7 @@ def test_a_program_of_a_guide_runs(
         exec(code, names)  # noqa: S102 - it is ours
 
 
-def test_the_test_of_the_guide_passes(tmp_path: Path) -> None:
+def test_the_test_of_the_guide_passes(tmp_path):
     """docs/guides/testing.md: its test, run as its reader runs it."""
     (fence,) = (fence for fence in fences_of(GUIDES / "testing.md") if fence.language == "python")
     (tmp_path / "test_orders.py").write_text(fence.text, "utf-8")
@@ -198,5 +191,5 @@ def test_the_test_of_the_guide_passes(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout
 
 
-def test_there_are_many() -> None:
+def test_there_are_many():
     assert len(FENCES) >= 22

@@ -6,15 +6,12 @@ from __future__ import annotations
 import threading
 
 import pytest
-from recorder import Consumers, parts_of, send_all
+from recorder import parts_of, send_all
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
 
 
-def test_a_running_consumer_is_healthy_and_a_stopped_one_is_not(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers
-) -> None:
+def test_a_running_consumer_is_healthy_and_a_stopped_one_is_not(rocketmq, consumers):
     rocketmq.create_topic("flights", queues=2)
     consumer = consumers(lambda message: None, start=False)
     assert consumer.health() == rmq.ConsumerHealth(("consumer 'delays' is not started",))
@@ -29,9 +26,7 @@ def test_a_running_consumer_is_healthy_and_a_stopped_one_is_not(
 
 
 @pytest.mark.parametrize("kind", ["message", "orderly"])
-def test_a_listener_that_hangs_is_a_problem_until_it_returns(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer, kind: str
-) -> None:
+def test_a_listener_that_hangs_is_a_problem_until_it_returns(rocketmq, consumers, producer, kind):
     send_all(producer, ["x"])
     hangs, go_on = threading.Event(), threading.Event()
 
@@ -59,7 +54,7 @@ def test_a_listener_that_hangs_is_a_problem_until_it_returns(
     rocketmq.wait_until(lambda: consumer.health().is_healthy)
 
 
-def test_a_queue_that_nobody_pulls_is_a_problem(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_a_queue_that_nobody_pulls_is_a_problem(rocketmq, consumers):
     consumer = consumers(lambda message: None)
     running = parts_of(consumer)
 
@@ -75,7 +70,7 @@ def test_a_queue_that_nobody_pulls_is_a_problem(rocketmq: EmbeddedRocketMQ, cons
     assert problem == "1 of 2 queues were not pulled for up to 150 s, flights/broker-a/0 for one"
 
 
-def test_a_broker_that_is_away_is_no_problem(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_a_broker_that_is_away_is_no_problem(rocketmq, consumers):
     consumer = consumers(lambda message: None)
     rocketmq.broker.stop()
     rocketmq.advance(60_000)
@@ -83,7 +78,7 @@ def test_a_broker_that_is_away_is_no_problem(rocketmq: EmbeddedRocketMQ, consume
     rocketmq.restart_broker()
 
 
-async def test_on_a_loop_and_iterated(rocketmq: EmbeddedRocketMQ) -> None:
+async def test_on_a_loop_and_iterated(rocketmq):
     consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
     consumer.subscribe("flights")
     assert not consumer.health().is_healthy

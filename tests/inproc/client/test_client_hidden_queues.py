@@ -44,7 +44,7 @@ def mq(request: pytest.FixtureRequest, rocketmq: EmbeddedRocketMQ, monkeypatch: 
     return rocketmq
 
 
-def test_what_a_topic_hides_is_in_every_sum(mq: EmbeddedRocketMQ) -> None:
+def test_what_a_topic_hides_is_in_every_sum(mq):
     line = CommandLine(mq.namesrv_addr)
     with mq.admin() as admin:
         assert admin.lag("delays") == admin.lag("delays", "flights") == 8
@@ -61,7 +61,7 @@ def test_what_a_topic_hides_is_in_every_sum(mq: EmbeddedRocketMQ) -> None:
     line.ok("topic alter flights --read-queues 3")
 
 
-def test_the_doctor_says_what_is_hidden_and_how_it_can_be_read(mq: EmbeddedRocketMQ) -> None:
+def test_the_doctor_says_what_is_hidden_and_how_it_can_be_read(mq):
     consumer = mq.push_consumer("delays")
     consumer.subscribe("flights")
     consumer.on_message(lambda message: None)
@@ -93,15 +93,13 @@ def _seen_by_a_console(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) ->
     return asyncio.run(look())
 
 
-def test_the_console_counts_what_lag_counts(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_console_counts_what_lag_counts(mq, monkeypatch):
     state = _seen_by_a_console(mq, monkeypatch)
     assert state.lag == 8
     assert state.queues[HIDDEN].lag == 5
 
 
-def test_the_console_counts_a_broker_where_the_group_has_no_progress(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_console_counts_a_broker_where_the_group_has_no_progress(rocketmq, monkeypatch):
     with second_broker_of(rocketmq), rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)
         admin.create_group("delays", broker="broker-a")
@@ -112,7 +110,7 @@ def test_the_console_counts_a_broker_where_the_group_has_no_progress(
         assert state.lag == admin.lag("delays") == 1
 
 
-def test_a_broker_that_refuses_to_tell_is_not_counted_as_nothing(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_broker_that_refuses_to_tell_is_not_counted_as_nothing(rocketmq):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)
         admin.create_group("delays")

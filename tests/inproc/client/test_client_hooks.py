@@ -7,11 +7,10 @@ import time
 from typing import Any
 
 import pytest
-from recorder import Consumers, Recorder
+from recorder import Recorder
 
 import sprocketmq as rmq
 from sprocketmq.client.hooks import ConsumeMessageContext, FilterMessageContext, SendMessageContext
-from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.trace import ConsumeReturnType, MessageType
 
@@ -35,7 +34,7 @@ class SendLog:
         self.contexts.append(context)
 
 
-def test_send_hooks_surround_each_send_and_their_properties_travel(rocketmq: EmbeddedRocketMQ) -> None:
+def test_send_hooks_surround_each_send_and_their_properties_travel(rocketmq):
     calls: list[str] = []
     outer, inner = SendLog(calls, "outer"), SendLog(calls, "inner")
     producer = rocketmq.producer("ops")
@@ -72,7 +71,7 @@ def test_send_hooks_surround_each_send_and_their_properties_travel(rocketmq: Emb
     assert found == dict.fromkeys((b"UA1", b"UA2", b"UA3", b"UA4"), "inner")
 
 
-def test_each_try_of_a_send_is_seen_by_its_hooks(rocketmq: EmbeddedRocketMQ) -> None:
+def test_each_try_of_a_send_is_seen_by_its_hooks(rocketmq):
     hook = SendLog([])
     producer = rocketmq.producer("ops")
     producer.add_hook(hook)
@@ -86,7 +85,7 @@ def test_each_try_of_a_send_is_seen_by_its_hooks(rocketmq: EmbeddedRocketMQ) -> 
     assert stored.result is not None
 
 
-def test_a_check_forbids_a_send_and_other_hooks_change_nothing_by_raising(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_check_forbids_a_send_and_other_hooks_change_nothing_by_raising(rocketmq):
     class Check:
         def check_forbidden(self, context: SendMessageContext) -> None:
             if context.message.body == b"secret":
@@ -113,7 +112,7 @@ def test_a_check_forbids_a_send_and_other_hooks_change_nothing_by_raising(rocket
             producer.add_hook(log)
 
 
-def test_an_object_without_a_hook_method_is_refused(rocketmq: EmbeddedRocketMQ) -> None:
+def test_an_object_without_a_hook_method_is_refused(rocketmq):
     class Half:
         def before_send(self, context: SendMessageContext) -> None: ...
 
@@ -137,14 +136,7 @@ def test_an_object_without_a_hook_method_is_refused(rocketmq: EmbeddedRocketMQ) 
     ("orderly", rmq.ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT, ConsumeReturnType.FAILED),
     ("orderly", None, ConsumeReturnType.RETURN_NULL),
 ])  # fmt: skip
-def test_consume_hooks_see_how_a_call_ended(
-    rocketmq: EmbeddedRocketMQ,
-    consumers: Consumers,
-    producer: rmq.Producer,
-    kind: str,
-    answer: Any,
-    expected: ConsumeReturnType,
-) -> None:
+def test_consume_hooks_see_how_a_call_ended(rocketmq, consumers, producer, kind, answer, expected):
     ended: list[ConsumeMessageContext] = []
 
     class Hook:
@@ -177,12 +169,8 @@ def test_consume_hooks_see_how_a_call_ended(
     ("limit_ms", "return_type"), [(1, ConsumeReturnType.TIME_OUT), (0, ConsumeReturnType.SUCCESS)], ids=["limit", "off"]
 )
 def test_a_call_that_took_longer_than_the_consume_timeout_has_timed_out(
-    rocketmq: EmbeddedRocketMQ,
-    consumers: Consumers,
-    producer: rmq.Producer,
-    limit_ms: int,
-    return_type: ConsumeReturnType,
-) -> None:
+    rocketmq, consumers, producer, limit_ms, return_type
+):
     ended: list[ConsumeReturnType] = []
 
     class Hook:
@@ -203,9 +191,7 @@ def test_a_call_that_took_longer_than_the_consume_timeout_has_timed_out(
     rocketmq.wait_until(lambda: ended == [return_type])
 
 
-def test_a_filter_hook_takes_messages_out_for_good(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_a_filter_hook_takes_messages_out_for_good(rocketmq, consumers, producer):
     class Odd:
         def filter_messages(self, context: FilterMessageContext) -> None:
             context.messages[:] = [message for message in context.messages if int(message.body) % 2]

@@ -71,9 +71,7 @@ def tell(rocketmq: EmbeddedRocketMQ, spoil: Callable[[TopicRouteData], TopicRout
 
 
 @pytest.mark.parametrize("kind", [*SPOILT, *ORDERS], ids=lambda kind: kind.replace(" ", "-"))
-def test_a_route_of_too_many_queues_is_refused_in_a_sentence(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, kind: str
-) -> None:
+def test_a_route_of_too_many_queues_is_refused_in_a_sentence(rocketmq, producer, kind):
     rocketmq.create_topic("flights", queues=2)
     tell(rocketmq, {**SPOILT, **ORDERS}[kind], "flights")
     error = ProtocolError if kind in SPOILT else ConfigurationError
@@ -84,9 +82,7 @@ def test_a_route_of_too_many_queues_is_refused_in_a_sentence(
 
 
 @pytest.mark.parametrize("kind", ["2^31 to read", "2^31 in an order"])
-def test_a_topic_whose_route_is_refused_does_not_keep_those_behind_it_from_being_refreshed(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, kind: str
-) -> None:
+def test_a_topic_whose_route_is_refused_does_not_keep_those_behind_it_from_being_refreshed(rocketmq, producer, kind):
     for topic in ("a", "b"):
         rocketmq.create_topic(topic, queues=2)
         producer.send(rmq.Message(topic, b"1"))

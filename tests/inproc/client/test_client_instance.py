@@ -7,10 +7,9 @@ import asyncio
 import threading
 
 import pytest
-from recorder import HELD_S, QUEUE, Consumers, Recorder, noted, parts_of, send_all
+from recorder import HELD_S, QUEUE, Recorder, noted, parts_of, send_all
 
 import sprocketmq as rmq
-from sprocketmq.broker import Broker
 from sprocketmq.core.consume.flow_control import FlowLimits
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import HEARTBEATS, EmbeddedRocketMQ
@@ -25,7 +24,7 @@ def _count_heartbeats(rocketmq: EmbeddedRocketMQ) -> list[Command]:
     return noted(rocketmq, HEARTBEATS)
 
 
-def test_heartbeats_keep_a_quiet_member_in_its_group(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_heartbeats_keep_a_quiet_member_in_its_group(rocketmq, consumers):
     consumer = consumers(Recorder())
     heartbeats = _count_heartbeats(rocketmq)
     with rocketmq.admin() as admin:
@@ -41,9 +40,7 @@ def test_heartbeats_keep_a_quiet_member_in_its_group(rocketmq: EmbeddedRocketMQ,
     assert len(versions) == 1, "while nobody joins or leaves, nothing is said anew"
 
 
-def test_a_pull_that_finds_nothing_is_held_at_the_broker_for_15_s(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers
-) -> None:
+def test_a_pull_that_finds_nothing_is_held_at_the_broker_for_15_s(rocketmq, consumers):
     pulls: list[headers.PullMessageRequestHeader] = []
 
     def look(command: Command) -> bool:
@@ -60,7 +57,7 @@ def test_a_pull_that_finds_nothing_is_held_at_the_broker_for_15_s(
     assert pull.suspend_timeout_millis == 15_000
 
 
-def test_the_options_reach_each_pull_loop(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_the_options_reach_each_pull_loop(rocketmq, consumers):
     options = {
         "pull_interval_ms": 300,
         "pull_time_delay_when_exception_ms": 700,
@@ -83,9 +80,7 @@ def test_the_options_reach_each_pull_loop(rocketmq: EmbeddedRocketMQ, consumers:
             assert cursor.limits == FlowLimits(50, 10 * mib, 13, 100, 20 * mib)
 
 
-def test_a_broker_that_no_route_names_any_more_is_disconnected(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer
-) -> None:
+def test_a_broker_that_no_route_names_any_more_is_disconnected(rocketmq, second_broker, producer):
     with rocketmq.admin() as admin:
         for broker in ("broker-a", "broker-b"):
             admin.create_topic("flights", queues=1, broker=broker)
@@ -109,8 +104,8 @@ def test_a_broker_that_no_route_names_any_more_is_disconnected(
 
 @pytest.mark.parametrize("kind", ["blocking", "async"])
 def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_given_up(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
-) -> None:
+    rocketmq, producer, consumers, kind
+):
     rocketmq.create_topic("weather", queues=1)
     running, release = threading.Event(), threading.Event()
 
@@ -164,9 +159,7 @@ def _consumed_directly(
     return bodies.ConsumeMessageDirectlyResult.decode(answer.body)
 
 
-def test_consuming_directly_a_message_that_is_in_hand_moves_no_progress(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_consuming_directly_a_message_that_is_in_hand_moves_no_progress(rocketmq, producer, consumers):
     running, release = threading.Event(), threading.Event()
 
     def listen(message: rmq.MessageExt) -> None:
@@ -186,9 +179,7 @@ def test_consuming_directly_a_message_that_is_in_hand_moves_no_progress(
     rocketmq.wait_until(lambda: _running_info(consumer).mq_table[QUEUE].commit_offset == 2)
 
 
-def test_one_consumers_failure_keeps_no_other_from_its_periodic_work(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_consumers_failure_keeps_no_other_from_its_periodic_work(rocketmq, producer, consumers, caplog):
     sick = consumers(Recorder(), group="sick", instance_name="shared")
     recorder = Recorder()
     consumers(recorder, group="well", instance_name="shared")
@@ -208,7 +199,7 @@ def test_one_consumers_failure_keeps_no_other_from_its_periodic_work(
     assert any("group sick: the periodic offsets failed" in record.getMessage() for record in caplog.records)
 
 
-def test_a_rebalance_that_hangs_holds_up_no_other_group(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_a_rebalance_that_hangs_holds_up_no_other_group(rocketmq, consumers):
     sick = consumers(Recorder(), group="sick", instance_name="shared")
     well = consumers(Recorder(), group="well", instance_name="shared")
     hangs, release = threading.Event(), threading.Event()
@@ -233,12 +224,8 @@ def test_a_rebalance_that_hangs_holds_up_no_other_group(rocketmq: EmbeddedRocket
 
 @pytest.mark.slow
 def test_brokers_that_do_not_answer_delay_a_shutdown_for_a_limited_time_and_no_heartbeat_names_a_member_that_left(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    rocketmq, producer, consumers, monkeypatch, caplog
+):
     recorder = Recorder()
     consumer = consumers(recorder, instance_name="shared", mq_client_api_timeout_ms=5_000)
     other = consumers(Recorder(), group="other", instance_name="shared", mq_client_api_timeout_ms=5_000)
@@ -261,9 +248,7 @@ def test_brokers_that_do_not_answer_delay_a_shutdown_for_a_limited_time_and_no_h
     assert other.assigned_queues
 
 
-def test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_afterwards(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_afterwards(rocketmq, producer, consumers):
     send_all(producer, [str(number) for number in range(12)])
     release = threading.Event()
     recorder = Recorder(lambda message: release.wait(HELD_S))
@@ -291,9 +276,7 @@ def test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_after
     assert len(recorder) == 12
 
 
-def test_name_servers_that_moved_are_found_through_the_environment(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_name_servers_that_moved_are_found_through_the_environment(rocketmq, monkeypatch):
     monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")  # nobody listens there
     with rmq.Producer("ops", clock=rocketmq.clock) as producer:
         with pytest.raises(rmq.NetworkError):

@@ -16,15 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pytest
-from recorder import HELD_S, Consumers, Recorder, parts_of, send_all
+from recorder import HELD_S, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
-from sprocketmq.broker import Broker
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.process.stop_signals import stop_signals
-from sprocketmq.testing import EmbeddedRocketMQ
 
 LOOPS: Final = ("asyncio", "uvloop")
 SIGNALS: Final = tuple(stop_signals())
@@ -58,7 +56,7 @@ async def _one_thread_for_libraries() -> None:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts sockets in /proc")
-def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq, producer):
     rocketmq.create_topic("flights", queues=4)
     send_all(producer, [str(n) for n in range(100)])
     assert rocketmq._engine is not None
@@ -99,9 +97,7 @@ def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq: EmbeddedRocke
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails"])
-def test_shutdown_waits_for_the_running_listener_and_keeps_its_result(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, fails: bool
-) -> None:
+def test_shutdown_waits_for_the_running_listener_and_keeps_its_result(rocketmq, producer, consumers, fails):
     running, release = threading.Event(), threading.Event()
 
     def listener(message: rmq.MessageExt) -> None:
@@ -119,9 +115,7 @@ def test_shutdown_waits_for_the_running_listener_and_keeps_its_result(
     assert len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == fails  # a failed message was sent back before the end
 
 
-def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(rocketmq, producer, consumers):
     running, release = threading.Event(), threading.Event()
 
     def listener(message: rmq.MessageExt) -> None:
@@ -139,7 +133,7 @@ def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(
     rocketmq.wait_until(lambda: again.bodies == ["x"])
 
 
-def test_a_consumer_that_shuts_down_unregisters_at_once(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_a_consumer_that_shuts_down_unregisters_at_once(rocketmq, consumers):
     # The other member of the instance keeps the connection open: that it closes is not what tells the broker.
     consumer = consumers(Recorder(), instance_name="shared")
     consumers(Recorder(), group="other", instance_name="shared")
@@ -150,9 +144,7 @@ def test_a_consumer_that_shuts_down_unregisters_at_once(rocketmq: EmbeddedRocket
         assert len(admin.consumer_ids("other")) == 1
 
 
-def test_clients_that_shut_down_unregister_at_all_brokers(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, consumers: Consumers
-) -> None:
+def test_clients_that_shut_down_unregister_at_all_brokers(rocketmq, second_broker, consumers):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)
     keeper = consumers(Recorder(), group="other", instance_name="shared")
@@ -171,7 +163,7 @@ def test_clients_that_shut_down_unregister_at_all_brokers(
     assert keeper.assigned_queues
 
 
-def test_the_copy_in_a_forked_child_stops_nothing(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_the_copy_in_a_forked_child_stops_nothing(rocketmq, consumers):
     consumer = consumers(Recorder())
     running = parts_of(consumer)
     rocketmq.wait_until(lambda: rocketmq.broker.parked.waiting("flights", 0))
@@ -183,7 +175,7 @@ def test_the_copy_in_a_forked_child_stops_nothing(rocketmq: EmbeddedRocketMQ, co
         assert admin.consumer_ids("delays") == [consumer.client_id]
 
 
-def test_members_of_one_instance_name_share_one_client_id_and_one_instance(rocketmq: EmbeddedRocketMQ) -> None:
+def test_members_of_one_instance_name_share_one_client_id_and_one_instance(rocketmq):
     before = len(ClientInstance._instances)
     one = rocketmq.push_consumer("one", instance_name="shared")
     two = rocketmq.push_consumer("two", instance_name="shared")
@@ -202,13 +194,13 @@ def test_members_of_one_instance_name_share_one_client_id_and_one_instance(rocke
     assert len(ClientInstance._instances) == before
 
 
-def test_the_default_instance_name_is_unique_per_client(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_default_instance_name_is_unique_per_client(rocketmq):
     with rocketmq.producer("ops") as one, rocketmq.producer("ops") as two:
         assert one.client_id != two.client_id
         assert f"@{os.getpid()}#" in one.client_id
 
 
-def test_start_refuses_what_cannot_work(rocketmq: EmbeddedRocketMQ) -> None:
+def test_start_refuses_what_cannot_work(rocketmq):
     consumer = rocketmq.push_consumer("delays")
     with pytest.raises(rmq.ConfigurationError, match="has no listener"):
         consumer.start()
@@ -226,9 +218,7 @@ def test_start_refuses_what_cannot_work(rocketmq: EmbeddedRocketMQ) -> None:
         consumer.start()
 
 
-def test_a_blocking_call_on_the_engines_thread_is_refused_not_hung(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_blocking_call_on_the_engines_thread_is_refused_not_hung(rocketmq, producer, consumers):
     errors: list[Exception] = []
 
     async def listener(message: rmq.MessageExt) -> None:
@@ -242,7 +232,7 @@ def test_a_blocking_call_on_the_engines_thread_is_refused_not_hung(
     rocketmq.wait_until(lambda: len(errors) == 1)
 
 
-def test_run_forever_ends_on_sigterm_with_progress_written(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_run_forever_ends_on_sigterm_with_progress_written(rocketmq, producer):
     send_all(producer, ["0", "1", "2"])
     program = textwrap.dedent(
         """
@@ -273,7 +263,7 @@ def test_run_forever_ends_on_sigterm_with_progress_written(rocketmq: EmbeddedRoc
     assert rocketmq.consumer_offset("delays", "flights") == {0: 3}
 
 
-def test_run_forever_ends_on_a_signal_at_each_moment_before_it_waits(rocketmq: EmbeddedRocketMQ) -> None:
+def test_run_forever_ends_on_a_signal_at_each_moment_before_it_waits(rocketmq):
     """A signal handler runs between any two steps of the main thread, so it must not need a lock that this thread holds."""
     program = textwrap.dedent(
         """
@@ -324,7 +314,7 @@ def test_run_forever_ends_on_a_signal_at_each_moment_before_it_waits(rocketmq: E
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminal that could be closed")
 @pytest.mark.parametrize("run", ["Push", "AsyncPush"])
-def test_run_forever_ends_when_the_terminal_is_closed_but_not_under_nohup(rocketmq: EmbeddedRocketMQ, run: str) -> None:
+def test_run_forever_ends_when_the_terminal_is_closed_but_not_under_nohup(rocketmq, run):
     program = textwrap.dedent(
         """
         import asyncio, signal, sys, threading, time
@@ -360,7 +350,7 @@ def test_run_forever_ends_when_the_terminal_is_closed_but_not_under_nohup(rocket
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="sends a signal to one thread")
-def test_run_forever_ends_on_a_signal_that_does_not_end_its_wait(rocketmq: EmbeddedRocketMQ) -> None:
+def test_run_forever_ends_on_a_signal_that_does_not_end_its_wait(rocketmq):
     """Another thread gets the signal, so nothing interrupts the wait of the main thread, which has to run the handler."""
     program = textwrap.dedent(
         """
@@ -393,9 +383,7 @@ def test_run_forever_ends_on_a_signal_that_does_not_end_its_wait(rocketmq: Embed
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="sends a signal to one thread")
 @pytest.mark.usefixtures("handlers")
-def test_an_interrupted_shutdown_ends_run_forever_of_another_thread(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_an_interrupted_shutdown_ends_run_forever_of_another_thread(rocketmq, producer):
     consumer = rocketmq.push_consumer("delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET")
     running, release = threading.Event(), threading.Event()
     main = threading.main_thread().ident
@@ -432,9 +420,7 @@ def test_an_interrupted_shutdown_ends_run_forever_of_another_thread(
 
 
 @pytest.mark.usefixtures("handlers")
-def test_an_interrupt_while_run_forever_installs_its_handlers_leaves_none_of_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_interrupt_while_run_forever_installs_its_handlers_leaves_none_of_them(monkeypatch):
     consumer = rmq.PushConsumer("delays", namesrv_addr="127.0.0.1:1")
     before = [signal.getsignal(number) for number in SIGNALS]
     install = signal.signal
@@ -451,9 +437,7 @@ def test_an_interrupt_while_run_forever_installs_its_handlers_leaves_none_of_the
 
 
 @pytest.mark.usefixtures("handlers")
-def test_run_forever_sets_the_default_where_a_handler_was_not_installed_from_python(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_run_forever_sets_the_default_where_a_handler_was_not_installed_from_python(monkeypatch):
     """Python tells None about such a handler, and takes no None back."""
     consumer = rmq.PushConsumer("delays", namesrv_addr="127.0.0.1:1")
     install, read = signal.signal, signal.getsignal
@@ -470,7 +454,7 @@ def test_run_forever_sets_the_default_where_a_handler_was_not_installed_from_pyt
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_signal_ends_all_async_consumers_of_a_loop(rocketmq: EmbeddedRocketMQ, loop: str) -> None:
+def test_a_signal_ends_all_async_consumers_of_a_loop(rocketmq, loop):
     if loop == "uvloop":
         pytest.importorskip("uvloop")
     program = textwrap.dedent(
@@ -517,7 +501,7 @@ def test_a_signal_ends_all_async_consumers_of_a_loop(rocketmq: EmbeddedRocketMQ,
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.usefixtures("handlers")
-def test_an_async_run_forever_puts_back_the_handlers_of_the_application(loop: str) -> None:
+def test_an_async_run_forever_puts_back_the_handlers_of_the_application(loop):
     def own(number: int, frame: Any) -> None: ...
 
     async def run() -> None:
@@ -536,7 +520,7 @@ def test_an_async_run_forever_puts_back_the_handlers_of_the_application(loop: st
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.usefixtures("handlers")
-def test_an_async_run_forever_leaves_no_dead_handler_where_the_loop_had_one(loop: str) -> None:
+def test_an_async_run_forever_leaves_no_dead_handler_where_the_loop_had_one(loop):
     """What the loop gave to ``signal.signal`` for it would swallow SIGTERM."""
 
     async def run() -> None:
@@ -549,7 +533,7 @@ def test_an_async_run_forever_leaves_no_dead_handler_where_the_loop_had_one(loop
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_an_async_run_forever_of_another_thread_ends_by_shutdown(rocketmq: EmbeddedRocketMQ, loop: str) -> None:
+def test_an_async_run_forever_of_another_thread_ends_by_shutdown(rocketmq, loop):
     before = [signal.getsignal(number) for number in SIGNALS]
 
     async def run() -> None:

@@ -280,9 +280,7 @@ class Stage:
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts sockets in /proc")
 @pytest.mark.parametrize("was_started", [False, True], ids=["new", "running"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_two_concurrent_calls_leave_no_member_no_thread_no_socket_and_no_task(
-    rocketmq: EmbeddedRocketMQ, engine: Engine, kind: str, was_started: bool
-) -> None:
+def test_any_two_concurrent_calls_leave_no_member_no_thread_no_socket_and_no_task(rocketmq, engine, kind, was_started):
     rocketmq.create_topic(TOPIC, queues=2)
     assert rocketmq._engine is not None
     rocketmq._engine.run(
@@ -365,9 +363,7 @@ BLOCKING_CALLS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize(
     "kind", ["producer", "transactional producer", "push consumer", "pull consumer", "admin", "dead letters"]
 )
-def test_any_two_concurrent_blocking_calls_leave_no_member_and_no_task(
-    rocketmq: EmbeddedRocketMQ, engine: Engine, kind: str, was_started: bool
-) -> None:
+def test_any_two_concurrent_blocking_calls_leave_no_member_and_no_task(rocketmq, engine, kind, was_started):
     rocketmq.create_topic(TOPIC, queues=2)
 
     async def make_stage() -> Stage:

@@ -7,11 +7,9 @@ import logging
 from typing import Any
 
 import pytest
-from recorder import Consumers
 
 import sprocketmq as rmq
 from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
-from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.records import properties as props
 
 
@@ -27,14 +25,8 @@ def full(room_bytes: int) -> rmq.Message:
 @pytest.mark.parametrize("kind", ["message", "orderly"])
 @pytest.mark.parametrize(("room_bytes", "is_cut"), [(62, True), (80, True), (150, False)])
 def test_a_message_without_room_for_a_copy_ends_as_a_dead_letter(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    caplog: pytest.LogCaptureFixture,
-    kind: str,
-    room_bytes: int,
-    is_cut: bool,
-) -> None:
+    rocketmq, producer, consumers, caplog, kind, room_bytes, is_cut
+):
     """A broker adds 62 bytes of its own. A dead letter needs less room than a message that waits for its retry."""
     producer.send(full(room_bytes))
     producer.send(rmq.Message("flights", b"behind"))
@@ -63,9 +55,7 @@ def test_a_message_without_room_for_a_copy_ends_as_a_dead_letter(
 
 
 @pytest.mark.parametrize(("room_bytes", "has_id"), [(62, False), (100, False), (2_000, True)])
-def test_a_replay_without_room_for_its_id_goes_without(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, room_bytes: int, has_id: bool
-) -> None:
+def test_a_replay_without_room_for_its_id_goes_without(rocketmq, producer, room_bytes, has_id):
     producer.send(full(room_bytes))
     (letter,) = rocketmq.messages("flights")
     producer.send(replay_copy(letter, "flights"))

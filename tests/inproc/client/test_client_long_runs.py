@@ -18,7 +18,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,9 +133,7 @@ class _Group:
 
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
-def test_rebalances_under_load_lose_nothing_keep_order_and_leave_nothing_behind(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, engine: Engine, orderly: bool
-) -> None:
+def test_rebalances_under_load_lose_nothing_keep_order_and_leave_nothing_behind(rocketmq, producer, engine, orderly):
     dice = random.Random(SEED)
     rocketmq.create_topic("flights", queues=6)
     group = _Group(rocketmq, engine, queues=6, orderly=orderly)
@@ -198,7 +195,7 @@ def _listeners(seen: dict[str, Counter[str]], order: list[str]) -> dict[str, Cal
     return {"concurrent": concurrent, "orderly": orderly, "broadcasting": broadcasting}
 
 
-def test_days_go_by_and_nothing_piles_up(tmp_path: Path, engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+def test_days_go_by_and_nothing_piles_up(tmp_path, engine, caplog):
     # pytest keeps every record, and a listener's exception in it keeps its message.
     caplog.set_level(logging.CRITICAL, logger="sprocketmq.client")
     seen: dict[str, Counter[str]] = {"concurrent": Counter(), "orderly": Counter(), "broadcasting": Counter()}

@@ -10,10 +10,9 @@ import threading
 
 import pytest
 from iteration import Iteration
-from recorder import Consumers, Recorder, send_all
+from recorder import Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
 
 both_faces = pytest.mark.parametrize("face", ["async", "blocking"])
 LONG_MS = 3_600_000
@@ -24,9 +23,7 @@ def _numbers(count: int) -> list[str]:
 
 
 @both_faces
-def test_acked_messages_are_consumed_once_and_progress_follows(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
-) -> None:
+def test_acked_messages_are_consumed_once_and_progress_follows(rocketmq, producer, face):
     rocketmq.create_topic("flights", queues=4)
     send_all(producer, _numbers(100))
     with Iteration(face, rocketmq, lambda message: message.ack()) as iteration:
@@ -39,9 +36,7 @@ def test_acked_messages_are_consumed_once_and_progress_follows(
 
 
 @both_faces
-def test_progress_waits_for_the_lowest_message_that_is_not_acked(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
-) -> None:
+def test_progress_waits_for_the_lowest_message_that_is_not_acked(rocketmq, producer, face):
     send_all(producer, _numbers(3))
     with Iteration(face, rocketmq) as iteration:
         rocketmq.wait_until(lambda: len(iteration.received) == 3)
@@ -54,7 +49,7 @@ def test_progress_waits_for_the_lowest_message_that_is_not_acked(
 
 
 @both_faces
-def test_a_nack_sends_back_and_its_delay_counts(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str) -> None:
+def test_a_nack_sends_back_and_its_delay_counts(rocketmq, producer, face):
     [sent] = send_all(producer, ["x"])
     with Iteration(face, rocketmq) as iteration:
         rocketmq.wait_until(lambda: len(iteration.received) == 1)
@@ -68,7 +63,7 @@ def test_a_nack_sends_back_and_its_delay_counts(rocketmq: EmbeddedRocketMQ, prod
 
 
 @both_faces
-def test_a_dead_letter_keeps_its_reason(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str) -> None:
+def test_a_dead_letter_keeps_its_reason(rocketmq, producer, face):
     send_all(producer, ["x"])
     with Iteration(face, rocketmq, lambda message: message.dead_letter("no such carrier")) as iteration:
         rocketmq.wait_until(lambda: rocketmq.messages("%DLQ%delays"))
@@ -78,9 +73,7 @@ def test_a_dead_letter_keeps_its_reason(rocketmq: EmbeddedRocketMQ, producer: rm
 
 
 @both_faces
-def test_what_is_not_acked_when_the_block_is_left_is_delivered_again_at_once(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
-) -> None:
+def test_what_is_not_acked_when_the_block_is_left_is_delivered_again_at_once(rocketmq, producer, face):
     send_all(producer, _numbers(3))
 
     def fail_at_the_second(message: rmq.ReceivedMessage) -> None:
@@ -102,9 +95,7 @@ def test_what_is_not_acked_when_the_block_is_left_is_delivered_again_at_once(
 
 
 @both_faces
-def test_no_more_than_the_limit_are_handed_out_and_a_forgotten_ack_is_told(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_more_than_the_limit_are_handed_out_and_a_forgotten_ack_is_told(rocketmq, producer, face, caplog):
     rocketmq.create_topic("flights", queues=2)
     send_all(producer, _numbers(5))
     with Iteration(face, rocketmq, consume_thread_count=2) as iteration:
@@ -119,9 +110,7 @@ def test_no_more_than_the_limit_are_handed_out_and_a_forgotten_ack_is_told(
 
 
 @both_faces
-def test_the_consume_timeout_sends_back_what_was_handed_out_and_only_that(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_consume_timeout_sends_back_what_was_handed_out_and_only_that(rocketmq, producer, face, caplog):
     send_all(producer, _numbers(2))
     with Iteration(face, rocketmq, consume_thread_count=1, consume_timeout_ms=60_000) as iteration:
         rocketmq.wait_until(lambda: len(iteration.received) == 1)
@@ -141,8 +130,8 @@ def test_the_consume_timeout_sends_back_what_was_handed_out_and_only_that(
 
 @both_faces
 def test_messages_that_were_not_handed_out_move_with_their_queue_and_a_late_ack_does_nothing(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, face: str
-) -> None:
+    rocketmq, producer, consumers, face
+):
     rocketmq.create_topic("flights", queues=2)
     send_all(producer, _numbers(6))
     with Iteration(face, rocketmq, consume_thread_count=1) as iteration:
@@ -164,9 +153,7 @@ def test_messages_that_were_not_handed_out_move_with_their_queue_and_a_late_ack_
 
 
 @both_faces
-def test_an_orderly_iteration_keeps_each_queue_in_order_and_waits_for_each_ack(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
-) -> None:
+def test_an_orderly_iteration_keeps_each_queue_in_order_and_waits_for_each_ack(rocketmq, producer, face):
     rocketmq.create_topic("flights", queues=2)
     for key in ("a", "b"):
         send_all(
@@ -198,7 +185,7 @@ def test_an_orderly_iteration_keeps_each_queue_in_order_and_waits_for_each_ack(
     assert not rocketmq.messages("%RETRY%delays"), "an orderly message is not sent back"
 
 
-def test_a_shutdown_by_others_waits_for_the_message_in_hand(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_shutdown_by_others_waits_for_the_message_in_hand(rocketmq, producer):
     send_all(producer, _numbers(2))
     consumer = rocketmq.push_consumer(
         "delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET", await_termination_ms=LONG_MS
@@ -215,9 +202,7 @@ def test_a_shutdown_by_others_waits_for_the_message_in_hand(rocketmq: EmbeddedRo
     assert sum(rocketmq.consumer_offset("delays", "flights").values()) == 1
 
 
-def test_a_shutdown_in_the_body_of_the_loop_does_not_wait_for_the_body(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_shutdown_in_the_body_of_the_loop_does_not_wait_for_the_body(rocketmq, producer):
     send_all(producer, _numbers(2))
     consumer = rocketmq.push_consumer(
         "delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET", await_termination_ms=LONG_MS
@@ -242,7 +227,7 @@ def test_a_shutdown_in_the_body_of_the_loop_does_not_wait_for_the_body(
     assert sum(rocketmq.consumer_offset("delays", "flights").values()) == 2
 
 
-def test_several_tasks_may_iterate_at_once(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_several_tasks_may_iterate_at_once(rocketmq, producer):
     rocketmq.create_topic("flights", queues=4)
     send_all(producer, _numbers(60))
     seen: dict[str, list[str]] = {"a": [], "b": [], "c": []}
@@ -273,9 +258,7 @@ def test_several_tasks_may_iterate_at_once(rocketmq: EmbeddedRocketMQ, producer:
 
 
 @both_faces
-def test_process_acks_at_its_end_and_sends_back_what_raised(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_process_acks_at_its_end_and_sends_back_what_raised(rocketmq, producer, face, caplog):
     send_all(producer, ["good", "bad", "late", "dead"])
 
     def act(message: rmq.ReceivedMessage) -> None:
@@ -296,9 +279,7 @@ def test_process_acks_at_its_end_and_sends_back_what_raised(
     assert "the listener raised ValueError: unreadable" in caplog.text
 
 
-def test_a_cancellation_goes_through_process_and_settles_nothing(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_cancellation_goes_through_process_and_settles_nothing(rocketmq, producer):
     send_all(producer, ["x"])
 
     def interrupt(message: rmq.ReceivedMessage) -> None:
@@ -313,7 +294,7 @@ def test_a_cancellation_goes_through_process_and_settles_nothing(
 
 
 @both_faces
-def test_a_message_has_one_verdict(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str) -> None:
+def test_a_message_has_one_verdict(rocketmq, producer, face):
     send_all(producer, ["x", "y"])
     with Iteration(face, rocketmq) as iteration:
         rocketmq.wait_until(lambda: len(iteration.received) == 2)
@@ -331,9 +312,7 @@ def test_a_message_has_one_verdict(rocketmq: EmbeddedRocketMQ, producer: rmq.Pro
 
 
 @both_faces
-def test_hooks_see_each_message_until_it_is_settled(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
-) -> None:
+def test_hooks_see_each_message_until_it_is_settled(rocketmq, producer, face):
     class Hook:
         def __init__(self) -> None:
             self.seen: list[tuple[str, bool]] = []
@@ -354,7 +333,7 @@ def test_hooks_see_each_message_until_it_is_settled(
         rocketmq.wait_until(lambda: hook.seen == [("before", False), ("after", True)])
 
 
-def test_a_consumer_has_one_listener_or_one_iteration(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_consumer_has_one_listener_or_one_iteration(rocketmq):
     iterated = rocketmq.push_consumer("delays")
     iterated.subscribe("flights")
     messages = iterated.messages()
@@ -374,7 +353,7 @@ def test_a_consumer_has_one_listener_or_one_iteration(rocketmq: EmbeddedRocketMQ
         listening.messages()
 
 
-def test_an_iterated_consumer_without_a_reference_is_closed_with_a_warning(rocketmq: EmbeddedRocketMQ) -> None:
+def test_an_iterated_consumer_without_a_reference_is_closed_with_a_warning(rocketmq):
     held = [rocketmq.push_consumer("delays")]
     held[0].subscribe("flights")
     held[0].messages()

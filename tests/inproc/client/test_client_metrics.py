@@ -13,7 +13,7 @@ from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.metrics import ClientMetrics
-from sprocketmq.testing import SENDS, EmbeddedRocketMQ
+from sprocketmq.testing import SENDS
 from sprocketmq.wire.codes import ResponseCode
 
 Consumers = Callable[..., rmq.PushConsumer]
@@ -32,7 +32,7 @@ def scrape(metrics: ClientMetrics) -> Callable[..., float | None]:
     return value
 
 
-def test_sends_are_timed_by_topic_and_outcome(rocketmq: EmbeddedRocketMQ) -> None:
+def test_sends_are_timed_by_topic_and_outcome(rocketmq):
     producer = rocketmq.producer("ops")
     metrics = ClientMetrics(producer, labels={"service": "billing"}, with_client_id=True)
     with producer:
@@ -46,9 +46,7 @@ def test_sends_are_timed_by_topic_and_outcome(rocketmq: EmbeddedRocketMQ) -> Non
         assert value("rocketmq_send_cost_time_bucket", le="+Inf", **own) == 4
 
 
-def test_a_consumers_queues_messages_and_calls_are_shown(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_a_consumers_queues_messages_and_calls_are_shown(rocketmq, consumers, producer):
     def answer(message: rmq.MessageExt) -> None:
         if message.body == b"bad":
             raise ValueError("no")
@@ -79,9 +77,7 @@ def test_a_consumers_queues_messages_and_calls_are_shown(
     rocketmq.wait_until(lambda: scrape(metrics)("sprocketmq_consumer_retried_messages_total", **flights) == 1)
 
 
-def test_dead_letters_are_counted_and_the_numbers_of_clients_with_equal_labels_added(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_dead_letters_are_counted_and_the_numbers_of_clients_with_equal_labels_added(rocketmq, consumers, producer):
     def refuse(message: rmq.MessageExt) -> None:
         raise ValueError("no")
 
@@ -107,7 +103,7 @@ def test_dead_letters_are_counted_and_the_numbers_of_clients_with_equal_labels_a
     assert scrape(each)("rocketmq_process_time_count", **group) == 3
 
 
-def test_a_page_of_its_own_is_served_until_it_is_closed(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_page_of_its_own_is_served_until_it_is_closed(rocketmq, producer):
     reader = rocketmq.pull_consumer("readers")
     metrics = ClientMetrics(reader)
     port = metrics.serve(0)
@@ -130,7 +126,7 @@ def test_a_page_of_its_own_is_served_until_it_is_closed(rocketmq: EmbeddedRocket
         urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
 
 
-def test_what_cannot_be_watched_is_refused(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_what_cannot_be_watched_is_refused(rocketmq, producer):
     wrong: Any = object()
     with pytest.raises(rmq.ConfigurationError, match="cannot be watched; producers and consumers can"):
         ClientMetrics(wrong)

@@ -14,11 +14,11 @@ PAGES = sorted((Path(__file__).resolve().parents[3] / "docs/migrate").glob("*.md
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_programs_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
+def test_programs_of_a_page_do_what_it_says(page, tmp_path):
     with EmbeddedRocketMQ(clock="system") as mq, Walk(tmp_path, mq.namesrv_addr.rpartition(":")[2]) as reader:
         for fence in fences_of(page):
             reader.step(fence)
 
 
-def test_there_are_three() -> None:
+def test_there_are_three():
     assert len(PAGES) == 3

@@ -11,7 +11,6 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.broker import Broker
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
@@ -49,9 +48,7 @@ OF_A_MEMBER = {"running_info", "consume_status", "consume_directly", "message_tr
 
 
 @pytest.mark.parametrize("verb", OF_A_GROUP)
-def test_a_group_that_does_not_exist_is_reported_as_missing(
-    rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, producer: rmq.Producer, verb: str
-) -> None:
+def test_a_group_that_does_not_exist_is_reported_as_missing(rocketmq, admin, producer, verb):
     send_all(producer, ["0", "1"])  # for a topic with messages brokers answer with its queues
     with pytest.raises(rmq.GroupNotExist):
         OF_A_GROUP[verb](admin, "dealys")
@@ -59,21 +56,19 @@ def test_a_group_that_does_not_exist_is_reported_as_missing(
 
 
 @pytest.mark.parametrize("verb", OF_A_GROUP)
-def test_a_group_that_has_done_nothing_yet_is_no_mistake(admin: rmq.Admin, producer: rmq.Producer, verb: str) -> None:
+def test_a_group_that_has_done_nothing_yet_is_no_mistake(admin, producer, verb):
     producer.send(rmq.Message("flights", b"x"), queue=QUEUE)
     admin.create_group("copy")
     admin.create_group("dealys")
     OF_A_GROUP[verb](admin, "dealys")
 
 
-def test_a_group_of_one_of_two_brokers_exists(admin: rmq.Admin, second_broker: Broker) -> None:
+def test_a_group_of_one_of_two_brokers_exists(admin, second_broker):
     admin.create_group("delays", broker="broker-b")
     assert (admin.lag("delays"), admin.consumer_ids("delays")) == (0, [])
 
 
-def test_a_group_that_consumes_exists(
-    admin: rmq.Admin, producer: rmq.Producer, consumers: Callable[..., rmq.PushConsumer], rocketmq: EmbeddedRocketMQ
-) -> None:
+def test_a_group_that_consumes_exists(admin, producer, consumers, rocketmq):
     send_all(producer, ["0"])
     seen = Recorder()
     consumers(seen)
@@ -82,16 +77,12 @@ def test_a_group_that_consumes_exists(
 
 
 @pytest.mark.parametrize("code", [ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR])
-def test_without_the_right_to_list_groups_an_unknown_group_is_not_an_error(
-    rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, code: ResponseCode
-) -> None:
+def test_without_the_right_to_list_groups_an_unknown_group_is_not_an_error(rocketmq, admin, code):
     rocketmq.faults.fail(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, code, times=None)
     assert admin.lag("dealys") == 0
 
 
-def test_a_group_is_not_reported_missing_while_a_broker_does_not_answer(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker
-) -> None:
+def test_a_group_is_not_reported_missing_while_a_broker_does_not_answer(rocketmq, second_broker):
     with rocketmq.admin(mq_client_api_timeout_ms=300) as admin:
         admin.create_group("delays", broker="broker-b")
         lost = rocketmq.faults.drop(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)  # of broker-a, which is asked first
@@ -102,7 +93,7 @@ def test_a_group_is_not_reported_missing_while_a_broker_does_not_answer(
 
 
 @pytest.mark.parametrize("read", ["count", "read", "get", "replay_all"])
-def test_dead_letters_of_a_group_that_does_not_exist(rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, read: str) -> None:
+def test_dead_letters_of_a_group_that_does_not_exist(rocketmq, admin, read):
     def ask(group: str) -> Any:
         with rmq.DeadLetters(group, namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock) as letters:
             answer = letters.get("AB") if read == "get" else getattr(letters, read)()
@@ -155,14 +146,14 @@ OF_A_TOPIC: dict[str, Callable[[rmq.Admin], object]] = {
 
 
 @pytest.mark.parametrize("verb", OF_A_TOPIC)
-def test_a_topic_that_does_not_exist_is_reported_as_missing(admin: rmq.Admin, verb: str) -> None:
+def test_a_topic_that_does_not_exist_is_reported_as_missing(admin, verb):
     admin.create_group("delays")
     admin.max_offset(QUEUE)  # the address of the broker is known
     with pytest.raises(rmq.TopicNotExist):
         OF_A_TOPIC[verb](admin)
 
 
-def test_every_read_of_a_topic_or_group_is_tried_here() -> None:
+def test_every_read_of_a_topic_or_group_is_tried_here():
     """A new one is looked at, too: what takes a topic, a queue or a group and returns something."""
     changing = (
         "alter_",
@@ -195,9 +186,7 @@ def test_every_read_of_a_topic_or_group_is_tried_here() -> None:
         lambda admin: admin.message_at(rmq.MessageQueue("flights", "broker-b", 0), 0),
     ],
 )
-def test_a_queue_that_does_not_exist_is_reported_as_missing(
-    admin: rmq.Admin, second_broker: Broker, ask: Callable[[rmq.Admin], object]
-) -> None:
+def test_a_queue_that_does_not_exist_is_reported_as_missing(admin, second_broker, ask):
     admin.create_topic("ships", queues=1)  # on both, so that both addresses are known
     admin.max_offset(rmq.MessageQueue("ships", "broker-b", 0))
     with pytest.raises(
@@ -206,16 +195,14 @@ def test_a_queue_that_does_not_exist_is_reported_as_missing(
         ask(admin)
 
 
-def test_a_queue_that_a_topic_had_is_there_as_long_as_something_is_in_it(
-    admin: rmq.Admin, producer: rmq.Producer
-) -> None:
+def test_a_queue_that_a_topic_had_is_there_as_long_as_something_is_in_it(admin, producer):
     last = rmq.MessageQueue("flights", "broker-a", 1)
     producer.send(rmq.Message("flights", b"x"), queue=last)
     admin.create_topic("flights", queues=1)
     assert (admin.min_offset(last), admin.max_offset(last)) == (0, 1)
 
 
-def test_a_topic_that_grew_or_went_meanwhile_is_looked_up_again(rocketmq: EmbeddedRocketMQ, admin: rmq.Admin) -> None:
+def test_a_topic_that_grew_or_went_meanwhile_is_looked_up_again(rocketmq, admin):
     assert admin.max_offset(QUEUE) == 0
     rocketmq.create_topic("flights", queues=3)
     assert admin.max_offset(BEYOND) == 0
@@ -224,7 +211,7 @@ def test_a_topic_that_grew_or_went_meanwhile_is_looked_up_again(rocketmq: Embedd
         admin.max_offset(QUEUE)
 
 
-def test_topics_of_a_cluster_that_does_not_exist(admin: rmq.Admin) -> None:
+def test_topics_of_a_cluster_that_does_not_exist(admin):
     assert "flights" in admin.topics(cluster="DefaultCluster")
     with pytest.raises(rmq.ConfigurationError, match="cluster 'x' is unknown, the name server knows DefaultCluster"):
         admin.topics(cluster="x")
@@ -232,7 +219,7 @@ def test_topics_of_a_cluster_that_does_not_exist(admin: rmq.Admin) -> None:
 
 @pytest.mark.rocketmq(useServerSideResetOffset=False)
 @pytest.mark.parametrize("verb", ["reset_offset_by_time", "skip_accumulated", "reset_offset"])
-def test_a_group_that_does_not_exist_is_not_moved(rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, verb: str) -> None:
+def test_a_group_that_does_not_exist_is_not_moved(rocketmq, admin, verb):
     """A 4.9 broker takes progress of any name."""
     rocketmq.faults.fail(RequestCode.GET_TOPIC_CONFIG, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, times=None)
     moves: dict[str, Callable[[], object]] = {

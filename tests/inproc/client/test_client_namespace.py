@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import pytest
-from recorder import Consumers, noted
+from recorder import noted
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.records import properties as props
 
 
-def test_two_namespaces_keep_equal_names_apart(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_two_namespaces_keep_equal_names_apart(rocketmq, consumers):
     for namespace in ("one", "two"):
         rocketmq.create_topic(f"{namespace}%flights", queues=2)
     seen: dict[str, list[rmq.MessageExt]] = {"one": [], "two": []}
@@ -38,9 +37,7 @@ def test_two_namespaces_keep_equal_names_apart(rocketmq: EmbeddedRocketMQ, consu
     assert rocketmq.messages("flights") == []
 
 
-def test_a_retry_within_a_namespace_comes_back_under_the_short_name(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers
-) -> None:
+def test_a_retry_within_a_namespace_comes_back_under_the_short_name(rocketmq, consumers):
     rocketmq.create_topic("one%flights", queues=1)
     topics: list[str] = []
 
@@ -59,7 +56,7 @@ def test_a_retry_within_a_namespace_comes_back_under_the_short_name(
     assert rocketmq.messages("%RETRY%delays") == []
 
 
-def test_transactions_and_batches_know_the_namespace(rocketmq: EmbeddedRocketMQ) -> None:
+def test_transactions_and_batches_know_the_namespace(rocketmq):
     rocketmq.create_topic("one%flights", queues=1)
     asked: list[rmq.MessageExt] = []
 
@@ -82,7 +79,7 @@ def test_transactions_and_batches_know_the_namespace(rocketmq: EmbeddedRocketMQ)
     assert [message.properties[props.INSTANCE_ID] for message in rocketmq.messages("one%flights")] == ["one"] * 4
 
 
-def test_version_two_puts_the_namespace_in_each_request_and_leaves_names_alone(rocketmq: EmbeddedRocketMQ) -> None:
+def test_version_two_puts_the_namespace_in_each_request_and_leaves_names_alone(rocketmq):
     codes = (RequestCode.SEND_MESSAGE_V2, RequestCode.GET_ROUTEINFO_BY_TOPIC)
     seen = noted(rocketmq, codes)
     with rocketmq.producer("ops", namespace_v2="two") as producer:
@@ -92,14 +89,14 @@ def test_version_two_puts_the_namespace_in_each_request_and_leaves_names_alone(r
     assert len(rocketmq.messages("flights")) == 1
 
 
-def test_a_bad_namespace_is_refused_in_one_sentence(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_bad_namespace_is_refused_in_one_sentence(rocketmq):
     for option in ("namespace", "namespace_v2"):
         for value in ("", "a%b", "a b", 7):
             with pytest.raises(rmq.ConfigurationError, match=f"{option} is"):
                 rocketmq.producer("ops", **{option: value})
 
 
-def test_unit_mode_is_in_each_send_and_in_heartbeats(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_unit_mode_is_in_each_send_and_in_heartbeats(rocketmq, consumers):
     heartbeats = noted(rocketmq, RequestCode.HEART_BEAT, lambda command: bytes(command.body))
     consumers(lambda message: None, unit_mode=True)
     assert any(b'"unitMode":true' in body for body in heartbeats)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import HELD_S, QUEUE, Consumers, committed, noted, send_all
+from recorder import HELD_S, QUEUE, committed, noted, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.listen import orderly_service
@@ -67,9 +67,7 @@ class HeldListener(OrderlyRecorder):
 
 
 @pytest.mark.parametrize("batch_size", [1, 7])
-def test_messages_of_a_queue_come_in_order_one_call_at_a_time(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, batch_size: int
-) -> None:
+def test_messages_of_a_queue_come_in_order_one_call_at_a_time(rocketmq, producer, consumers, batch_size):
     rocketmq.create_topic("flights", queues=3)
     keys = {key: [f"{key}-{n}" for n in range(60)] for key in ("N1", "N2", "N3", "N4")}
     recorder = OrderlyRecorder()
@@ -86,9 +84,7 @@ def test_messages_of_a_queue_come_in_order_one_call_at_a_time(
     rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 240)
 
 
-def test_while_a_listener_runs_its_queue_waits_and_the_others_go_on(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_while_a_listener_runs_its_queue_waits_and_the_others_go_on(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=2)
     recorder = HeldListener(b"a0")
     consumer = consumers(recorder, kind="orderly")
@@ -105,9 +101,7 @@ def test_while_a_listener_runs_its_queue_waits_and_the_others_go_on(
 
 
 @pytest.mark.parametrize("failure", ["suspend", "raise", "None", "nonsense"])
-def test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, failure: str
-) -> None:
+def test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause(rocketmq, producer, consumers, failure):
 
     called_ms: list[int] = []
 
@@ -134,9 +128,7 @@ def test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause(
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
 
 
-def test_a_message_over_the_retry_limit_is_dead_lettered_once_and_the_queue_goes_on(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_message_over_the_retry_limit_is_dead_lettered_once_and_the_queue_goes_on(rocketmq, producer, consumers):
 
     def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
         return Status.SUSPEND_CURRENT_QUEUE_A_MOMENT if message.body == b"bad" else Status.SUCCESS
@@ -151,9 +143,7 @@ def test_a_message_over_the_retry_limit_is_dead_lettered_once_and_the_queue_goes
     assert (dead.body, dead.message_id) == (b"bad", results[1].message_id)
 
 
-def test_without_auto_commit_progress_waits_for_commit_and_rollback_gives_all_again(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_without_auto_commit_progress_waits_for_commit_and_rollback_gives_all_again(rocketmq, producer, consumers):
     rolled_back = threading.Event()
 
     def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
@@ -173,9 +163,7 @@ def test_without_auto_commit_progress_waits_for_commit_and_rollback_gives_all_ag
     rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 5)
 
 
-def test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free(rocketmq, producer, consumers):
     now_ms = rocketmq.clock.now_ms()
     rocketmq.broker.locks.try_lock("delays", QUEUE, "somebody@else", now_ms)
     recorder = OrderlyRecorder()
@@ -186,9 +174,7 @@ def test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free(
     rocketmq.advance_until(lambda: len(recorder.seen) == 2)  # the other one never renews: 60 s
 
 
-def test_a_lost_lock_stops_consumption_in_the_middle(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_lost_lock_stops_consumption_in_the_middle(rocketmq, producer, consumers):
     recorder = OrderlyRecorder()
     consumer = consumers(recorder, kind="orderly")
     send_all(producer, ["0"])
@@ -214,9 +200,7 @@ def test_a_lost_lock_stops_consumption_in_the_middle(
     rocketmq.advance_until(lambda: recorder.bodies == ["0", "1"])
 
 
-def test_a_turn_without_its_lock_asks_for_it_each_3_s_and_begins_anew_when_it_is_granted(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_turn_without_its_lock_asks_for_it_each_3_s_and_begins_anew_when_it_is_granted(rocketmq, producer, consumers):
     go_on = threading.Event()
     recorder = OrderlyRecorder(
         lambda message, context: Status.SUCCESS if go_on.is_set() else Status.SUSPEND_CURRENT_QUEUE_A_MOMENT
@@ -243,8 +227,8 @@ def _give_the_lock_to_somebody(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushCon
 
 
 def test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_sets_it_back(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+    rocketmq, producer, consumers
+):
     go_on = threading.Event()
     recorder = OrderlyRecorder(
         lambda message, context: (
@@ -268,9 +252,7 @@ def test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_se
 
 
 @pytest.mark.parametrize("most_cached", [1_000, 1], ids=["the broker holds a pull", "the cache is full"])
-def test_what_is_cached_is_consumed_as_soon_as_the_lock_comes_back(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, most_cached: int
-) -> None:
+def test_what_is_cached_is_consumed_as_soon_as_the_lock_comes_back(rocketmq, producer, consumers, most_cached):
     """Although its pull loop has to look first where another member ended."""
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(6)])
     held = rocketmq.faults.drop(
@@ -296,9 +278,7 @@ def test_what_is_cached_is_consumed_as_soon_as_the_lock_comes_back(
     rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 6)
 
 
-def test_progress_from_before_a_lock_was_lost_is_not_written_after_it_came_back_either(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_progress_from_before_a_lock_was_lost_is_not_written_after_it_came_back_either(rocketmq, producer, consumers):
     recorder = OrderlyRecorder(
         lambda message, context: Status.SUCCESS if message.body < b"2" else Status.SUSPEND_CURRENT_QUEUE_A_MOMENT
     )
@@ -313,9 +293,7 @@ def test_progress_from_before_a_lock_was_lost_is_not_written_after_it_came_back_
     assert committed(rocketmq, consumer) == 5
 
 
-def test_progress_is_not_written_when_a_queue_is_given_up_that_another_member_has_locked(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_progress_is_not_written_when_a_queue_is_given_up_that_another_member_has_locked(rocketmq, producer, consumers):
     recorder = OrderlyRecorder()
     consumer = consumers(recorder, kind="orderly", persist_consumer_offset_interval_ms=600_000)
     rocketmq.advance(10_000)  # the first time for all intervals
@@ -331,8 +309,8 @@ def test_progress_is_not_written_when_a_queue_is_given_up_that_another_member_ha
 
 
 def test_a_call_that_runs_while_the_lock_is_lost_and_comes_back_does_not_set_progress_back(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+    rocketmq, producer, consumers
+):
     recorder = HeldListener(b"1")
     consumer = consumers(recorder, kind="orderly")
     send_all(producer, [str(n) for n in range(6)])
@@ -351,9 +329,7 @@ def test_a_call_that_runs_while_the_lock_is_lost_and_comes_back_does_not_set_pro
     assert recorder.bodies == ["0", "1", "5"]
 
 
-def test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_down(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_down(rocketmq, producer, consumers):
     recorder = HeldListener(b"1")
     consumer = consumers(recorder, kind="orderly")
     send_all(producer, ["0", "1", "2", "3", "4", "5"])
@@ -369,9 +345,7 @@ def test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_dow
     assert recorder.bodies == ["0", "1", "5"]
 
 
-def test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends(rocketmq, producer, consumers):
     recorder = HeldListener()
     consumer = consumers(recorder, kind="orderly")
     send_all(producer, ["0"])
@@ -388,12 +362,8 @@ def test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends(
 
 @pytest.mark.parametrize("ends_by", ["drop", "lost lock"])
 def test_no_call_of_a_portion_begins_after_a_drop_or_without_the_lock(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    monkeypatch: pytest.MonkeyPatch,
-    ends_by: str,
-) -> None:
+    rocketmq, producer, consumers, monkeypatch, ends_by
+):
     monkeypatch.setattr(orderly_service, "_PORTION_S", 60.0)  # else a long call ends its portion, whatever else happens
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(20)])
     recorder = HeldListener()
@@ -412,13 +382,7 @@ def test_no_call_of_a_portion_begins_after_a_drop_or_without_the_lock(
     assert recorder.bodies == ["0"]
 
 
-def test_a_turn_ends_after_60_s_and_a_new_one_continues(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Any,
-) -> None:
+def test_a_turn_ends_after_60_s_and_a_new_one_continues(rocketmq, producer, consumers, monkeypatch, tmp_path):
     monkeypatch.setattr(orderly_service, "_PORTION_BATCHES", 1)  # the turn looks at the time after each call
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(3)])
     recorder = HeldListener()
@@ -434,8 +398,8 @@ def test_a_turn_ends_after_60_s_and_a_new_one_continues(
 
 
 def test_with_auto_commit_commit_and_rollback_count_as_success_with_one_warning_each(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
-) -> None:
+    rocketmq, producer, consumers, caplog
+):
     recorder = OrderlyRecorder(lambda message, context: Status.ROLLBACK if message.body < b"2" else Status.COMMIT)
     consumer = consumers(recorder, kind="orderly")
     send_all(producer, ["0", "1", "2", "3"])
@@ -451,13 +415,7 @@ def test_with_auto_commit_commit_and_rollback_count_as_success_with_one_warning_
 
 
 @pytest.mark.parametrize("fails_by", ["refusal", "exception"])
-def test_a_dead_letter_that_cannot_be_stored_blocks_its_queue(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    monkeypatch: pytest.MonkeyPatch,
-    fails_by: str,
-) -> None:
+def test_a_dead_letter_that_cannot_be_stored_blocks_its_queue(rocketmq, producer, consumers, monkeypatch, fails_by):
 
     def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
         return Status.SUSPEND_CURRENT_QUEUE_A_MOMENT if message.body == b"bad" else Status.SUCCESS
@@ -488,9 +446,7 @@ def test_a_dead_letter_that_cannot_be_stored_blocks_its_queue(
     assert len(rocketmq.messages("%DLQ%delays")) == 1
 
 
-def test_an_error_answer_to_one_renewal_does_not_end_the_lock(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_an_error_answer_to_one_renewal_does_not_end_the_lock(rocketmq, producer, consumers):
     recorder = OrderlyRecorder()
     consumer = consumers(recorder, kind="orderly")
     rocketmq.advance(1_000)
@@ -501,7 +457,7 @@ def test_an_error_answer_to_one_renewal_does_not_end_the_lock(
     rocketmq.wait_until(lambda: recorder.bodies == ["0"])  # the clock stands still: nothing is asked again
 
 
-def test_a_lock_counts_from_when_it_was_asked_for(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_a_lock_counts_from_when_it_was_asked_for(rocketmq, consumers):
     consumer = consumers(OrderlyRecorder(), kind="orderly")
     granted_ms = consumer.process_queues[QUEUE].last_lock_ms
     fault = rocketmq.faults.delay_answer(RequestCode.LOCK_BATCH_MQ, 5_000)
@@ -517,9 +473,7 @@ def _is_locked(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> bool:
     return found.locked and rocketmq.clock.now_ms() - found.last_lock_ms <= 30_000
 
 
-def test_locks_are_renewed_while_the_consumer_lives(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_locks_are_renewed_while_the_consumer_lives(rocketmq, producer, consumers):
     recorder = OrderlyRecorder()
     consumer = consumers(recorder, kind="orderly")
     granted_ms = consumer.process_queues[QUEUE].last_lock_ms
@@ -531,9 +485,7 @@ def test_locks_are_renewed_while_the_consumer_lives(
         assert rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) == consumer.client_id
 
 
-def test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=2)
     first, second = OrderlyRecorder(), OrderlyRecorder()
     one = consumers(first, kind="orderly")
@@ -547,7 +499,7 @@ def test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once(
     assert sorted(second.bodies) == [str(n) for n in range(10, 20)]
 
 
-def test_a_round_that_waits_while_its_consumer_leaves_locks_nothing_any_more(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_round_that_waits_while_its_consumer_leaves_locks_nothing_any_more(rocketmq):
     locks = noted(rocketmq, RequestCode.LOCK_BATCH_MQ, lambda command: bytes(command.body))
 
     async def main() -> None:
@@ -573,9 +525,7 @@ def test_a_round_that_waits_while_its_consumer_leaves_locks_nothing_any_more(roc
     assert not any(b'"weather"' in lock for lock in locks)
 
 
-def test_orderly_broadcasting_needs_no_lock(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Any
-) -> None:
+def test_orderly_broadcasting_needs_no_lock(rocketmq, producer, consumers, tmp_path):
     recorder = OrderlyRecorder()
     consumer = consumers(
         recorder, kind="orderly", message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path)
@@ -600,9 +550,7 @@ REGISTRATIONS: dict[str, tuple[bool, Callable[[Any], object]]] = {
 
 @pytest.mark.parametrize("registration", REGISTRATIONS)
 @pytest.mark.parametrize("face", [rmq.PushConsumer, rmq.AsyncPushConsumer], ids=["blocking", "async"])
-def test_the_kind_of_the_listener_decides_whether_queues_are_locked_and_consumed_in_order(
-    rocketmq: EmbeddedRocketMQ, face: Any, registration: str
-) -> None:
+def test_the_kind_of_the_listener_decides_whether_queues_are_locked_and_consumed_in_order(rocketmq, face, registration):
     is_orderly, register = REGISTRATIONS[registration]
     locks = noted(rocketmq, RequestCode.LOCK_BATCH_MQ)
 

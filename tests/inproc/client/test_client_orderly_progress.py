@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from recorder import QUEUE, Consumers, noted, parts_of, send_all
+from recorder import QUEUE, noted, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -52,9 +52,7 @@ def _send(producer: rmq.Producer) -> None:
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(LAST + 5)])
 
 
-def test_shutdown_under_a_running_listener_keeps_what_ended_before(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, long_call: LongCall
-) -> None:
+def test_shutdown_under_a_running_listener_keeps_what_ended_before(rocketmq, producer, consumers, long_call):
     _send(producer)
     consumer = consumers(long_call, kind="orderly", await_termination_ms=50)
     assert long_call.running.wait(20)
@@ -62,9 +60,7 @@ def test_shutdown_under_a_running_listener_keeps_what_ended_before(
     assert _stored(rocketmq) == LAST
 
 
-def test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, long_call: LongCall
-) -> None:
+def test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before(rocketmq, producer, consumers, long_call):
     _send(producer)
     consumer = consumers(long_call, kind="orderly", start=False)
     consumer.subscribe("weather")
@@ -80,8 +76,8 @@ def test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before(
 
 
 def test_progress_that_a_broker_did_not_take_is_written_while_the_listener_keeps_the_queue(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, long_call: LongCall
-) -> None:
+    rocketmq, producer, consumers, long_call
+):
     with rocketmq.faults.fail(RequestCode.UPDATE_CONSUMER_OFFSET, ResponseCode.SYSTEM_ERROR, times=None):
         _send(producer)
         consumer = consumers(long_call, kind="orderly")
@@ -99,9 +95,7 @@ def test_progress_that_a_broker_did_not_take_is_written_while_the_listener_keeps
 
 
 @pytest.mark.parametrize("way", ["persist", "unsubscribe", "give up"])
-def test_what_ended_is_recorded_before_each_writing(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, way: str
-) -> None:
+def test_what_ended_is_recorded_before_each_writing(rocketmq, producer, consumers, way):
     first, second = LongCall("5"), LongCall()
     is_ours = threading.Event()
     is_ours.set()
@@ -145,9 +139,7 @@ def test_what_ended_is_recorded_before_each_writing(
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
-def test_a_pushed_reset_of_a_busy_queue_holds(
-    producer: rmq.Producer, consumers: Consumers, long_call: LongCall, rocketmq: EmbeddedRocketMQ, again: bool
-) -> None:
+def test_a_pushed_reset_of_a_busy_queue_holds(producer, consumers, long_call, rocketmq, again):
     _send(producer)
     consumer = consumers(long_call, kind="orderly")
     assert long_call.running.wait(20)
@@ -198,9 +190,7 @@ def _given_up(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
     return rocketmq.clock.now_ms()
 
 
-def test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later(rocketmq, producer, consumers):
     consumer = consumers(_suspends, kind="orderly")
     send_all(producer, ["0", "1"])
     rocketmq.wait_until(lambda: _cached(consumer) == 2)
@@ -212,9 +202,7 @@ def test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later(
     rocketmq.advance_until(lambda: _owner(rocketmq) is None, limit_ms=10_000)
 
 
-def test_a_queue_given_up_with_nothing_cached_is_unlocked_at_once(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_queue_given_up_with_nothing_cached_is_unlocked_at_once(rocketmq, producer, consumers):
     seen: list[str] = []
 
     def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
@@ -228,9 +216,7 @@ def test_a_queue_given_up_with_nothing_cached_is_unlocked_at_once(
     rocketmq.wait_until(lambda: _owner(rocketmq) is None)
 
 
-def test_a_member_that_leaves_unlocks_at_once_the_queues_it_released_before(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_member_that_leaves_unlocks_at_once_the_queues_it_released_before(rocketmq, producer, consumers):
     consumer = consumers(_suspends, kind="orderly")
     send_all(producer, ["0", "1"])
     rocketmq.wait_until(lambda: _cached(consumer) == 2)
@@ -239,9 +225,7 @@ def test_a_member_that_leaves_unlocks_at_once_the_queues_it_released_before(
     rocketmq.wait_until(lambda: _owner(rocketmq) is None)
 
 
-def test_a_queue_that_comes_back_keeps_its_lock(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_queue_that_comes_back_keeps_its_lock(rocketmq, producer, consumers):
     consumer = consumers(_suspends, kind="orderly")
     send_all(producer, ["0", "1"])
     rocketmq.wait_until(lambda: _cached(consumer) == 2)

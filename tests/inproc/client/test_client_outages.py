@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -52,13 +51,7 @@ def without_name_server(rocketmq: EmbeddedRocketMQ) -> Callable[[], object]:
     ids=["killed", "frozen", "refusing", "without name server"],
 )
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
-def test_two_minutes_of_an_outage_are_a_few_lines(
-    outage: Callable[[EmbeddedRocketMQ], Callable[[], object]],
-    most: int,
-    orderly: bool,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_two_minutes_of_an_outage_are_a_few_lines(outage, most, orderly, tmp_path, caplog):
     told: list[tuple[str, ServerOutage]] = []
     with EmbeddedRocketMQ(store_dir=tmp_path) as rocketmq:
         for topic in TOPICS:
@@ -125,7 +118,7 @@ def test_two_minutes_of_an_outage_are_a_few_lines(
     assert back.began_ms == lost.began_ms
 
 
-def test_a_server_that_was_never_there_is_not_called_lost(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_was_never_there_is_not_called_lost(caplog):
     with rmq.Producer("ops", namesrv_addr="127.0.0.1:1") as producer, pytest.raises(rmq.ConnectFailed):
         producer.send(rmq.Message("flights", b"x"))
     (line,) = lines(caplog)
@@ -133,7 +126,7 @@ def test_a_server_that_was_never_there_is_not_called_lost(caplog: pytest.LogCapt
     assert "lost" not in line
 
 
-def test_a_refusal_does_not_hide_another_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_does_not_hide_another_one(caplog):
     outages = Outages()
     for topic, code in [("a", 1), ("b", 16), ("a", 1), ("b", 16)]:
         error = rmq.RemoteError(code, "no", "h:1")

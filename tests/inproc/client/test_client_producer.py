@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from short_tries import only_this_try
 
 import sprocketmq as rmq
-from sprocketmq.broker import Broker, NameServer
-from sprocketmq.testing import SENDS, EmbeddedRocketMQ
+from sprocketmq.broker import NameServer
+from sprocketmq.testing import SENDS
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.hashing import java_hash
 
 
-def test_a_sent_message_is_stored_as_it_was_given(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_sent_message_is_stored_as_it_was_given(rocketmq, producer):
     rocketmq.create_topic("flights", queues=4)
     message = rmq.Message("flights", b"body", tags="UA", keys=["N14228", "UA1545"], properties={"year": "2013"}, flag=7)
 
@@ -35,20 +34,20 @@ def test_a_sent_message_is_stored_as_it_was_given(rocketmq: EmbeddedRocketMQ, pr
     assert stored.born_timestamp_ms == rocketmq.clock.now_ms()
 
 
-def test_messages_without_a_key_go_round_all_queues(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_messages_without_a_key_go_round_all_queues(rocketmq, producer):
     rocketmq.create_topic("flights", queues=4)
     queues = [producer.send(rmq.Message("flights", b"x")).message_queue.queue_id for _ in range(8)]
     assert sorted(queues) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_a_sharding_key_keeps_its_queue_and_is_javas_choice(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_sharding_key_keeps_its_queue_and_is_javas_choice(rocketmq, producer):
     rocketmq.create_topic("flights", queues=5)
     for key in ("N14228", "N24211", "N619AA"):
         ids = {producer.send(rmq.Message("flights", b"x"), sharding_key=key).message_queue.queue_id for _ in range(3)}
         assert ids == {abs(java_hash(key)) % 5}
 
 
-def test_a_queue_or_a_selector_decides(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_queue_or_a_selector_decides(rocketmq, producer):
     rocketmq.create_topic("flights", queues=4)
     queue = rmq.MessageQueue("flights", "broker-a", 3)
     assert producer.send(rmq.Message("flights", b"x"), queue=queue).message_queue == queue
@@ -59,9 +58,7 @@ def test_a_queue_or_a_selector_decides(rocketmq: EmbeddedRocketMQ, producer: rmq
         producer.send(rmq.Message("flights", b"x"), queue=queue, sharding_key="k")
 
 
-def test_a_selector_of_other_parameters_is_named_and_what_one_raises_is_its_own(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_selector_of_other_parameters_is_named_and_what_one_raises_is_its_own(rocketmq, producer):
     rocketmq.create_topic("flights", queues=4)
     message = rmq.Message("flights", b"x")
     with pytest.raises(
@@ -73,7 +70,7 @@ def test_a_selector_of_other_parameters_is_named_and_what_one_raises_is_its_own(
     assert rocketmq.messages("flights") == []
 
 
-def test_a_batch_is_stored_message_by_message_in_one_queue(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_batch_is_stored_message_by_message_in_one_queue(rocketmq, producer):
     rocketmq.create_topic("flights", queues=4)
     result = producer.send_batch([rmq.Message("flights", b"%d" % n, tags="UA") for n in range(5)])
     stored = rocketmq.messages("flights")
@@ -82,7 +79,7 @@ def test_a_batch_is_stored_message_by_message_in_one_queue(rocketmq: EmbeddedRoc
     assert ",".join(message.message_id for message in stored) == result.message_id
 
 
-def test_send_oneway_and_send_async_arrive(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_send_oneway_and_send_async_arrive(rocketmq, producer):
     rocketmq.create_topic("flights", queues=1)
     producer.send_oneway(rmq.Message("flights", b"oneway"))
     futures = [producer.send_async(rmq.Message("flights", b"async")) for _ in range(20)]
@@ -90,9 +87,7 @@ def test_send_oneway_and_send_async_arrive(rocketmq: EmbeddedRocketMQ, producer:
     rocketmq.wait_until(lambda: len(rocketmq.messages("flights")) == 21)
 
 
-def test_a_large_body_travels_compressed_and_a_small_one_does_not(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_large_body_travels_compressed_and_a_small_one_does_not(rocketmq, producer):
     rocketmq.create_topic("flights", queues=1)
     producer.send(rmq.Message("flights", b"a" * 4095))
     producer.send(rmq.Message("flights", b"a" * 4096))
@@ -102,7 +97,7 @@ def test_a_large_body_travels_compressed_and_a_small_one_does_not(
     assert large.body == b"a" * 4096
 
 
-def test_a_delayed_message_waits_in_the_schedule_topic(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_delayed_message_waits_in_the_schedule_topic(rocketmq, producer):
     rocketmq.create_topic("flights", queues=1)
     producer.send(rmq.Message("flights", b"later"), delay_level=2)
     assert rocketmq.messages("flights") == []
@@ -111,20 +106,18 @@ def test_a_delayed_message_waits_in_the_schedule_topic(rocketmq: EmbeddedRocketM
     rocketmq.advance_until(lambda: rocketmq.messages("flights"), step_ms=100)
 
 
-def test_a_topic_that_does_not_exist_is_created_by_sending_to_it(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_topic_that_does_not_exist_is_created_by_sending_to_it(rocketmq, producer):
     producer.send(rmq.Message("new-topic", b"x"))
     assert [message.body for message in rocketmq.messages("new-topic")] == [b"x"]
 
 
 @pytest.mark.rocketmq(autoCreateTopicEnable=False)
-def test_a_topic_nobody_creates_is_refused_in_one_sentence(producer: rmq.Producer) -> None:
+def test_a_topic_nobody_creates_is_refused_in_one_sentence(producer):
     with pytest.raises(rmq.TopicNotExist):
         producer.send(rmq.Message("new-topic", b"x"))
 
 
-def test_without_a_broker_the_error_does_not_say_to_create_the_topic() -> None:
+def test_without_a_broker_the_error_does_not_say_to_create_the_topic():
     with (
         NameServer(host="127.0.0.1", port=0) as namesrv,
         rmq.Producer("ops", namesrv_addr=namesrv.address) as producer,
@@ -146,14 +139,12 @@ def test_without_a_broker_the_error_does_not_say_to_create_the_topic() -> None:
         ("text", "a sprocketmq.Message is needed"),
     ],
 )
-def test_a_bad_message_is_refused_before_any_io(producer: rmq.Producer, message: Any, sentence: str) -> None:
+def test_a_bad_message_is_refused_before_any_io(producer, message, sentence):
     with pytest.raises(rmq.ConfigurationError, match=sentence):
         producer.send(message)
 
 
-def test_a_refused_send_goes_to_the_other_broker(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer
-) -> None:
+def test_a_refused_send_goes_to_the_other_broker(rocketmq, second_broker, producer):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=2)
     for _ in range(4):
@@ -165,8 +156,8 @@ def test_a_refused_send_goes_to_the_other_broker(
 @pytest.mark.parametrize("fails_by", ["refusal", "lost connection"])
 @pytest.mark.parametrize("how", ["send", "send_async", "AsyncProducer.send"])
 def test_a_failed_send_is_tried_twice_more_at_once_and_each_time_at_another_broker(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer, how: str, fails_by: str
-) -> None:
+    rocketmq, second_broker, producer, how, fails_by
+):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=2)
     asked: list[str] = []
@@ -197,9 +188,7 @@ def test_a_failed_send_is_tried_twice_more_at_once_and_each_time_at_another_brok
     assert {first, second} == {"broker-a", "broker-b"}
 
 
-def test_a_broker_that_went_down_is_passed_by(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer
-) -> None:
+def test_a_broker_that_went_down_is_passed_by(rocketmq, second_broker, producer):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=2)
     assert {producer.send(rmq.Message("flights", b"x")).message_queue.broker_name for _ in range(4)} == {
@@ -210,9 +199,7 @@ def test_a_broker_that_went_down_is_passed_by(
     assert {producer.send(rmq.Message("flights", b"x")).message_queue.broker_name for _ in range(4)} == {"broker-a"}
 
 
-def test_a_chosen_queue_is_not_replaced_by_another(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer
-) -> None:
+def test_a_chosen_queue_is_not_replaced_by_another(rocketmq, second_broker, producer):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=2)
     fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
@@ -221,9 +208,7 @@ def test_a_chosen_queue_is_not_replaced_by_another(
     assert fault.hits == 1
 
 
-def test_a_code_that_no_other_broker_would_answer_differently_is_not_retried(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_code_that_no_other_broker_would_answer_differently_is_not_retried(rocketmq, producer):
     rocketmq.create_topic("flights", queues=2)
     fault = rocketmq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, "no", times=3)
     with pytest.raises(rmq.RemoteError, match="code 13"):
@@ -231,32 +216,32 @@ def test_a_code_that_no_other_broker_would_answer_differently_is_not_retried(
     assert fault.hits == 1
 
 
-def test_an_answer_that_never_comes_is_a_request_timeout(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_an_answer_that_never_comes_is_a_request_timeout(rocketmq, producer):
     rocketmq.create_topic("flights", queues=1)
     rocketmq.faults.drop(SENDS, times=1)
     with pytest.raises(rmq.RequestTimeout, match=rocketmq.broker_addr):
         producer.send(rmq.Message("flights", b"x"), timeout_ms=100)
 
 
-def test_a_lost_answer_is_sent_again_within_the_timeout(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_lost_answer_is_sent_again_within_the_timeout(rocketmq):
     rocketmq.create_topic("flights", queues=2)
     with rocketmq.producer("ops", send_msg_max_timeout_per_request_ms=100) as producer:
         rocketmq.faults.drop(SENDS, times=1, when=only_this_try(producer))
         assert producer.send(rmq.Message("flights", b"x"), timeout_ms=30_000).status is rmq.SendStatus.SEND_OK
 
 
-def test_a_closed_port_and_an_unknown_host_are_named() -> None:
+def test_a_closed_port_and_an_unknown_host_are_named():
     for address, sentence in (("127.0.0.1:1", "127.0.0.1:1"), ("no-such-host.invalid:9876", "no-such-host.invalid")):
         with rmq.Producer("ops", namesrv_addr=address) as producer, pytest.raises(rmq.ConnectFailed, match=sentence):
             producer.send(rmq.Message("flights", b"x"))
 
 
-def test_a_producer_that_is_not_started_says_so(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_producer_that_is_not_started_says_so(rocketmq):
     with pytest.raises(rmq.ClosedError):
         rocketmq.producer("ops").send(rmq.Message("flights", b"x"))
 
 
-def test_two_producers_of_one_group_need_two_instances(rocketmq: EmbeddedRocketMQ) -> None:
+def test_two_producers_of_one_group_need_two_instances(rocketmq):
     with (
         rocketmq.producer("ops", instance_name="one"),
         pytest.raises(rmq.ConfigurationError),
@@ -266,7 +251,7 @@ def test_two_producers_of_one_group_need_two_instances(rocketmq: EmbeddedRocketM
         pass
 
 
-def test_the_async_producer_has_the_same_verbs(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_async_producer_has_the_same_verbs(rocketmq):
     rocketmq.create_topic("flights", queues=2)
 
     async def send() -> None:

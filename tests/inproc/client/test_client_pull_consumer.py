@@ -12,7 +12,6 @@ from recorder import HELD_S, QUEUE, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq import MessageQueue
-from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.testing.faults import PULLS
 from sprocketmq.wire.codes import RequestCode
 
@@ -28,9 +27,7 @@ def _poll_all(consumer: rmq.PullConsumer, count: int) -> list[str]:
     return bodies
 
 
-def test_poll_gives_every_message_once_and_the_next_poll_commits(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_poll_gives_every_message_once_and_the_next_poll_commits(rocketmq, producer):
     rocketmq.create_topic("flights", queues=2)
     send_all(producer, [str(n) for n in range(50)])
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
@@ -40,7 +37,7 @@ def test_poll_gives_every_message_once_and_the_next_poll_commits(
     assert rocketmq.consumer_offset("backfill", "flights") == {0: 25, 1: 25}
 
 
-def test_without_auto_commit_nothing_is_done_until_commit(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_without_auto_commit_nothing_is_done_until_commit(rocketmq, producer):
     send_all(producer, ["0", "1", "2"])
     with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights")
@@ -52,7 +49,7 @@ def test_without_auto_commit_nothing_is_done_until_commit(rocketmq: EmbeddedRock
         assert consumer.committed(QUEUE) == 3
 
 
-def test_assigned_queues_are_read_whatever_the_group_does(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_assigned_queues_are_read_whatever_the_group_does(rocketmq, producer):
     rocketmq.create_topic("flights", queues=2)
     for n in range(6):
         producer.send(rmq.Message("flights", str(n).encode()), queue=rmq.MessageQueue("flights", "broker-a", n % 2))
@@ -64,7 +61,7 @@ def test_assigned_queues_are_read_whatever_the_group_does(rocketmq: EmbeddedRock
             consumer.subscribe("flights")
 
 
-def test_seek_goes_on_elsewhere(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_seek_goes_on_elsewhere(rocketmq, producer):
     send_all(producer, ["0", "1", "2", "3"])
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
         consumer.assign([QUEUE])
@@ -80,7 +77,7 @@ def test_seek_goes_on_elsewhere(rocketmq: EmbeddedRocketMQ, producer: rmq.Produc
             consumer.seek(rmq.MessageQueue("flights", "broker-a", 7), 0)
 
 
-def test_poll_filters_by_tag(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_poll_filters_by_tag(rocketmq, producer):
     for tag in ("UA", "DL", "AA", "UA"):
         producer.send(rmq.Message("flights", tag.encode(), tags=tag))
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
@@ -88,9 +85,7 @@ def test_poll_filters_by_tag(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer)
         assert _poll_all(consumer, 3) == ["UA", "AA", "UA"]
 
 
-def test_a_consumer_that_never_commits_is_not_stopped_by_flow_control(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_consumer_that_never_commits_is_not_stopped_by_flow_control(rocketmq, producer):
     send_all(producer, [str(n) for n in range(40)])
     with rocketmq.pull_consumer(
         "backfill", auto_commit=False, consume_from_where=FIRST, pull_threshold_for_queue=5, consume_max_span=5
@@ -101,9 +96,7 @@ def test_a_consumer_that_never_commits_is_not_stopped_by_flow_control(
     assert rocketmq.consumer_offset("backfill", "flights") == {}
 
 
-def test_messages_under_work_when_an_exception_leaves_the_block_come_again(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_messages_under_work_when_an_exception_leaves_the_block_come_again(rocketmq, producer):
     send_all(producer, ["0", "1", "2"])
     consumer = rocketmq.pull_consumer("backfill", consume_from_where=FIRST)
     consumer.assign([QUEUE])
@@ -123,9 +116,7 @@ def test_messages_under_work_when_an_exception_leaves_the_block_come_again(
 
 
 @needs_signals
-def test_an_interrupted_poll_has_handed_out_nothing_although_its_messages_came_meanwhile(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_an_interrupted_poll_has_handed_out_nothing_although_its_messages_came_meanwhile(rocketmq, producer):
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
         consumer.assign([QUEUE])
         send_all(producer, ["0"])
@@ -145,9 +136,7 @@ def test_an_interrupted_poll_has_handed_out_nothing_although_its_messages_came_m
 
 
 @pytest.mark.parametrize("turns", range(5))
-def test_a_cancelled_poll_has_handed_out_nothing_however_close_its_messages_are(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, turns: int
-) -> None:
+def test_a_cancelled_poll_has_handed_out_nothing_however_close_its_messages_are(rocketmq, producer, turns):
 
     async def main() -> list[str]:
         consumer = rmq.AsyncPullConsumer(
@@ -183,9 +172,7 @@ def test_a_cancelled_poll_has_handed_out_nothing_however_close_its_messages_are(
     assert asyncio.run(main()) == ["0", "1"]
 
 
-def test_a_late_answer_from_before_a_rebalance_loses_and_repeats_nothing(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_late_answer_from_before_a_rebalance_loses_and_repeats_nothing(rocketmq, producer):
     with rocketmq.pull_consumer("backfill", instance_name="2", consume_from_where=FIRST) as consumer:
         late = rocketmq.faults.delay(PULLS, 5_000)
         consumer.subscribe("flights")
@@ -205,9 +192,7 @@ def test_a_late_answer_from_before_a_rebalance_loses_and_repeats_nothing(
     assert rocketmq.consumer_offset("backfill", "flights") == {0: 3}
 
 
-def test_a_queue_that_moves_takes_along_what_is_done_and_repeats_what_is_not(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_queue_that_moves_takes_along_what_is_done_and_repeats_what_is_not(rocketmq, producer):
     send_all(producer, ["0", "1", "2"])
     with rocketmq.pull_consumer("backfill", instance_name="2", consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights")
@@ -225,7 +210,7 @@ def test_a_queue_that_moves_takes_along_what_is_done_and_repeats_what_is_not(
     assert rocketmq.consumer_offset("backfill", "flights") == {0: 3}
 
 
-def test_a_seek_is_no_commit_until_there_is_one(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_seek_is_no_commit_until_there_is_one(rocketmq, producer):
     send_all(producer, ["0", "1", "2"])
     with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
         consumer.assign([QUEUE])
@@ -241,9 +226,7 @@ def test_a_seek_is_no_commit_until_there_is_one(rocketmq: EmbeddedRocketMQ, prod
             consumer.seek(QUEUE, 4)
 
 
-def test_commit_by_queue_by_offset_later_and_without_waiting(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_commit_by_queue_by_offset_later_and_without_waiting(rocketmq, producer):
     rocketmq.create_topic("flights", queues=2)
     second = rmq.MessageQueue("flights", "broker-a", 1)
     for n in range(8):
@@ -264,9 +247,7 @@ def test_commit_by_queue_by_offset_later_and_without_waiting(
             consumer.commit({QUEUE: -1})
 
 
-def test_a_commit_that_a_broker_refuses_says_so_and_can_be_made_again(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_commit_that_a_broker_refuses_says_so_and_can_be_made_again(rocketmq, producer):
     send_all(producer, ["0"])
     with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
         consumer.assign([QUEUE])
@@ -279,9 +260,7 @@ def test_a_commit_that_a_broker_refuses_says_so_and_can_be_made_again(
         assert rocketmq.consumer_offset("backfill", "flights") == {0: 1}
 
 
-def test_progress_follows_a_filter_but_not_past_what_is_not_done(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_progress_follows_a_filter_but_not_past_what_is_not_done(rocketmq, producer):
     with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights", "UA")
         for tag in ("DL", "DL"):
@@ -297,7 +276,7 @@ def test_progress_follows_a_filter_but_not_past_what_is_not_done(
         assert rocketmq.consumer_offset("backfill", "flights") == {0: 5}
 
 
-def test_a_paused_queue_is_not_fetched_until_it_is_resumed(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_paused_queue_is_not_fetched_until_it_is_resumed(rocketmq, producer):
     rocketmq.create_topic("flights", queues=2)
     second = rmq.MessageQueue("flights", "broker-a", 1)
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
@@ -319,9 +298,7 @@ def test_a_paused_queue_is_not_fetched_until_it_is_resumed(rocketmq: EmbeddedRoc
             consumer.pause([rmq.MessageQueue("flights", "broker-a", 9)])
 
 
-def test_a_listener_for_queues_may_seek_before_anything_is_handed_out(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_listener_for_queues_may_seek_before_anything_is_handed_out(rocketmq, producer):
     send_all(producer, ["0", "1", "2"])
     heard: list[tuple[str, list[rmq.MessageQueue], list[rmq.MessageQueue]]] = []
     go = threading.Event()
@@ -345,7 +322,7 @@ def test_a_listener_for_queues_may_seek_before_anything_is_handed_out(
         assert _poll_all(consumer, 1) == ["2"]
 
 
-def test_a_consumer_that_assigns_is_notified_when_a_topic_grows(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_consumer_that_assigns_is_notified_when_a_topic_grows(rocketmq):
     heard: list[tuple[str, int]] = []
     with rocketmq.pull_consumer("backfill") as consumer:
         consumer.assign([QUEUE])
@@ -360,7 +337,7 @@ def test_a_consumer_that_assigns_is_notified_when_a_topic_grows(rocketmq: Embedd
             consumer.fetch_message_queues("nothing")
 
 
-def test_offsets_are_found_by_time(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_offsets_are_found_by_time(rocketmq, producer):
     send_all(producer, ["0"])
     rocketmq.advance(1_000)
     between_ms = rocketmq.clock.now_ms()
@@ -372,7 +349,7 @@ def test_offsets_are_found_by_time(rocketmq: EmbeddedRocketMQ, producer: rmq.Pro
         assert (consumer.min_offset(QUEUE), consumer.max_offset(QUEUE)) == (0, 2)
 
 
-def test_pulling_stops_while_too_much_waits_over_all_queues(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_pulling_stops_while_too_much_waits_over_all_queues(rocketmq, producer):
     rocketmq.create_topic("flights", queues=4)
     send_all(producer, [str(n) for n in range(80)])
     with rocketmq.pull_consumer(
@@ -390,9 +367,7 @@ def test_pulling_stops_while_too_much_waits_over_all_queues(rocketmq: EmbeddedRo
         assert sorted(polled, key=int) == [str(n) for n in range(80)]
 
 
-def test_a_consumer_with_assigned_queues_announces_no_filter_for_the_group(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_a_consumer_with_assigned_queues_announces_no_filter_for_the_group(rocketmq, producer):
     rocketmq.create_topic("flights", queues=2)
     second = rmq.MessageQueue("flights", "broker-a", 1)
     for tag in ("UA", "DL"):
@@ -411,7 +386,7 @@ def test_a_consumer_with_assigned_queues_announces_no_filter_for_the_group(
         assert (len(connection.connection_set), connection.subscription_table) == (2, {})
 
 
-def test_a_topic_can_be_left(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_topic_can_be_left(rocketmq, producer):
     rocketmq.create_topic("trains", queues=1)
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights")
@@ -423,9 +398,7 @@ def test_a_topic_can_be_left(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer)
         assert _poll_all(consumer, 1) == ["1"]
 
 
-def test_progress_is_written_each_auto_commit_interval_while_polls_are_made(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_progress_is_written_each_auto_commit_interval_while_polls_are_made(rocketmq, producer):
     send_all(producer, ["0"])
     with rocketmq.pull_consumer(
         "backfill",
@@ -440,7 +413,7 @@ def test_progress_is_written_each_auto_commit_interval_while_polls_are_made(
         rocketmq.wait_until(lambda: rocketmq.consumer_offset("backfill", "flights") == {0: 1})
 
 
-def test_bad_options_of_a_pull_consumer_are_named() -> None:
+def test_bad_options_of_a_pull_consumer_are_named():
     for options, sentence in (
         ({"auto_commit_interval_ms": 999}, "auto_commit_interval_ms is 999"),
         ({"broker_suspend_max_time_ms": 31_000}, "consumer_timeout_when_suspend_ms is 30000"),
@@ -457,7 +430,7 @@ def test_bad_options_of_a_pull_consumer_are_named() -> None:
         consumer.poll()
 
 
-def test_the_async_face_awaits_its_listener(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_the_async_face_awaits_its_listener(rocketmq, producer):
     send_all(producer, ["0", "1"])
 
     async def consume() -> None:
@@ -479,7 +452,7 @@ def test_the_async_face_awaits_its_listener(rocketmq: EmbeddedRocketMQ, producer
     asyncio.run(consume())
 
 
-def test_a_namespace_is_put_on_and_taken_off_everywhere(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_namespace_is_put_on_and_taken_off_everywhere(rocketmq):
     rocketmq.create_topic("ns%flights", queues=1)
     heard: list[tuple[str, list[MessageQueue], list[MessageQueue]]] = []
     with (
@@ -502,7 +475,7 @@ def test_a_namespace_is_put_on_and_taken_off_everywhere(rocketmq: EmbeddedRocket
     assert rocketmq.consumer_offset("ns%backfill", "ns%flights") == {0: 1}
 
 
-def test_hooks_are_called_for_messages_that_a_poll_returns(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_hooks_are_called_for_messages_that_a_poll_returns(rocketmq, producer):
     send_all(producer, ["0", "1"])
     heard: list[tuple[str, object]] = []
 

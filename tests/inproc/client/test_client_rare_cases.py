@@ -6,11 +6,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import QUEUE, Consumers, Recorder, parts_of, send_all
+from recorder import QUEUE, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.core.produce.route_table import RouteTable
@@ -56,9 +55,7 @@ def _consumer(rocketmq: EmbeddedRocketMQ, listener: Callable[[rmq.MessageExt], A
     return consumer
 
 
-def test_a_pull_that_is_never_answered_does_not_keep_its_queue(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_pull_that_is_never_answered_does_not_keep_its_queue(rocketmq, producer, consumers):
     recorder = Recorder()
     on_flights = rocketmq.faults.drop(
         RequestCode.PULL_MESSAGE, when=lambda command: command.ext_fields["topic"] == "flights"
@@ -71,7 +68,7 @@ def test_a_pull_that_is_never_answered_does_not_keep_its_queue(
 
 
 @pytest.mark.parametrize("route", ["known", "forgotten"])
-def test_a_pull_goes_to_the_copy_that_the_last_answer_suggested(route: str) -> None:
+def test_a_pull_goes_to_the_copy_that_the_last_answer_suggested(route):
     """The slave is another broker of this name. It suggests the master, as each broker without ``slaveReadEnable``."""
     with EmbeddedRocketMQ(slaveReadEnable=True) as rocketmq, EmbeddedRocketMQ() as slave:
         at_slave: list[dict[str, str]] = []
@@ -102,7 +99,7 @@ def test_a_pull_goes_to_the_copy_that_the_last_answer_suggested(route: str) -> N
         assert int(at_slave[0]["sysFlag"]) & PULL_COMMIT_OFFSET == 0  # only a master stores progress
 
 
-def test_a_copy_that_is_suggested_and_missing_is_replaced_by_another() -> None:
+def test_a_copy_that_is_suggested_and_missing_is_replaced_by_another():
     with EmbeddedRocketMQ(slaveReadEnable=True) as rocketmq:
         rocketmq.create_topic("flights", queues=1)
         with rocketmq.admin() as admin:
@@ -115,7 +112,7 @@ def test_a_copy_that_is_suggested_and_missing_is_replaced_by_another() -> None:
 
 
 @pytest.mark.parametrize("expired", [False, True])
-def test_offsets_that_the_queue_does_not_have_are_corrected(tmp_path: Path, expired: bool) -> None:
+def test_offsets_that_the_queue_does_not_have_are_corrected(tmp_path, expired):
     with EmbeddedRocketMQ(store_dir=tmp_path, mappedFileSizeCommitLog=4096, fileReservedTime=1) as rocketmq:
         rocketmq.create_topic("flights", queues=1)
         with rocketmq.producer("ops") as producer, rocketmq.admin() as admin:
@@ -138,7 +135,7 @@ def test_offsets_that_the_queue_does_not_have_are_corrected(tmp_path: Path, expi
             assert recorder.messages[0].queue_offset == first
 
 
-def test_a_reset_is_pushed_to_members_by_a_broker_that_is_set_to() -> None:
+def test_a_reset_is_pushed_to_members_by_a_broker_that_is_set_to():
     with EmbeddedRocketMQ(useServerSideResetOffset=False) as rocketmq:
         rocketmq.create_topic("flights", queues=1)
         recorder = Recorder()
@@ -149,7 +146,7 @@ def test_a_reset_is_pushed_to_members_by_a_broker_that_is_set_to() -> None:
             rocketmq.advance_until(lambda: sorted(recorder.bodies) == ["0", "0", "1", "1", "2", "2"])
 
 
-def test_a_failure_of_a_group_that_was_deleted_meanwhile_is_tried_again_here() -> None:
+def test_a_failure_of_a_group_that_was_deleted_meanwhile_is_tried_again_here():
     with EmbeddedRocketMQ(autoCreateSubscriptionGroup=False) as rocketmq:
         rocketmq.create_topic("flights", queues=1)
         held = Held(ValueError("no"))
@@ -164,9 +161,7 @@ def test_a_failure_of_a_group_that_was_deleted_meanwhile_is_tried_again_here() -
             assert rocketmq.messages("%RETRY%delays") == []
 
 
-def test_a_message_that_its_broker_has_no_more_comes_again_by_the_inner_producer(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, held: Held
-) -> None:
+def test_a_message_that_its_broker_has_no_more_comes_again_by_the_inner_producer(rocketmq, producer, consumers, held):
     held.failure = ValueError("no")
     consumers(held)
     send_all(producer, ["x"])
@@ -178,9 +173,7 @@ def test_a_message_that_its_broker_has_no_more_comes_again_by_the_inner_producer
 
 
 @pytest.mark.slow
-def test_trace_records_that_come_too_fast_are_dropped_and_logged(
-    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_trace_records_that_come_too_fast_are_dropped_and_logged(rocketmq, caplog):
     caplog.set_level(logging.INFO)
     with rocketmq.producer("ops", enable_trace=True, send_msg_timeout_ms=30_000) as producer:
         producer.send(rmq.Message("flights", b"first"))

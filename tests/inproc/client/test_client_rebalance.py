@@ -9,11 +9,10 @@ import itertools
 import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Consumers, Recorder, parts_of, send_all
+from recorder import HELD_S, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.consume import rebalancer
@@ -39,9 +38,7 @@ def _shared(members: list[rmq.PushConsumer], count: int) -> bool:
     return sorted(itertools.chain(*parts)) == list(range(count)) and all(parts)
 
 
-def test_a_member_that_leaves_is_replaced_at_once(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_member_that_leaves_is_replaced_at_once(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=4)
     first, second = Recorder(), Recorder()
     one, two = consumers(first), consumers(second)
@@ -58,9 +55,7 @@ def test_a_member_that_leaves_is_replaced_at_once(
     ]  # nothing twice: progress was written
 
 
-def test_new_queues_are_found_and_new_topics_waited_for(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_new_queues_are_found_and_new_topics_waited_for(rocketmq, producer, consumers):
     recorder = Recorder()
     consumer = consumers(recorder, topic="weather")  # the topic does not exist yet
     assert _queues(consumer, "weather") == []
@@ -74,9 +69,7 @@ def test_new_queues_are_found_and_new_topics_waited_for(
     rocketmq.wait_until(lambda: len(recorder) == 8)
 
 
-def test_unsubscribing_gives_the_queues_up_and_subscribing_takes_them(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_unsubscribing_gives_the_queues_up_and_subscribing_takes_them(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=2)
     rocketmq.create_topic("weather", queues=1)
     recorder = Recorder()
@@ -89,9 +82,7 @@ def test_unsubscribing_gives_the_queues_up_and_subscribing_takes_them(
     rocketmq.advance_until(lambda: _queues(consumer) == [], patience_ms=200)
 
 
-def test_a_restarted_broker_finds_its_consumers_again(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_restarted_broker_finds_its_consumers_again(rocketmq, producer, consumers):
     recorder = Recorder()
     consumers(recorder)
     send_all(producer, ["0"])
@@ -103,9 +94,7 @@ def test_a_restarted_broker_finds_its_consumers_again(
     )
 
 
-def test_progress_is_persisted_every_5_s_and_never_goes_back(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_progress_is_persisted_every_5_s_and_never_goes_back(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=2)
     recorder = Recorder()
     consumer = consumers(recorder)
@@ -137,9 +126,7 @@ def test_progress_is_persisted_every_5_s_and_never_goes_back(
     assert written == {0: [*range(5, 11)], 1: [*range(1, 7)]}, "once each 5 s, not with each message"
 
 
-def test_a_pull_commits_what_is_finished_and_not_what_was_pulled(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_pull_commits_what_is_finished_and_not_what_was_pulled(rocketmq, producer, consumers):
     release = threading.Event()
     recorder = Recorder(lambda message: release.wait(HELD_S) and None if message.body == b"runs" else None)
     consumer = consumers(recorder)
@@ -161,9 +148,7 @@ def test_a_pull_commits_what_is_finished_and_not_what_was_pulled(
     release.set()
 
 
-def test_a_restarted_group_goes_on_where_it_stopped(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_restarted_group_goes_on_where_it_stopped(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=2)
     first, second = Recorder(), Recorder()
     one = consumers(first)
@@ -195,13 +180,7 @@ def _old_topic(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
         ({"consume_from_where": rmq.ConsumeFromWhere.CONSUME_FROM_TIMESTAMP}, ["newer", "now"]),
     ],
 )
-def test_a_new_group_begins_where_it_is_told(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    options: dict[str, Any],
-    expected: list[str],
-) -> None:
+def test_a_new_group_begins_where_it_is_told(rocketmq, producer, consumers, options, expected):
     _old_topic(rocketmq, producer)
     # The broker itself answers 0 for a queue that begins at 0 and is still in memory; here it says "not found".
     rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
@@ -211,9 +190,7 @@ def test_a_new_group_begins_where_it_is_told(
     rocketmq.wait_until(lambda: recorder.bodies == expected)
 
 
-def test_from_last_offset_skips_what_is_there_and_nothing_that_comes(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_from_last_offset_skips_what_is_there_and_nothing_that_comes(rocketmq, producer, consumers):
     _old_topic(rocketmq, producer)
     fault = rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
     first, second = Recorder(), Recorder()
@@ -229,9 +206,7 @@ def test_from_last_offset_skips_what_is_there_and_nothing_that_comes(
     assert first.bodies == []
 
 
-def test_without_a_timestamp_a_new_group_begins_half_an_hour_ago(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_without_a_timestamp_a_new_group_begins_half_an_hour_ago(rocketmq, producer, consumers):
     send_all(producer, ["31 minutes old"])
     rocketmq.advance(2 * 60_000)
     send_all(producer, ["29 minutes old"])
@@ -243,7 +218,7 @@ def test_without_a_timestamp_a_new_group_begins_half_an_hour_ago(
     rocketmq.wait_until(lambda: recorder.bodies == ["29 minutes old", "now"])
 
 
-def test_from_a_given_timestamp(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers) -> None:
+def test_from_a_given_timestamp(rocketmq, producer, consumers):
     send_all(producer, ["0"])
     rocketmq.advance(60_000)
     at = datetime.fromtimestamp(rocketmq.clock.now_ms() // 1000, tz=UTC).astimezone()
@@ -259,9 +234,7 @@ def test_from_a_given_timestamp(rocketmq: EmbeddedRocketMQ, producer: rmq.Produc
     rocketmq.wait_until(lambda: recorder.bodies == ["1", "2"])
 
 
-def test_an_unknown_stored_offset_is_waited_for_not_guessed(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_an_unknown_stored_offset_is_waited_for_not_guessed(rocketmq, producer, consumers):
     first, second = Recorder(), Recorder()
     one = consumers(first)
     send_all(producer, ["0", "1"])
@@ -279,9 +252,7 @@ def test_an_unknown_stored_offset_is_waited_for_not_guessed(
     assert second.bodies == ["2"]
 
 
-def test_a_start_that_cannot_be_computed_is_waited_for_not_guessed(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_start_that_cannot_be_computed_is_waited_for_not_guessed(rocketmq, producer, consumers):
     _old_topic(rocketmq, producer)
     rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
     fault = rocketmq.faults.fail(RequestCode.GET_MAX_OFFSET, 1, times=None)
@@ -296,8 +267,8 @@ def test_a_start_that_cannot_be_computed_is_waited_for_not_guessed(
 
 
 def test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Path
-) -> None:
+    rocketmq, producer, consumers, tmp_path
+):
     rocketmq.create_topic("flights", queues=2)
     options: dict[str, Any] = {
         "message_model": rmq.MessageModel.BROADCASTING,
@@ -321,7 +292,7 @@ def test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file
     rocketmq.wait_until(lambda: again.bodies == ["10"])
 
 
-def test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothing(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothing(rocketmq):
     engine, before = Engine("client-under-test"), set(ClientInstance._instances)
     consumer = rmq.PushConsumer("delays", namesrv_addr="127.0.0.1:1", engine=engine)
     consumer.subscribe("flights")
@@ -339,9 +310,7 @@ def test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothin
 
 
 @pytest.mark.parametrize("limit", [None, 1], ids=["few topics", "more topics than are taken up at a time"])
-def test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch, limit: int | None
-) -> None:
+def test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it(rocketmq, consumers, monkeypatch, limit):
     if limit is not None:
         monkeypatch.setattr("sprocketmq.client.consume.rebalancer._TOPICS_AT_ONCE", limit)
     for topic in ("arrivals", "flights", "weather"):
@@ -382,9 +351,7 @@ def test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it(
         assert most_at_once == limit
 
 
-def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_others(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_others(rocketmq, consumers, monkeypatch):
     rocketmq.create_topic("flights", queues=4)
     rocketmq.create_topic("weather", queues=4)
     consumer = consumers(Recorder())
@@ -413,9 +380,7 @@ def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_ot
     assert len([queue for queue in consumer.assigned_queues if queue.topic == "weather"]) == 4
 
 
-def test_a_strategy_that_fails_takes_nothing_away_and_is_asked_again(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_strategy_that_fails_takes_nothing_away_and_is_asked_again(rocketmq, producer, consumers, caplog):
     rocketmq.create_topic("flights", queues=4)
     answers: dict[str, Any] = {"fails": None}
 
@@ -441,7 +406,7 @@ def test_a_strategy_that_fails_takes_nothing_away_and_is_asked_again(
     rocketmq.wait_until(lambda: recorder.bodies == ["x"])
 
 
-def test_strategies_with_arguments_are_options(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_strategies_with_arguments_are_options(rocketmq, consumers):
     rocketmq.create_topic("flights", queues=4)
     rocketmq.create_topic("weather", queues=1)
     fixed = [rmq.MessageQueue("flights", "broker-a", number) for number in (1, 3)]
@@ -475,9 +440,7 @@ def test_strategies_with_arguments_are_options(rocketmq: EmbeddedRocketMQ, consu
     assert _queues(nearby) == [0, 1, 2, 3]
 
 
-def test_the_broker_shares_the_queues_out_where_it_is_asked_to(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_broker_shares_the_queues_out_where_it_is_asked_to(rocketmq, consumers, caplog):
     rocketmq.create_topic("flights", queues=4)
     asked = rocketmq.faults.fail(RequestCode.GET_CONSUMER_LIST_BY_GROUP, 1, times=None)
     members = [consumers(Recorder(), client_rebalance=False, allocate_strategy="AVG_BY_CIRCLE") for _ in range(2)]
@@ -503,9 +466,7 @@ def _of_many_topics(rocketmq: EmbeddedRocketMQ) -> rmq.AsyncPushConsumer:
 NAMES = [f"topic-{number:02}" for number in range(40)]
 
 
-async def test_a_round_asks_each_broker_once_for_the_members(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_round_asks_each_broker_once_for_the_members(rocketmq, monkeypatch):
     asked: list[str] = []
     consumer_ids = rebalancer.consumer_ids
 
@@ -529,8 +490,8 @@ async def test_a_round_asks_each_broker_once_for_the_members(
 
 
 async def test_a_topic_that_takes_long_holds_up_no_other_and_one_that_fails_ends_the_round_when_the_others_have_ended(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    rocketmq, monkeypatch
+):
     for name in NAMES:
         rocketmq.create_topic(name, queues=1)
     start_offset = Rebalancer.start_offset
@@ -571,9 +532,7 @@ async def test_a_topic_that_takes_long_holds_up_no_other_and_one_that_fails_ends
 
 @pytest.mark.parametrize("step", ["_add", "_remove"])
 @pytest.mark.parametrize("topics", [1, 3, 40])
-def test_no_more_queues_of_a_broker_are_taken_up_or_given_up_at_once_than_allowed(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, topics: int, step: str
-) -> None:
+def test_no_more_queues_of_a_broker_are_taken_up_or_given_up_at_once_than_allowed(rocketmq, monkeypatch, topics, step):
     for name in NAMES[:topics]:
         rocketmq.create_topic(name, queues=40 // topics)
     monkeypatch.setattr(rebalancer, "_TOPICS_AT_ONCE", 4)
@@ -607,9 +566,7 @@ def test_no_more_queues_of_a_broker_are_taken_up_or_given_up_at_once_than_allowe
 
 
 @pytest.mark.parametrize("step", ["_lock", "start_offset", "_remove"])
-def test_after_an_unexpected_error_in_a_round_the_next_round_goes_on(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_after_an_unexpected_error_in_a_round_the_next_round_goes_on(rocketmq, monkeypatch, step):
     for topic in ("flights", "weather"):
         rocketmq.create_topic(topic, queues=2)
     done, failed = getattr(Rebalancer, step), list[str]()

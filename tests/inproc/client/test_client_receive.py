@@ -90,9 +90,7 @@ def _progress(rocketmq: EmbeddedRocketMQ) -> int:
 
 
 @both_faces
-def test_received_messages_are_settled_one_by_one_as_those_of_a_loop(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
-) -> None:
+def test_received_messages_are_settled_one_by_one_as_those_of_a_loop(rocketmq, producer, face):
     rocketmq.create_topic("flights", queues=4)
     send_all(producer, _numbers(50))
     seen: list[str] = []
@@ -109,7 +107,7 @@ def test_received_messages_are_settled_one_by_one_as_those_of_a_loop(
 
 
 @both_faces
-def test_a_receive_raises_when_no_more_messages_come(rocketmq: EmbeddedRocketMQ, face: str) -> None:
+def test_a_receive_raises_when_no_more_messages_come(rocketmq, face):
     with Receiving(face, rocketmq) as receiving:
         assert receiving.receive(timeout_ms=0) == []
         receiving.call(receiving.messages.stop)
@@ -122,7 +120,7 @@ def test_a_receive_raises_when_no_more_messages_come(rocketmq: EmbeddedRocketMQ,
 
 
 @both_faces
-def test_a_shutdown_by_others_ends_a_receive_that_waits(rocketmq: EmbeddedRocketMQ, face: str) -> None:
+def test_a_shutdown_by_others_ends_a_receive_that_waits(rocketmq, face):
     ends: list[str] = []
     with Receiving(face, rocketmq) as receiving:
 
@@ -151,9 +149,7 @@ def test_a_shutdown_by_others_ends_a_receive_that_waits(rocketmq: EmbeddedRocket
         ({"timeout_ms": "1s"}, "timeout_ms is '1s', a number"),
     ],
 )
-def test_wrong_arguments_are_told_in_a_sentence(
-    rocketmq: EmbeddedRocketMQ, face: str, arguments: dict[str, Any], sentence: str
-) -> None:
+def test_wrong_arguments_are_told_in_a_sentence(rocketmq, face, arguments, sentence):
     receiving = Receiving(face, rocketmq)
     with pytest.raises(rmq.ConfigurationError, match=sentence):
         receiving.receive(**arguments)
@@ -163,7 +159,7 @@ def test_wrong_arguments_are_told_in_a_sentence(
         pass
 
 
-def test_a_cancelled_receive_has_taken_nothing(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_cancelled_receive_has_taken_nothing(rocketmq, producer):
 
     async def run() -> list[str]:
         consumer = rmq.AsyncPushConsumer(
@@ -196,9 +192,7 @@ def test_a_cancelled_receive_has_taken_nothing(rocketmq: EmbeddedRocketMQ, produ
 
 
 @needs_signals
-def test_an_interrupted_receive_has_taken_nothing_although_its_messages_came_meanwhile(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_an_interrupted_receive_has_taken_nothing_although_its_messages_came_meanwhile(rocketmq, producer):
     with Receiving("blocking", rocketmq) as receiving:
         unsettled = receiving.stream._unsettled
 
@@ -213,9 +207,7 @@ def test_an_interrupted_receive_has_taken_nothing_although_its_messages_came_mea
 
 
 @both_faces
-def test_a_shutdown_by_the_code_that_works_on_messages_does_not_wait_for_it(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
-) -> None:
+def test_a_shutdown_by_the_code_that_works_on_messages_does_not_wait_for_it(rocketmq, producer, face):
     send_all(producer, _numbers(3))
     with Receiving(face, rocketmq, await_termination_ms=LONG_MS) as receiving:
         for message in receiving.receive_all(3):
@@ -248,9 +240,7 @@ def receiving(rocketmq: EmbeddedRocketMQ) -> Iterator[Receiving]:
         yield started
 
 
-def test_a_loop_of_selectors_serves_messages_beside_others_until_the_consumer_ends(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, receiving: Receiving
-) -> None:
+def test_a_loop_of_selectors_serves_messages_beside_others_until_the_consumer_ends(rocketmq, producer, receiving):
     ours, theirs = socket.socketpair()
     seen: list[str] = []
     other: list[bytes] = []
@@ -300,9 +290,7 @@ def _readable(messages: rmq.MessageIterator, timeout_s: float | None = 0) -> boo
         return bool(selector.select(timeout_s))
 
 
-def test_the_descriptor_of_an_orderly_iteration_is_readable_when_the_lock_is_there(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_the_descriptor_of_an_orderly_iteration_is_readable_when_the_lock_is_there(rocketmq, producer):
     send_all(producer, _numbers(2))
     with Receiving("blocking", rocketmq, orderly=True) as receiving:
         for number in range(2):
@@ -314,9 +302,7 @@ def test_the_descriptor_of_an_orderly_iteration_is_readable_when_the_lock_is_the
         assert not _readable(receiving.messages)
 
 
-def test_the_descriptor_can_be_registered_before_the_start_and_is_closed_with_the_block(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_the_descriptor_can_be_registered_before_the_start_and_is_closed_with_the_block(rocketmq, producer):
     send_all(producer, ["0"])
     receiving = Receiving("blocking", rocketmq)
     number = receiving.messages.fileno()
@@ -327,7 +313,7 @@ def test_the_descriptor_can_be_registered_before_the_start_and_is_closed_with_th
 
 
 @pytest.mark.rocketmq(clock="system")  # a manual one keeps timers that were cancelled
-def test_descriptors_without_a_block_are_closed_with_the_last_reference(rocketmq: EmbeddedRocketMQ) -> None:
+def test_descriptors_without_a_block_are_closed_with_the_last_reference(rocketmq):
     consumer = rmq.PushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
     consumer.subscribe("flights")
     messages = consumer.messages()
@@ -349,9 +335,7 @@ def test_descriptors_without_a_block_are_closed_with_the_last_reference(rocketmq
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only where there are forks")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forks beside threads
-def test_a_forked_child_is_told_and_takes_nothing(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, receiving: Receiving
-) -> None:
+def test_a_forked_child_is_told_and_takes_nothing(rocketmq, producer, receiving):
     send_all(producer, ["0"])
     assert _readable(receiving.messages, 30)
     child = os.fork()

@@ -64,9 +64,7 @@ def a_stuck_run(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: C
     consumer.shutdown()
 
 
-def test_a_stuck_message_is_explained(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
-) -> None:
+def test_a_stuck_message_is_explained(rocketmq, producer, consumers, file):
     a_stuck_run(rocketmq, producer, consumers, file)
     _, story = replayed(file)
     (stuck,) = story.stuck
@@ -91,13 +89,7 @@ def test_a_stuck_message_is_explained(
     assert (answer["complete"], answer["differences"], len(answer["deliveries"])) == (True, [], 2)
 
 
-def test_a_replay_that_differs_is_reported_and_ends_with_1(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_replay_that_differs_is_reported_and_ends_with_1(rocketmq, producer, consumers, file, monkeypatch):
     a_stuck_run(rocketmq, producer, consumers, file)
     done = ProcessQueue.done
 
@@ -111,9 +103,7 @@ def test_a_replay_that_differs_is_reported_and_ends_with_1(
     assert "done of flights/broker-a/0#1 gave 0 when it was recorded, and gives 1 here" in result.output
 
 
-def test_without_record_nothing_is_made_and_the_plain_machines_run(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_record_nothing_is_made_and_the_plain_machines_run(rocketmq, consumers, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     consumer = consumers(Recorder())
     running = parts_of(consumer)
@@ -124,9 +114,7 @@ def test_without_record_nothing_is_made_and_the_plain_machines_run(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_retries_dead_letters_and_a_full_cache_replay_over_several_parts(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
-) -> None:
+def test_retries_dead_letters_and_a_full_cache_replay_over_several_parts(rocketmq, producer, consumers, file):
     rocketmq.create_topic("flights", queues=2)
 
     def answer(message: rmq.MessageExt) -> None:
@@ -157,9 +145,7 @@ def test_retries_dead_letters_and_a_full_cache_replay_over_several_parts(
     assert len(rest.deliveries) < len(story.deliveries)
 
 
-def test_an_orderly_run_with_a_second_member_replays(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
-) -> None:
+def test_an_orderly_run_with_a_second_member_replays(rocketmq, producer, consumers, file):
     rocketmq.create_topic("flights", queues=4)
     failed: set[bytes] = set()
 
@@ -192,9 +178,7 @@ def test_an_orderly_run_with_a_second_member_replays(
     assert len({one.message_id for one in story.deliveries.values() if one.consumed}) == 80
 
 
-def test_a_long_orderly_call_is_logged_beside_those_that_ended_before(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Path
-) -> None:
+def test_a_long_orderly_call_is_logged_beside_those_that_ended_before(rocketmq, producer, consumers, tmp_path):
     running, release = threading.Event(), threading.Event()
 
     def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
@@ -212,9 +196,7 @@ def test_a_long_orderly_call_is_logged_beside_those_that_ended_before(
     release.set()
 
 
-def test_a_queue_that_is_held_back_says_since_when_and_why(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
-) -> None:
+def test_a_queue_that_is_held_back_says_since_when_and_why(rocketmq, producer, consumers, file):
     for _ in range(4):
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(32)])
     release = threading.Event()
@@ -231,9 +213,7 @@ def test_a_queue_that_is_held_back_says_since_when_and_why(
     assert "messages cached, more than 50" in said(file)
 
 
-def test_a_message_with_no_way_back_is_told_to_be_tried_again_here(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
-) -> None:
+def test_a_message_with_no_way_back_is_told_to_be_tried_again_here(rocketmq, producer, consumers, file):
 
     def answer(message: rmq.MessageExt) -> None:
         if message.reconsume_times == 0:
@@ -266,9 +246,7 @@ def test_a_message_with_no_way_back_is_told_to_be_tried_again_here(
     assert "a body may be in here" not in file.read_text()
 
 
-def test_a_broadcasting_run_replays_and_says_what_was_given_up(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path, tmp_path: Path
-) -> None:
+def test_a_broadcasting_run_replays_and_says_what_was_given_up(rocketmq, producer, consumers, file, tmp_path):
     seen = Recorder(lambda message: 1 / 0)
     model = rmq.MessageModel.BROADCASTING
     consumer = consumers(seen, record=file, message_model=model, local_offset_store_dir=str(tmp_path))
@@ -281,9 +259,7 @@ def test_a_broadcasting_run_replays_and_says_what_was_given_up(
     assert "progress 2" in said(file, "--queue", "flights@broker-a:0")
 
 
-def test_messages_held_when_their_queue_leaves_are_delivered_again(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
-) -> None:
+def test_messages_held_when_their_queue_leaves_are_delivered_again(rocketmq, producer, consumers, file):
     release = threading.Event()
     seen = Recorder(lambda message: release.wait(HELD_S))
     consumer = consumers(seen, record=file, await_termination_ms=10)
@@ -300,13 +276,7 @@ def test_messages_held_when_their_queue_leaves_are_delivered_again(
     assert "1 dropped" in said(file)
 
 
-def test_the_records_file_can_be_lost_while_the_consumer_runs(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    file: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_records_file_can_be_lost_while_the_consumer_runs(rocketmq, producer, consumers, file, caplog):
     seen = Recorder()
     with caplog.at_level(logging.ERROR):
         consumer = consumers(seen, record=file)

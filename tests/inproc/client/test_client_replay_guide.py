@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from sprocketmq.cli.main import app
@@ -24,7 +23,7 @@ VARYING = re.compile(
 )
 
 
-def test_the_guides_case_is_what_its_example_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guides_case_is_what_its_example_records(tmp_path, monkeypatch):
     example = [sys.executable, str(ROOT / "examples/replay_a_stuck_message.py"), "stuck.jsonl"]
     done = subprocess.run(
         example, cwd=tmp_path, env={**os.environ, "TZ": "UTC"}, text=True, capture_output=True, timeout=90

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.broker import Broker
 from sprocketmq.client.produce.request_reply import RequestFutures, _host
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -39,7 +38,7 @@ def echo(rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Produce
     return consumers(answer)
 
 
-def test_a_request_gets_the_reply_to_it(rocketmq: EmbeddedRocketMQ, echo: rmq.PushConsumer) -> None:
+def test_a_request_gets_the_reply_to_it(rocketmq, echo):
     with rocketmq.producer("asking") as asking:
         reply = asking.request(rmq.Message("flights", b"where?", tags="UA"), timeout_ms=20_000)
         assert (reply.body, reply.properties["to"]) == (b"re: where?", "UA")
@@ -56,15 +55,13 @@ def test_a_request_gets_the_reply_to_it(rocketmq: EmbeddedRocketMQ, echo: rmq.Pu
     assert asked.properties[props.REPLY_TO_CLIENT]
 
 
-def test_a_large_reply_comes_back_whole(rocketmq: EmbeddedRocketMQ, echo: rmq.PushConsumer) -> None:
+def test_a_large_reply_comes_back_whole(rocketmq, echo):
     with rocketmq.producer("asking") as asking:
         body = b"a" * 100_000
         assert asking.request(rmq.Message("flights", body, tags="UA"), timeout_ms=20_000).body == b"re: " + body
 
 
-def test_a_request_that_nobody_answers_ends_with_its_timeout_and_leaves_nothing(
-    rocketmq: EmbeddedRocketMQ, echo: rmq.PushConsumer
-) -> None:
+def test_a_request_that_nobody_answers_ends_with_its_timeout_and_leaves_nothing(rocketmq, echo):
     with rocketmq.producer("asking") as asking:
         with pytest.raises(rmq.RequestTimeout):
             asking.request(rmq.Message("flights", b"x", tags="silence"), timeout_ms=200)
@@ -78,9 +75,7 @@ def test_a_request_that_nobody_answers_ends_with_its_timeout_and_leaves_nothing(
         assert waiting(asking) == {}
 
 
-def test_a_late_reply_is_acknowledged_and_dropped(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_a_late_reply_is_acknowledged_and_dropped(rocketmq, consumers, producer):
     rocketmq.create_topic("flights", queues=1)
     received: list[rmq.MessageExt] = []
     consumers(received.append)
@@ -97,9 +92,7 @@ def test_a_late_reply_is_acknowledged_and_dropped(
         producer.reply(received[1], b"nobody asked")
 
 
-def test_a_restarted_broker_gets_a_heartbeat_of_the_requester_before_the_next_request(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_a_restarted_broker_gets_a_heartbeat_of_the_requester_before_the_next_request(rocketmq, consumers, producer):
     rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("asking") as asking:
         consumers(lambda message: producer.reply(message, b"yes"), topic="flights")
@@ -111,8 +104,8 @@ def test_a_restarted_broker_gets_a_heartbeat_of_the_requester_before_the_next_re
 
 
 def test_a_reply_prefers_the_broker_that_stored_the_request_and_takes_another_when_it_must(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, consumers: Consumers, producer: rmq.Producer
-) -> None:
+    rocketmq, second_broker, consumers, producer
+):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=2)
     results: list[tuple[str, str]] = []
@@ -130,7 +123,7 @@ def test_a_reply_prefers_the_broker_that_stored_the_request_and_takes_another_wh
         assert fault.hits == 1
 
 
-def test_the_async_face_asks_and_answers(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_async_face_asks_and_answers(rocketmq):
     rocketmq.create_topic("flights", queues=1)
 
     async def run() -> bytes:
@@ -151,7 +144,7 @@ def test_the_async_face_asks_and_answers(rocketmq: EmbeddedRocketMQ) -> None:
     assert asyncio.run(run()) == b"async"
 
 
-def test_hosts_as_java_writes_them_are_understood() -> None:
+def test_hosts_as_java_writes_them_are_understood():
     assert _host("/127.0.0.1:5555") == "127.0.0.1:5555"
     assert _host("name/10.0.0.1:1") == "10.0.0.1:1"
     assert _host("[::1]:80") == "[::1]:80"

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Consumers, Recorder, parts_of, send_all
+from recorder import HELD_S, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.net.process.engine import Engine
@@ -52,9 +51,7 @@ def _send(producer: rmq.Producer, queue_id: int, *bodies: str) -> None:
     send_all(producer, list(bodies), queue=rmq.MessageQueue("flights", "broker-a", queue_id))
 
 
-def test_a_reset_to_a_time_gives_everything_from_then_on_again(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_reset_to_a_time_gives_everything_from_then_on_again(rocketmq, producer, consumers):
     _send(producer, 0, "a0")
     _send(producer, 1, "b0")
     rocketmq.advance(10_000)
@@ -71,9 +68,7 @@ def test_a_reset_to_a_time_gives_everything_from_then_on_again(
     assert recorder.times == [0] * 6
 
 
-def test_a_reset_that_a_pull_under_an_older_version_is_told_counts(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_reset_that_a_pull_under_an_older_version_is_told_counts(rocketmq, producer, consumers):
     _send(producer, 0, "a0")
     recorder = Recorder()
     consumer = consumers(recorder)
@@ -89,9 +84,7 @@ async def _call(function: Callable[[], None]) -> None:
     function()
 
 
-def test_a_queue_that_was_reset_is_read_again_at_once_and_not_with_the_next_round(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_queue_that_was_reset_is_read_again_at_once_and_not_with_the_next_round(rocketmq, producer, consumers):
     recorder = Recorder()
     consumer = consumers(recorder)
     rocketmq.advance_until(lambda: len(consumer.assigned_queues) == 3)
@@ -107,9 +100,7 @@ def test_a_queue_that_was_reset_is_read_again_at_once_and_not_with_the_next_roun
     )
 
 
-def test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_undo_it(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_undo_it(rocketmq, producer, consumers):
     release, running = threading.Event(), threading.Event()
     seen: list[str] = []
 
@@ -138,9 +129,7 @@ def test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_u
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []  # what was skipped is not retried either
 
 
-def test_an_orderly_queue_is_reset_when_its_listener_has_ended_and_stays_in_order(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_an_orderly_queue_is_reset_when_its_listener_has_ended_and_stays_in_order(rocketmq, producer, consumers):
     release, running = threading.Event(), threading.Event()
     seen: list[str] = []
     inside: list[int] = []
@@ -171,9 +160,7 @@ def test_an_orderly_queue_is_reset_when_its_listener_has_ended_and_stays_in_orde
     assert seen[last:] == ["a0", "a1", "a2"]
 
 
-def test_a_reset_that_a_cpp_tool_asked_for_is_understood_too(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_reset_that_a_cpp_tool_asked_for_is_understood_too(rocketmq, producer, consumers):
     _send(producer, 0, "a0")
     _send(producer, 1, "b0")
     recorder = Recorder()
@@ -184,9 +171,7 @@ def test_a_reset_that_a_cpp_tool_asked_for_is_understood_too(
     assert sorted(recorder.bodies) == ["a0", "a0", "b0", "b0"]
 
 
-def test_retries_that_wait_are_not_skipped_by_a_group_that_begins_at_the_end(
-    producer: rmq.Producer, consumers: Consumers, rocketmq: EmbeddedRocketMQ
-) -> None:
+def test_retries_that_wait_are_not_skipped_by_a_group_that_begins_at_the_end(producer, consumers, rocketmq):
     failing = consumers(
         Recorder(lambda message: 1 / 0), consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
     )
@@ -217,13 +202,8 @@ def test_retries_that_wait_are_not_skipped_by_a_group_that_begins_at_the_end(
     ],
 )
 def test_broadcasting_begins_where_it_is_told_and_goes_on_from_its_file(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    tmp_path: Path,
-    where: rmq.ConsumeFromWhere,
-    expected: list[str],
-) -> None:
+    rocketmq, producer, consumers, tmp_path, where, expected
+):
     _send(producer, 0, "old")
     rocketmq.advance(40 * 60_000)
     _send(producer, 0, "newer")

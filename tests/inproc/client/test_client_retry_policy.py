@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from recorder import Consumers, Recorder, send_all, waits_ms
+from recorder import Recorder, send_all, waits_ms
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -28,9 +28,7 @@ def _levels(rocketmq: EmbeddedRocketMQ) -> list[int]:
     return [message.delay_level for message in rocketmq.messages("SCHEDULE_TOPIC_XXXX")]
 
 
-def test_the_policy_of_the_group_chooses_the_waits(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_the_policy_of_the_group_chooses_the_waits(rocketmq, producer, consumers):
     _set_policy(rocketmq, EVERY_MINUTE)
     recorder = Recorder(_fail)
     consumers(recorder)
@@ -41,9 +39,7 @@ def test_the_policy_of_the_group_chooses_the_waits(
     assert waits_ms(rocketmq) == [60_000, 120_000]
 
 
-def test_a_listeners_own_choice_wins_and_the_option_switches_it_off(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_listeners_own_choice_wins_and_the_option_switches_it_off(rocketmq, producer, consumers):
     _set_policy(rocketmq, EVERY_MINUTE)
 
     def chooses(message: rmq.MessageExt) -> None:
@@ -58,9 +54,7 @@ def test_a_listeners_own_choice_wins_and_the_option_switches_it_off(
     rocketmq.wait_until(lambda: sorted(_levels(rocketmq)) == [2, 3])
 
 
-def test_many_failures_ask_once_a_minute_and_a_changed_policy_is_seen_then(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_many_failures_ask_once_a_minute_and_a_changed_policy_is_seen_then(rocketmq, producer, consumers):
     asked = rocketmq.faults.delay(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, 0, times=None)
     consumers(Recorder(lambda message: None if message.reconsume_times else _fail(message)))
     send_all(producer, [str(n) for n in range(20)])
@@ -74,9 +68,7 @@ def test_many_failures_ask_once_a_minute_and_a_changed_policy_is_seen_then(
 
 
 @pytest.mark.parametrize("code", [ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ResponseCode.NO_PERMISSION])
-def test_without_a_policy_from_the_broker_the_schedule_chooses_the_waits(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, code: int
-) -> None:
+def test_without_a_policy_from_the_broker_the_schedule_chooses_the_waits(rocketmq, producer, consumers, code):
     rocketmq.faults.fail(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, code, times=None)
     consumers(Recorder(_fail))
     send_all(producer, ["x"])

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Consumers, Recorder, parts_of, send_all
+from recorder import HELD_S, Recorder, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.hooks import ConsumeMessageContext
@@ -47,9 +47,7 @@ def rate_of(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> float:
     return 0.0 if status is None else status.consume_ok_tps
 
 
-def test_running_info_says_every_option_by_javas_name_and_no_secret(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_running_info_says_every_option_by_javas_name_and_no_secret(rocketmq, consumers, producer):
     seen = Recorder()
     send_all(producer, ["UA1", "UA2"])
     keys = {"access_key": "key-of-delays", "secret_key": "secret-of-delays"}
@@ -81,9 +79,7 @@ def test_running_info_says_every_option_by_javas_name_and_no_secret(
     assert {one.topic for one in info.subscription_set} == {"flights", "%RETRY%delays"}
 
 
-def test_an_option_that_is_not_given_is_told_with_its_default(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_an_option_that_is_not_given_is_told_with_its_default(rocketmq, consumers, producer):
     consumer = rocketmq.push_consumer("delays")  # not ``consumers``, which gives an option
     consumer.subscribe("flights")
     consumer.on_message(Recorder())
@@ -106,9 +102,7 @@ def test_an_option_that_is_not_given_is_told_with_its_default(
     }  # fmt: skip
 
 
-def test_held_queues_are_reported_as_java_counts_them(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_held_queues_are_reported_as_java_counts_them(rocketmq, consumers, producer):
     send_all(producer, ["1", "2", "3"])
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     go_on, entered = threading.Event(), threading.Semaphore(0)
@@ -141,9 +135,7 @@ def test_held_queues_are_reported_as_java_counts_them(
         go_on.set()
 
 
-def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(rocketmq, consumers, producer):
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     producer.send_batch([rmq.Message("flights", b"x" * 700_000) for _ in range(5)])
     rocketmq.broker.offsets.commit("delays", "flights", 0, 2)
@@ -180,9 +172,7 @@ def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(
         go_on.set()
 
 
-def test_stacks_show_the_lines_that_listeners_execute(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_stacks_show_the_lines_that_listeners_execute(rocketmq, consumers, producer):
     go_on, entered = threading.Event(), threading.Event()
 
     def stands_here(message: rmq.MessageExt) -> None:
@@ -221,9 +211,7 @@ class Unspeakable(Exception):
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_running_info_has_the_last_exception_of_a_listener(
-    failure: Exception, text: str, rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_running_info_has_the_last_exception_of_a_listener(failure, text, rocketmq, consumers, producer):
     def refuse(message: rmq.MessageExt) -> None:
         raise failure
 
@@ -238,7 +226,7 @@ def test_running_info_has_the_last_exception_of_a_listener(
     assert told[bodies.LAST_FAILURE_TIMESTAMP] == str(rocketmq.clock.now_ms())
 
 
-def test_a_pull_consumer_reports_running_info_too(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_pull_consumer_reports_running_info_too(rocketmq, producer):
     send_all(producer, ["UA1"])
     with rocketmq.pull_consumer("readers") as reader:
         reader.subscribe("flights")
@@ -259,9 +247,7 @@ def test_a_pull_consumer_reports_running_info_too(rocketmq: EmbeddedRocketMQ, pr
         assert set(info.status_table) == {"flights"}
 
 
-def test_consumer_status_is_the_progress_in_memory(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_consumer_status_is_the_progress_in_memory(rocketmq, consumers, producer):
     seen = Recorder()
     send_all(producer, ["1", "2", "3"])
     consumer = consumers(seen)
@@ -290,14 +276,8 @@ def test_consumer_status_is_the_progress_in_memory(
     ("async", CONCURRENT.CONSUME_SUCCESS, "CR_SUCCESS", True),
 ])  # fmt: skip
 def test_one_message_is_consumed_directly_without_any_effect(
-    rocketmq: EmbeddedRocketMQ,
-    consumers: Consumers,
-    producer: rmq.Producer,
-    kind: str,
-    answer: Any,
-    expected: str,
-    auto_commit: bool,
-) -> None:
+    rocketmq, consumers, producer, kind, answer, expected, auto_commit
+):
     seen: list[rmq.MessageExt] = []
     hooked: list[ConsumeMessageContext] = []
 
@@ -348,9 +328,7 @@ def test_one_message_is_consumed_directly_without_any_effect(
     assert rocketmq.consumer_offset("delays", "flights") == {}
 
 
-def test_the_log_has_the_statistics_of_each_full_minute(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_has_the_statistics_of_each_full_minute(rocketmq, consumers, producer, caplog):
     caplog.set_level(logging.DEBUG, "sprocketmq.client.statistics")
     now_ms = rocketmq.clock.now_ms
     day_ms, hour_ms = 24 * 3_600_000, 3_600_000

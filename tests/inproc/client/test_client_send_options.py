@@ -11,7 +11,6 @@ import pytest
 from recorder import noted
 
 import sprocketmq as rmq
-from sprocketmq.broker import Broker
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -31,7 +30,7 @@ def two_brokers(rocketmq: EmbeddedRocketMQ, queues: int = 2) -> None:
         admin.create_topic("flights", queues=queues)
 
 
-def test_the_codes_that_are_tried_again_are_the_users_choice(rocketmq: EmbeddedRocketMQ, second_broker: Broker) -> None:
+def test_the_codes_that_are_tried_again_are_the_users_choice(rocketmq, second_broker):
     two_brokers(rocketmq)
     with rocketmq.producer("ops", retry_response_codes={13}) as producer:
         fault = rocketmq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, times=1)
@@ -45,7 +44,7 @@ def test_the_codes_that_are_tried_again_are_the_users_choice(rocketmq: EmbeddedR
             rocketmq.producer("ops", retry_response_codes=bad)
 
 
-def test_no_retry_means_one_try(rocketmq: EmbeddedRocketMQ, second_broker: Broker) -> None:
+def test_no_retry_means_one_try(rocketmq, second_broker):
     two_brokers(rocketmq)
     with rocketmq.producer("ops", retry_times_when_send_failed=0) as producer:
         fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=None)
@@ -54,9 +53,7 @@ def test_no_retry_means_one_try(rocketmq: EmbeddedRocketMQ, second_broker: Broke
         assert fault.hits == 1
 
 
-def test_a_broker_that_failed_is_avoided_for_ten_seconds_and_then_used_again(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker
-) -> None:
+def test_a_broker_that_failed_is_avoided_for_ten_seconds_and_then_used_again(rocketmq, second_broker):
     two_brokers(rocketmq)
 
     def brokers(producer: rmq.Producer, count: int = 8) -> set[str]:
@@ -75,9 +72,7 @@ def test_a_broker_that_failed_is_avoided_for_ten_seconds_and_then_used_again(
         assert brokers(producer) == {"broker-a", "broker-b"}
 
 
-def test_the_detector_finds_a_broker_that_can_be_reached_again(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker
-) -> None:
+def test_the_detector_finds_a_broker_that_can_be_reached_again(rocketmq, second_broker):
     two_brokers(rocketmq)
     asked = 0
 
@@ -102,7 +97,7 @@ def test_the_detector_finds_a_broker_that_can_be_reached_again(
         assert asked == 1, "no route names it any more, so nobody was asked"
 
 
-def test_delays_in_milliseconds_and_delivery_times_are_kept_to_the_second(rocketmq: EmbeddedRocketMQ) -> None:
+def test_delays_in_milliseconds_and_delivery_times_are_kept_to_the_second(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops") as producer:
         producer.send(rmq.Message("flights", b"in 5 s"), delay_ms=5_000)
@@ -120,7 +115,7 @@ def test_delays_in_milliseconds_and_delivery_times_are_kept_to_the_second(rocket
 
 
 @pytest.mark.rocketmq(recallMessageEnable=True)
-def test_a_message_that_waits_for_its_time_can_be_taken_back(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_message_that_waits_for_its_time_can_be_taken_back(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops") as producer:
         assert producer.send(rmq.Message("flights", b"now")).recall_handle is None
@@ -140,7 +135,7 @@ def test_a_message_that_waits_for_its_time_can_be_taken_back(rocketmq: EmbeddedR
 
 
 @pytest.mark.parametrize("kind", ["ZLIB", "LZ4", "ZSTD"])
-def test_a_body_compressed_in_any_way_comes_back_whole(rocketmq: EmbeddedRocketMQ, kind: str) -> None:
+def test_a_body_compressed_in_any_way_comes_back_whole(rocketmq, kind):
     if kind != "ZLIB":
         pytest.importorskip({"LZ4": "lz4", "ZSTD": "zstandard"}[kind])
     rocketmq.create_topic("flights", queues=1)
@@ -159,7 +154,7 @@ def test_a_body_compressed_in_any_way_comes_back_whole(rocketmq: EmbeddedRocketM
         rocketmq.producer("ops", compress_type=kind, compress_level=23)
 
 
-def test_sends_go_to_the_second_port_when_that_is_wanted(rocketmq: EmbeddedRocketMQ) -> None:
+def test_sends_go_to_the_second_port_when_that_is_wanted(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     asked: list[str] = []
     with rocketmq.producer("ops", vip_channel_enabled=True) as producer:
@@ -178,7 +173,7 @@ def test_sends_go_to_the_second_port_when_that_is_wanted(rocketmq: EmbeddedRocke
     assert asked == [f"{host}:{int(port) - 2}"]
 
 
-def test_brokers_of_the_option_topics_get_a_heartbeat_when_a_producer_starts(rocketmq: EmbeddedRocketMQ) -> None:
+def test_brokers_of_the_option_topics_get_a_heartbeat_when_a_producer_starts(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     groups = noted(rocketmq, RequestCode.HEART_BEAT, lambda command: bytes(command.body))
     with rocketmq.producer("ops", topics=["flights", "not-there-yet"]):
@@ -195,9 +190,7 @@ def _grown(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, queues: int) -> N
     )
 
 
-def test_a_key_moves_as_javas_does_when_queues_are_added_and_awaited_sends_keep_their_order(
-    rocketmq: EmbeddedRocketMQ,
-) -> None:
+def test_a_key_moves_as_javas_does_when_queues_are_added_and_awaited_sends_keep_their_order(rocketmq):
     rocketmq.create_topic("flights", queues=2)
     keys = [f"N{number}" for number in range(6)]
     with rocketmq.producer("ops") as producer:
@@ -216,7 +209,7 @@ def test_a_key_moves_as_javas_does_when_queues_are_added_and_awaited_sends_keep_
         assert [message.queue_id for message in of_key[:3]] == [abs(java_hash(key)) % 2] * 3
 
 
-def test_the_async_face_has_the_same_options(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_async_face_has_the_same_options(rocketmq):
     rocketmq.create_topic("flights", queues=2)
     tried: list[Callable[..., Any]] = []
 

@@ -34,7 +34,7 @@ def stored(rocketmq: EmbeddedRocketMQ) -> list[int]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_sends_that_wait_for_a_first_route_are_not_overtaken(rocketmq: EmbeddedRocketMQ, way: str) -> None:
+def test_sends_that_wait_for_a_first_route_are_not_overtaken(rocketmq, way):
     """One begins in each turn of the loop: before the question, while it is under way, when the answer is there and after it."""
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)
@@ -63,7 +63,7 @@ def test_sends_that_wait_for_a_first_route_are_not_overtaken(rocketmq: EmbeddedR
     assert stored(rocketmq) == list(range(count))
 
 
-def test_a_send_that_waits_for_an_address_waits_for_the_route_of_its_own_topic(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_send_that_waits_for_an_address_waits_for_the_route_of_its_own_topic(rocketmq):
     """A broker has one address, and each topic an answer of its own: that one is gone says nothing about the other."""
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)

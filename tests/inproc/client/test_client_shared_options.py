@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import ssl
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -91,16 +90,14 @@ OWN = frozenset(
 )
 
 
-def test_each_option_of_a_client_is_of_one_kind() -> None:
+def test_each_option_of_a_client_is_of_one_kind():
     assert sorted([*IDENTITY, *SHARED, *OWN]) == sorted(ClientOptions.__struct_fields__)
     assert {*PAIRS, "namesrv_addr"} == set(ClientOptions.__struct_fields__)  # a new option belongs in the table above
 
 
 @pytest.mark.parametrize("option", PAIRS)
 @pytest.mark.parametrize("kind", ["producer", "transactions", "push", "pull"])
-def test_an_option_that_differs_holds_or_is_refused_by_its_name(
-    rocketmq: EmbeddedRocketMQ, kind: str, option: str
-) -> None:
+def test_an_option_that_differs_holds_or_is_refused_by_its_name(rocketmq, kind, option):
     has, asks = PAIRS[option]
     # A producer opens nothing at its start, so it may have options that this broker does not take.
     with _client(rocketmq, "producer", 1, has) as first:
@@ -123,7 +120,7 @@ def test_an_option_that_differs_holds_or_is_refused_by_its_name(
             assert _instance(like_the_first) is _instance(first)
 
 
-def test_a_producer_with_tls_never_gets_the_plain_connections_of_another(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_producer_with_tls_never_gets_the_plain_connections_of_another(rocketmq):
     with rocketmq.producer("plain", instance_name="shared") as plain:
         plain.send(rmq.Message("flights", b"x"))
         secret = rocketmq.producer("secret", instance_name="shared", tls=True)
@@ -142,7 +139,7 @@ def test_a_producer_with_tls_never_gets_the_plain_connections_of_another(rocketm
         pass  # each asks for the same, though each would make its own context
 
 
-def test_name_servers_of_one_cluster_are_one_list_in_any_order(rocketmq: EmbeddedRocketMQ) -> None:
+def test_name_servers_of_one_cluster_are_one_list_in_any_order(rocketmq):
     address = rocketmq.namesrv_addr
     with _client(rocketmq, "producer", 1, {"namesrv_addr": f"{address};127.0.0.1:1"}) as first:
         with _client(rocketmq, "producer", 2, {"namesrv_addr": f"127.0.0.1:1; {address}"}) as second:
@@ -159,7 +156,7 @@ def test_name_servers_of_one_cluster_are_one_list_in_any_order(rocketmq: Embedde
             assert _instance(newer) is _instance(moved)
 
 
-def test_the_faces_share_a_client_on_one_loop_and_are_refused_on_another(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_faces_share_a_client_on_one_loop_and_are_refused_on_another(rocketmq):
 
     def member(group: str) -> rmq.AsyncPushConsumer:
         consumer = rmq.AsyncPushConsumer(
@@ -183,7 +180,7 @@ def test_the_faces_share_a_client_on_one_loop_and_are_refused_on_another(rocketm
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # it says that nobody shut it down
-def test_a_client_left_on_a_closed_loop_does_not_block_a_new_one(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_client_left_on_a_closed_loop_does_not_block_a_new_one(rocketmq):
     async def leave() -> ClientInstance:
         producer = rmq.AsyncProducer("left", namesrv_addr=rocketmq.namesrv_addr, instance_name="shared")
         await producer.start()
@@ -197,9 +194,7 @@ def test_a_client_left_on_a_closed_loop_does_not_block_a_new_one(rocketmq: Embed
     gc.collect()
 
 
-def test_tools_see_each_consumers_own_options(
-    rocketmq: EmbeddedRocketMQ, consumers: Callable[..., rmq.PushConsumer]
-) -> None:
+def test_tools_see_each_consumers_own_options(rocketmq, consumers):
     for group, size in (("one", 1), ("two", 2)):
         consumers(Recorder(), group=group, instance_name="shared", trace_msg_batch_num=size)
     with rocketmq.admin() as admin:

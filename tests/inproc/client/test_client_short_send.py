@@ -7,7 +7,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,7 +63,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_an_ordinary_send_has_one_await_in_all_its_forms(rocketmq: EmbeddedRocketMQ, tries: list[str]) -> None:
+def test_an_ordinary_send_has_one_await_in_all_its_forms(rocketmq, tries):
     async def scenario(producer: rmq.AsyncProducer) -> None:
         tries.clear()
         queue = rmq.MessageQueue("flights", "broker-a", 2)
@@ -87,9 +86,7 @@ def test_an_ordinary_send_has_one_await_in_all_its_forms(rocketmq: EmbeddedRocke
     assert bodies(rocketmq) == [b"by key", b"chosen", b"first", b"given", b"long " * 2_000, b"plain"]
 
 
-def test_a_turn_that_was_taken_is_used_when_the_frame_cannot_be_written_at_once(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_turn_that_was_taken_is_used_when_the_frame_cannot_be_written_at_once(rocketmq, monkeypatch):
     async def scenario(producer: rmq.AsyncProducer) -> None:
         ids = [(await producer.send(rmq.Message("flights", b"x"))).message_queue.queue_id for _ in range(3)]
         assert len(set(ids)) == 3
@@ -113,9 +110,7 @@ def signed_sends(keys: dict[str, Any], secured: Secured, renew: Callable[[], Non
     return asyncio.run(run())
 
 
-def test_a_signed_send_has_one_await_and_is_written_from_a_template(
-    tmp_path: Path, tries: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signed_send_has_one_await_and_is_written_from_a_template(tmp_path, tries, monkeypatch):
     with secured_broker(tmp_path) as secured:
 
         def from_here_on() -> None:
@@ -128,7 +123,7 @@ def test_a_signed_send_has_one_await_and_is_written_from_a_template(
 
 
 @pytest.mark.parametrize("first", ["the file", "the broker"])
-def test_signed_sends_go_on_when_the_keys_are_renewed(tmp_path: Path, tries: list[str], first: str) -> None:
+def test_signed_sends_go_on_when_the_keys_are_renewed(tmp_path, tries, first):
     """Whichever has the new secret first. A refused send is one try, whose time goes on."""
     with secured_broker(tmp_path) as secured:
 
@@ -151,14 +146,14 @@ def test_signed_sends_go_on_when_the_keys_are_renewed(tmp_path: Path, tries: lis
         assert tries == ([] if first == "the file" else ["taken up"] * 4)
 
 
-def test_signed_sends_whose_newest_keys_are_refused_fail_with_that_reason(tmp_path: Path) -> None:
+def test_signed_sends_whose_newest_keys_are_refused_fail_with_that_reason(tmp_path):
     with secured_broker(tmp_path) as secured:
         how = {"secret_key_file": str(secured.file)}
         ends = signed_sends(how, secured, lambda: secured.renew_account("of somebody else"), 2)
         assert [type(end) for end in ends] == [SignatureRefused] * 2
 
 
-def test_a_refused_first_try_is_taken_up_and_counts_as_a_try(rocketmq: EmbeddedRocketMQ, tries: list[str]) -> None:
+def test_a_refused_first_try_is_taken_up_and_counts_as_a_try(rocketmq, tries):
     async def scenario(producer: rmq.AsyncProducer) -> None:
         tries.clear()
         fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "busy", times=None)
@@ -175,9 +170,7 @@ def test_a_refused_first_try_is_taken_up_and_counts_as_a_try(rocketmq: EmbeddedR
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_message_that_was_stored_but_not_flushed_is_sent_again_only_with_the_option(
-    rocketmq: EmbeddedRocketMQ, again: bool
-) -> None:
+def test_a_message_that_was_stored_but_not_flushed_is_sent_again_only_with_the_option(rocketmq, again):
     async def scenario(producer: rmq.AsyncProducer) -> None:
         left = [1]
 
@@ -212,9 +205,7 @@ class answered_with:  # noqa: N801 - reads as a verb
         self._fault.__exit__(*args)
 
 
-def test_a_try_without_an_answer_ends_with_its_own_limit_and_the_next_one_stores(
-    rocketmq: EmbeddedRocketMQ, tries: list[str]
-) -> None:
+def test_a_try_without_an_answer_ends_with_its_own_limit_and_the_next_one_stores(rocketmq, tries):
     async def scenario(producer: rmq.AsyncProducer) -> None:
         tries.clear()
         lost = rocketmq.faults.drop(SENDS, times=1, when=only_this_try(producer, 50))
@@ -230,7 +221,7 @@ def test_a_try_without_an_answer_ends_with_its_own_limit_and_the_next_one_stores
     assert bodies(rocketmq) == [b"first", b"x"]
 
 
-def test_a_host_that_is_silent_for_a_whole_send_gets_a_new_connection(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_host_that_is_silent_for_a_whole_send_gets_a_new_connection(rocketmq):
     async def scenario(producer: rmq.AsyncProducer) -> None:
         pool = producer._instance.pool  # type: ignore[union-attr]
         (address,) = (name for name in pool.addresses if name != rocketmq.namesrv_addr)
@@ -245,7 +236,7 @@ def test_a_host_that_is_silent_for_a_whole_send_gets_a_new_connection(rocketmq: 
     with_a_producer(rocketmq, scenario, retry_times_when_send_failed=0)
 
 
-def test_a_connection_that_breaks_under_a_send_costs_a_try(rocketmq: EmbeddedRocketMQ, tries: list[str]) -> None:
+def test_a_connection_that_breaks_under_a_send_costs_a_try(rocketmq, tries):
     async def scenario(producer: rmq.AsyncProducer) -> None:
         tries.clear()
         cut = rocketmq.faults.close_connection(SENDS, times=1)
@@ -256,7 +247,7 @@ def test_a_connection_that_breaks_under_a_send_costs_a_try(rocketmq: EmbeddedRoc
     assert bodies(rocketmq) == [b"first", b"x"]
 
 
-def test_a_send_that_is_cancelled_is_forgotten(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_send_that_is_cancelled_is_forgotten(rocketmq):
     async def scenario(producer: rmq.AsyncProducer) -> None:
         pool = producer._instance.pool  # type: ignore[union-attr]
         with rocketmq.faults.drop(SENDS, times=1) as lost:
@@ -271,7 +262,7 @@ def test_a_send_that_is_cancelled_is_forgotten(rocketmq: EmbeddedRocketMQ) -> No
     with_a_producer(rocketmq, scenario)
 
 
-def test_a_retry_sends_the_same_content_as_the_first_try(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_retry_sends_the_same_content_as_the_first_try(rocketmq):
     async def scenario(producer: rmq.AsyncProducer) -> None:
         with rocketmq.faults.drop(SENDS, times=1, when=only_this_try(producer, 50)) as lost:
             message = rmq.Message("flights", b"x", tags="before")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Consumers, Recorder, noted, parts_of, send_all
+from recorder import Recorder, noted, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client import async_client
@@ -35,9 +35,7 @@ def _members(rocketmq: EmbeddedRocketMQ, group: str = "delays") -> list[str]:
 
 @pytest.mark.parametrize("kind", ["message", "orderly"])
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-def test_a_listener_may_shut_its_consumer_down(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, is_async: bool
-) -> None:
+def test_a_listener_may_shut_its_consumer_down(rocketmq, producer, consumers, kind, is_async):
     returned = threading.Event()
     answer = rmq.ConsumeOrderlyStatus.SUCCESS if kind == "orderly" else None
 
@@ -60,7 +58,7 @@ def test_a_listener_may_shut_its_consumer_down(
     assert rocketmq.consumer_offset("delays", "flights") == {0: 1}, "the listener's result was lost"
 
 
-def test_a_check_may_shut_its_producer_down(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_check_may_shut_its_producer_down(rocketmq):
     returned = threading.Event()
 
     def check(message: rmq.MessageExt) -> rmq.LocalTransactionState:
@@ -90,9 +88,7 @@ class Held:
         assert self.let_go.wait(LIMIT_S)
 
 
-def test_a_cancelled_shutdown_goes_on_and_whoever_calls_again_waits_for_it(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_cancelled_shutdown_goes_on_and_whoever_calls_again_waits_for_it(rocketmq, producer, consumers):
     held = Held()
     consumer = consumers(held, await_termination_ms=600_000)
     keeper = consumers(Recorder(), group="keeper")  # a second, so that the engine has more to do than this one
@@ -117,7 +113,7 @@ def test_a_cancelled_shutdown_goes_on_and_whoever_calls_again_waits_for_it(
     assert rocketmq.consumer_offset("delays", "flights") == {0: 1}
 
 
-def test_two_starts_at_once_make_one_member(rocketmq: EmbeddedRocketMQ) -> None:
+def test_two_starts_at_once_make_one_member(rocketmq):
     rocketmq.create_topic("flights", queues=2)
     consumer = rocketmq.push_consumer("delays")
     consumer.subscribe("flights")
@@ -138,7 +134,7 @@ def test_two_starts_at_once_make_one_member(rocketmq: EmbeddedRocketMQ) -> None:
     assert _members(rocketmq) == _members(rocketmq, "backfill") == []
 
 
-def test_a_shutdown_while_it_starts_ends_the_start(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_a_shutdown_while_it_starts_ends_the_start(rocketmq, consumers):
     rocketmq.create_topic("flights", queues=2)
     consumer = consumers(Recorder(), start=False)
 
@@ -159,9 +155,7 @@ def test_a_shutdown_while_it_starts_ends_the_start(rocketmq: EmbeddedRocketMQ, c
 
 
 @pytest.mark.parametrize("kind", ["consumer", "producer"])
-def test_a_shutdown_that_meets_the_end_of_a_start_leaves_all_the_same(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, kind: str
-) -> None:
+def test_a_shutdown_that_meets_the_end_of_a_start_leaves_all_the_same(rocketmq, consumers, kind):
     """The keeper's connection stays open: only who says that it leaves is gone."""
     keeper = consumers(Recorder(), group="keeper", instance_name="shared")
     options = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "instance_name": "shared"}
@@ -203,9 +197,7 @@ def test_a_shutdown_that_meets_the_end_of_a_start_leaves_all_the_same(
         assert admin.producer_connection("delays", "flights") == []
 
 
-def test_a_cancelled_start_leaves_nothing_and_may_be_repeated(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_cancelled_start_leaves_nothing_and_may_be_repeated(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=2)
     recorder = Recorder()
     consumer = consumers(recorder, start=False)
@@ -225,9 +217,7 @@ def test_a_cancelled_start_leaves_nothing_and_may_be_repeated(
     rocketmq.wait_until(lambda: recorder.bodies == ["x"])
 
 
-def test_what_was_subscribed_while_it_started_is_consumed(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_what_was_subscribed_while_it_started_is_consumed(rocketmq, producer, consumers):
     for topic in ("flights", "delays"):
         rocketmq.create_topic(topic, queues=1)
     recorder = Recorder()
@@ -251,9 +241,7 @@ def test_what_was_subscribed_while_it_started_is_consumed(
     )  # a first pull may have come before the broker heard of it
 
 
-def test_a_filter_that_changes_while_its_consumer_starts_holds(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_filter_that_changes_while_its_consumer_starts_holds(rocketmq, producer, consumers):
     recorder = Recorder()
     consumer = consumers(recorder, start=False, post_subscription_when_pull=True)
     filters = noted(rocketmq, RequestCode.PULL_MESSAGE, lambda command: command.ext_fields.get("subscription"))
@@ -276,9 +264,7 @@ def test_a_filter_that_changes_while_its_consumer_starts_holds(
 
 
 @pytest.mark.parametrize("kind", ["consumer", "producer"])
-def test_a_late_heartbeat_does_not_add_a_member_that_has_left(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, kind: str
-) -> None:
+def test_a_late_heartbeat_does_not_add_a_member_that_has_left(rocketmq, consumers, kind):
     keeper = consumers(Recorder(), group="keeper", instance_name="shared")
     leaver = (
         consumers(Recorder(), instance_name="shared")
@@ -315,7 +301,7 @@ def test_a_late_heartbeat_does_not_add_a_member_that_has_left(
         assert len(admin.consumer_ids("keeper")) == 1
 
 
-def test_a_poll_that_waits_ends_with_its_consumer(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_poll_that_waits_ends_with_its_consumer(rocketmq):
     consumer = rocketmq.pull_consumer("backfill")
     consumer.start()
     consumer.subscribe("flights")
@@ -329,7 +315,7 @@ def test_a_poll_that_waits_ends_with_its_consumer(rocketmq: EmbeddedRocketMQ) ->
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # its first loop was closed with sockets open
-def test_a_client_of_a_loop_that_was_closed_is_over() -> None:
+def test_a_client_of_a_loop_that_was_closed_is_over():
     with EmbeddedRocketMQ(clock="system") as rocketmq:
         rocketmq.create_topic("flights", queues=1)
         producer = rmq.AsyncProducer("ops", namesrv_addr=rocketmq.namesrv_addr)
@@ -354,7 +340,7 @@ def _forget(held: list[Any]) -> None:
     gc.collect()
 
 
-def test_a_client_without_references_shuts_down_with_a_warning(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_client_without_references_shuts_down_with_a_warning(rocketmq):
     makers: list[Callable[[], Any]] = [
         lambda: rocketmq.pull_consumer("delays"),
         lambda: rocketmq.producer("ops", topics=["flights"]),
@@ -377,7 +363,7 @@ def test_a_client_without_references_shuts_down_with_a_warning(rocketmq: Embedde
             rocketmq.wait_until(lambda admin=admin: not admin.producer_connection("ops", "flights"))
 
 
-def test_a_push_consumer_without_references_continues(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_push_consumer_without_references_continues(rocketmq):
     """As a thread does: whether its listener holds it, by chance, must not decide whether messages come."""
     recorder = Recorder()
 
@@ -401,7 +387,7 @@ def test_a_push_consumer_without_references_continues(rocketmq: EmbeddedRocketMQ
 
 
 @pytest.mark.parametrize("face", ["blocking", "async"])
-def test_a_listener_may_end_its_consumer_while_it_starts(rocketmq: EmbeddedRocketMQ, face: str) -> None:
+def test_a_listener_may_end_its_consumer_while_it_starts(rocketmq, face):
     """The first messages come before ``start`` is through: "consume until done, then shut down" is no failed start."""
     with rocketmq.producer("ops") as producer:
         producer.send(rmq.Message("flights", b"only"))
@@ -453,7 +439,7 @@ _PROGRAM = textwrap.dedent(
 
 
 @pytest.mark.parametrize("auto_batch", [False, True])
-def test_the_end_of_a_program_sends_what_was_begun_and_warns(rocketmq: EmbeddedRocketMQ, auto_batch: bool) -> None:
+def test_the_end_of_a_program_sends_what_was_begun_and_warns(rocketmq, auto_batch):
     rocketmq.create_topic("flights", queues=4)
     ended = subprocess.run(
         [sys.executable, "-W", "always::ResourceWarning", "-c", _PROGRAM, rocketmq.namesrv_addr, str(auto_batch)],
@@ -468,7 +454,7 @@ def test_the_end_of_a_program_sends_what_was_begun_and_warns(rocketmq: EmbeddedR
 
 
 @pytest.mark.slow
-def test_the_end_of_a_program_does_not_wait_for_ever(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_end_of_a_program_does_not_wait_for_ever(rocketmq):
     rocketmq.create_topic("flights", queues=4)
     with rocketmq.faults.drop(RequestCode.SEND_MESSAGE_V2, times=None):
         program = _PROGRAM.replace("auto_batch=", "send_msg_timeout_ms=600_000, auto_batch=")
@@ -519,7 +505,7 @@ _STARTS_NO_THREADS = pytest.mark.skipif(sys.version_info[:2] == (3, 12), reason=
 
 
 @pytest.mark.parametrize("what", ["async", pytest.param("blocking", marks=_STARTS_NO_THREADS)])
-def test_a_client_is_first_started_by_a_thread_when_the_main_one_has_ended(what: str) -> None:
+def test_a_client_is_first_started_by_a_thread_when_the_main_one_has_ended(what):
     with EmbeddedRocketMQ(clock="system") as rocketmq:
         rocketmq.create_topic("flights", queues=1)
         # asyncio's own loop resolves names with its executor.
@@ -533,7 +519,7 @@ def test_a_client_is_first_started_by_a_thread_when_the_main_one_has_ended(what:
 
 
 @pytest.mark.parametrize("auto_batch", [False, True])
-def test_flush_and_shutdown_wait_for_what_send_async_began(rocketmq: EmbeddedRocketMQ, auto_batch: bool) -> None:
+def test_flush_and_shutdown_wait_for_what_send_async_began(rocketmq, auto_batch):
     rocketmq.create_topic("flights", queues=4)
     with rocketmq.producer("ops", auto_batch=auto_batch) as producer:
         first = [producer.send_async(rmq.Message("flights", str(n).encode())) for n in range(500)]
@@ -564,7 +550,7 @@ def test_flush_and_shutdown_wait_for_what_send_async_began(rocketmq: EmbeddedRoc
     engine.close()
 
 
-def test_shutdown_waits_for_a_send_that_is_answered_late(rocketmq: EmbeddedRocketMQ) -> None:
+def test_shutdown_waits_for_a_send_that_is_answered_late(rocketmq):
     producer = rocketmq.producer("ops")
     producer.start()
     with rocketmq.faults.delay_answer(RequestCode.SEND_MESSAGE_V2, 1_000, times=1) as late:
@@ -581,9 +567,7 @@ def test_shutdown_waits_for_a_send_that_is_answered_late(rocketmq: EmbeddedRocke
 
 
 @pytest.mark.parametrize("auto_batch", [False, True])
-def test_flush_waits_for_what_was_given_before_it_and_for_nothing_that_comes_meanwhile(
-    rocketmq: EmbeddedRocketMQ, auto_batch: bool
-) -> None:
+def test_flush_waits_for_what_was_given_before_it_and_for_nothing_that_comes_meanwhile(rocketmq, auto_batch):
     sends = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
     answered_late = rocketmq.faults.delay_answer(sends, 500, when=lambda command: b"before" in bytes(command.body))
     rocketmq.faults.delay_answer(sends, 60_000, when=lambda command: b"meanwhile" in bytes(command.body))
@@ -614,9 +598,7 @@ def test_flush_waits_for_what_was_given_before_it_and_for_nothing_that_comes_mea
 
 
 @pytest.mark.parametrize("kind", ["message", "batch", "orderly", "async"])
-def test_a_shutdown_names_the_messages_that_it_does_not_wait_for(
-    rocketmq: EmbeddedRocketMQ, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_shutdown_names_the_messages_that_it_does_not_wait_for(rocketmq, kind, monkeypatch, caplog):
     monkeypatch.setattr("sprocketmq.client.consume.running_consumer._SHUTDOWN_WARNING_S", 0.01)
     consumer = rocketmq.push_consumer(
         "delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, await_termination_ms=300

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Consumers, Recorder, committed, send_all, waits_ms
+from recorder import Recorder, committed, send_all, waits_ms
 
 import sprocketmq as rmq
-from sprocketmq.testing import SENDS, EmbeddedRocketMQ
+from sprocketmq.testing import SENDS
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 
@@ -24,9 +24,7 @@ def _once(signal: BaseException) -> Callable[[rmq.MessageExt], None]:
     return answer
 
 
-def test_retry_later_chooses_the_wait_of_one_message(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_retry_later_chooses_the_wait_of_one_message(rocketmq, producer, consumers):
     recorder = Recorder(_once(rmq.RetryLater("tower is busy", delay_ms=50_000)))
     consumers(recorder)
     (result,) = send_all(producer, ["bad"])
@@ -38,9 +36,7 @@ def test_retry_later_chooses_the_wait_of_one_message(
 
 
 @pytest.mark.parametrize("refused", [False, True], ids=["by send-back", "by the inner producer"])
-def test_dead_letter_goes_straight_to_the_dead_letter_topic(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, refused: bool
-) -> None:
+def test_dead_letter_goes_straight_to_the_dead_letter_topic(rocketmq, producer, consumers, refused):
     if refused:
         rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
     recorder = Recorder(_once(rmq.DeadLetter()))
@@ -55,9 +51,7 @@ def test_dead_letter_goes_straight_to_the_dead_letter_topic(
     assert recorder.bodies.count("bad") == 1
 
 
-def test_an_orderly_queue_gives_a_dead_letter_up_and_goes_on_in_order(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_an_orderly_queue_gives_a_dead_letter_up_and_goes_on_in_order(rocketmq, producer, consumers):
     seen: list[str] = []
 
     def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
@@ -75,9 +69,7 @@ def test_an_orderly_queue_gives_a_dead_letter_up_and_goes_on_in_order(
     assert (dead.body, dead.properties["RETRY_TOPIC"]) == (b"bad", "flights")
 
 
-def test_an_orderly_queue_pauses_for_as_long_as_retry_later_says(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_an_orderly_queue_pauses_for_as_long_as_retry_later_says(rocketmq, producer, consumers):
     seen: list[tuple[str, int]] = []
     called_ms: list[int] = []
 
@@ -97,9 +89,7 @@ def test_an_orderly_queue_pauses_for_as_long_as_retry_later_says(
 
 
 @pytest.mark.parametrize("kind", ["message", "concurrent", "orderly"])
-def test_the_reason_of_a_dead_letter_is_kept_with_it(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
-) -> None:
+def test_the_reason_of_a_dead_letter_is_kept_with_it(rocketmq, producer, consumers, kind):
     reason = f"no such\x02flight: {'x' * 2_000}"
 
     def several(messages: list[rmq.MessageExt], context: Any) -> Any:
@@ -127,8 +117,8 @@ def test_the_reason_of_a_dead_letter_is_kept_with_it(
 
 
 def test_a_dead_letter_whose_copy_is_refused_is_made_by_the_broker_without_its_reason(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
-) -> None:
+    rocketmq, producer, consumers, caplog
+):
     copies = rocketmq.faults.fail(
         SENDS,
         ResponseCode.MESSAGE_ILLEGAL,
@@ -144,9 +134,7 @@ def test_a_dead_letter_whose_copy_is_refused_is_made_by_the_broker_without_its_r
     assert "could not be sent with its reason, the broker makes it without: code 13" in caplog.text
 
 
-def test_a_signal_of_the_users_own_class_gives_its_message_up_too(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_signal_of_the_users_own_class_gives_its_message_up_too(rocketmq, producer, consumers):
     class Unknown(rmq.DeadLetter):
         """Says nothing to its base."""
 

@@ -8,13 +8,12 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Consumers, Recorder, send_all
+from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.core.consume.polled_queues import PolledQueues
 from sprocketmq.core.produce.route_table import RouteTable
 from sprocketmq.core.replay.decision_record import MACHINES
-from sprocketmq.testing import EmbeddedRocketMQ
 
 LIVE = (*(recorded.machine for recorded in MACHINES.values()), PolledQueues, RouteTable)
 
@@ -37,9 +36,7 @@ def _shown(client: Any) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("face", ["blocking", "async"])
-def test_no_client_returns_its_own_mutable_parts(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, face: str
-) -> None:
+def test_no_client_returns_its_own_mutable_parts(rocketmq, producer, consumers, face):
     rocketmq.create_topic("flights", queues=2)
     push = consumers(Recorder())
     send_all(producer, ["0", "1"])
@@ -53,9 +50,7 @@ def test_no_client_returns_its_own_mutable_parts(
             assert live == []
 
 
-def test_a_snapshot_from_another_thread_does_not_change_and_moves_no_progress(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_snapshot_from_another_thread_does_not_change_and_moves_no_progress(rocketmq, producer, consumers):
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     running, release = threading.Event(), threading.Event()
 

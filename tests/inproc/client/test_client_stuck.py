@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Consumers, committed, parts_of, send_all
+from recorder import HELD_S, committed, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.settings.send_settings import SendSettings
@@ -53,9 +53,7 @@ def _copies(rocketmq: EmbeddedRocketMQ) -> int:
     return len(rocketmq.messages("SCHEDULE_TOPIC_XXXX"))
 
 
-def test_a_stuck_call_is_reported_once_at_its_deadline_with_its_stack(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_stuck_call_is_reported_once_at_its_deadline_with_its_stack(rocketmq, producer, consumers, caplog):
     listener, told = Stuck(), list[rmq.StuckListener]()
     consumer = consumers(listener, consume_timeout_ms=LIMIT_MS, start=False)
     consumer.on_consume_timeout(told.append)
@@ -85,9 +83,7 @@ def test_a_stuck_call_is_reported_once_at_its_deadline_with_its_stack(
     assert len(told) == 1
 
 
-def test_a_stuck_call_with_a_batch_is_reported_once_with_all_its_messages(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_stuck_call_with_a_batch_is_reported_once_with_all_its_messages(rocketmq, producer, consumers):
     release, told = threading.Event(), list[rmq.StuckListener]()
 
     def hangs(messages: list[rmq.MessageExt], context: Any) -> Any:
@@ -109,9 +105,7 @@ def test_a_stuck_call_with_a_batch_is_reported_once_with_all_its_messages(
     assert "release.wait(HELD_S)" in stuck.stack
 
 
-def test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for(rocketmq, producer, consumers):
     told: list[rmq.StuckListener] = []
     started = threading.Event()
 
@@ -137,9 +131,7 @@ def test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for(
     assert "create_future()" in told[0].stack
 
 
-def test_a_stuck_call_whose_send_back_fails_is_reported_once(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_stuck_call_whose_send_back_fails_is_reported_once(rocketmq, producer, consumers):
     tried_ms: list[int] = []
 
     def is_noted(command: Command) -> bool:
@@ -167,9 +159,7 @@ def test_a_stuck_call_whose_send_back_fails_is_reported_once(
     assert len(told) == 1
 
 
-def test_a_callback_that_fails_changes_nothing(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_callback_that_fails_changes_nothing(rocketmq, producer, consumers):
     listener = Stuck()
     consumer = consumers(listener, consume_timeout_ms=LIMIT_MS, start=False)
 
@@ -195,9 +185,7 @@ def _raise() -> None:
     [lambda: None, lambda: rmq.ConsumeConcurrentlyStatus.RECONSUME_LATER, _raise],
     ids=["success", "again", "raises"],
 )
-def test_a_listener_that_ends_late_makes_no_second_copy_whatever_it_answers(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, late: Callable[[], Any]
-) -> None:
+def test_a_listener_that_ends_late_makes_no_second_copy_whatever_it_answers(rocketmq, producer, consumers, late):
     listener = Stuck(late)
     consumer = consumers(listener, consume_timeout_ms=LIMIT_MS)
     send_all(producer, ["stuck", "a"])
@@ -215,9 +203,7 @@ def test_a_listener_that_ends_late_makes_no_second_copy_whatever_it_answers(
     assert listener.seen.count(("stuck", 1)) == 1
 
 
-def test_progress_passes_a_stuck_message_only_when_its_copy_is_stored(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_progress_passes_a_stuck_message_only_when_its_copy_is_stored(rocketmq, producer, consumers):
     slow = rocketmq.faults.delay(RequestCode.CONSUMER_SEND_MSG_BACK, 2_000)
     listener = Stuck()
     consumer = consumers(listener, consume_timeout_ms=LIMIT_MS)
@@ -232,9 +218,7 @@ def test_progress_passes_a_stuck_message_only_when_its_copy_is_stored(
 
 
 @pytest.mark.parametrize("late", [lambda: None, _raise], ids=["success", "raises"])
-def test_a_result_that_comes_while_a_send_back_fails_counts(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, late: Callable[[], Any]
-) -> None:
+def test_a_result_that_comes_while_a_send_back_fails_counts(rocketmq, producer, consumers, late):
     unanswered = rocketmq.faults.drop(RequestCode.CONSUMER_SEND_MSG_BACK)
     refused = rocketmq.faults.fail(
         RequestCode.SEND_MESSAGE_V2,
@@ -259,9 +243,7 @@ def test_a_result_that_comes_while_a_send_back_fails_counts(
 
 
 @pytest.mark.parametrize("with_hook", [False, True], ids=["", "with a hook"])
-def test_of_a_call_that_was_found_running_and_ended_in_time_nothing_is_kept(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, with_hook: bool
-) -> None:
+def test_of_a_call_that_was_found_running_and_ended_in_time_nothing_is_kept(rocketmq, producer, consumers, with_hook):
     class Hook:
         def before_consume(self, consumption: rmq.ConsumeMessageContext) -> None: ...
 
@@ -286,9 +268,7 @@ def test_of_a_call_that_was_found_running_and_ended_in_time_nothing_is_kept(
     assert _copies(rocketmq) == 0
 
 
-def test_broadcasting_gives_a_stuck_message_up_and_goes_on(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Any
-) -> None:
+def test_broadcasting_gives_a_stuck_message_up_and_goes_on(rocketmq, producer, consumers, tmp_path):
     listener, told = Stuck(), list[rmq.StuckListener]()
     consumer = consumers(
         listener,
@@ -311,9 +291,7 @@ def test_broadcasting_gives_a_stuck_message_up_and_goes_on(
     assert _copies(rocketmq) == 0
 
 
-def test_a_queue_given_up_during_the_send_back_of_a_stuck_message_ends_quietly(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_queue_given_up_during_the_send_back_of_a_stuck_message_ends_quietly(rocketmq, producer, consumers, caplog):
     slow = rocketmq.faults.delay(RequestCode.CONSUMER_SEND_MSG_BACK, 2_000)
     listener = Stuck()
     consumer = consumers(listener, consume_timeout_ms=LIMIT_MS)
@@ -340,12 +318,8 @@ STORMS = int(os.environ.get("SPROCKETMQ_STUCK_STORMS", "3"))
 
 @pytest.mark.parametrize("seed", range(STORMS))
 def test_in_a_storm_of_stuck_failing_and_refused_messages_each_delivery_makes_at_most_one_copy(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    monkeypatch: pytest.MonkeyPatch,
-    seed: int,
-) -> None:
+    rocketmq, producer, consumers, monkeypatch, seed
+):
     # On a machine that is busy an answer may take seconds; one that does not come makes a second copy, as it must.
     monkeypatch.setattr("sprocketmq.client.consume.send_back.SEND_BACK_TIMEOUT_MS", 60_000)
     monkeypatch.setattr(
@@ -405,9 +379,7 @@ def _all_delivered(rocketmq: EmbeddedRocketMQ, ended: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["blocking", "async"])
-def test_a_stuck_orderly_call_is_reported_and_keeps_its_queue_in_order(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
-) -> None:
+def test_a_stuck_orderly_call_is_reported_and_keeps_its_queue_in_order(rocketmq, producer, consumers, kind):
     release, seen, told = threading.Event(), list[str](), list[rmq.StuckListener]()
 
     def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:

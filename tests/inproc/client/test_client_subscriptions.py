@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from recorder import Consumers, Recorder
+from recorder import Recorder
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -30,9 +30,7 @@ def _members(rocketmq: EmbeddedRocketMQ) -> int:
 
 
 @pytest.mark.parametrize("queues", [1, 2], ids=["the share stays", "the share changes"])
-def test_the_narrower_filter_of_a_member_that_left_does_not_stay(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, queues: int
-) -> None:
+def test_the_narrower_filter_of_a_member_that_left_does_not_stay(rocketmq, producer, consumers, queues):
     rocketmq.create_topic("flights", queues=queues)
     recorder = Recorder()
     consumers(recorder, expression="A || B", instance_name="1")
@@ -49,9 +47,7 @@ def test_the_narrower_filter_of_a_member_that_left_does_not_stay(
     rocketmq.advance_until(lambda: len(recorder) == 2 * queues)
 
 
-def test_a_batch_wakes_a_pull_that_waits_for_one_of_its_tags(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_batch_wakes_a_pull_that_waits_for_one_of_its_tags(rocketmq, producer, consumers):
     recorder = Recorder()
     consumers(recorder, expression="C")
     for number, tags in enumerate(("AC", "CB", "ACB")):
@@ -63,9 +59,7 @@ def test_a_batch_wakes_a_pull_that_waits_for_one_of_its_tags(
     assert recorder.bodies == ["0", "1", "2"]
 
 
-def test_a_new_filter_holds_at_once_for_what_comes_though_the_clock_stands_still(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_new_filter_holds_at_once_for_what_comes_though_the_clock_stands_still(rocketmq, producer, consumers):
     recorder = Recorder()
     consumer = consumers(recorder, expression="A")
     rocketmq.wait_until(lambda: len(consumer.assigned_queues) == 2 and len(rocketmq.broker.parked) == 2)
@@ -77,9 +71,7 @@ def test_a_new_filter_holds_at_once_for_what_comes_though_the_clock_stands_still
     assert recorder.bodies == ["B0", "C1", "A2", "B3"]
 
 
-def test_a_filter_that_is_changed_under_load_skips_nothing_that_matches_both(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
+def test_a_filter_that_is_changed_under_load_skips_nothing_that_matches_both(rocketmq, producer, consumers):
     rocketmq.create_topic("flights", queues=2)
     recorder = Recorder()
     consumer = consumers(recorder, expression="A")
@@ -91,7 +83,7 @@ def test_a_filter_that_is_changed_under_load_skips_nothing_that_matches_both(
     assert sorted(recorder.bodies, key=lambda body: int(body[1:])) == [f"A{number}" for number in range(40)]
 
 
-def test_a_pull_consumer_gets_what_its_new_filter_wants(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_pull_consumer_gets_what_its_new_filter_wants(rocketmq, producer):
     with rocketmq.pull_consumer("delays", consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights", "A")
         rocketmq.wait_until(lambda: len(rocketmq.broker.parked) == 1)

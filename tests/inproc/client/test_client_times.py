@@ -10,13 +10,12 @@ from typing import Final
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
 
 QUEUE: Final = rmq.MessageQueue("flights", "broker-a", 0)
 
 
 @pytest.mark.parametrize("how", ["send", "send_oneway", "send_async"])
-def test_a_time_of_delivery_may_be_a_datetime_with_a_zone(rocketmq: EmbeddedRocketMQ, how: str) -> None:
+def test_a_time_of_delivery_may_be_a_datetime_with_a_zone(rocketmq, how):
     rocketmq.create_topic("flights", queues=1)
     at = datetime.fromtimestamp(rocketmq.clock.now_ms() / 1000, UTC) + timedelta(seconds=9)
     elsewhere = at.astimezone(timezone(timedelta(hours=-8)))
@@ -35,7 +34,7 @@ def test_a_time_of_delivery_may_be_a_datetime_with_a_zone(rocketmq: EmbeddedRock
 
 
 @pytest.mark.parametrize("how", ["send", "send_oneway", "send_async"])
-def test_a_time_of_delivery_in_seconds_is_refused(rocketmq: EmbeddedRocketMQ, how: str) -> None:
+def test_a_time_of_delivery_in_seconds_is_refused(rocketmq, how):
     rocketmq.create_topic("flights", queues=1)
     sentence = (
         "^deliver_time_ms is 1700000000, which is 1970-01-20 in milliseconds since 1970; a time from 2001 on is allowed"
@@ -64,7 +63,7 @@ READS: dict[str, Callable[[rmq.Admin, rmq.PullConsumer, rmq.DeadLetters], object
 
 
 @pytest.mark.parametrize("what", READS)
-def test_a_time_to_read_from_in_seconds_is_refused(rocketmq: EmbeddedRocketMQ, what: str) -> None:
+def test_a_time_to_read_from_in_seconds_is_refused(rocketmq, what):
     """It would be January 1970: everything, or nothing."""
     rocketmq.create_topic("flights", queues=1)
     with (
@@ -77,9 +76,7 @@ def test_a_time_to_read_from_in_seconds_is_refused(rocketmq: EmbeddedRocketMQ, w
             READS[what](admin, pull, letters)
 
 
-def test_0_is_the_beginning_and_datetimes_are_taken_where_times_are_asked_for(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
-) -> None:
+def test_0_is_the_beginning_and_datetimes_are_taken_where_times_are_asked_for(rocketmq, producer):
     rocketmq.create_topic("flights", queues=1)
     producer.send(rmq.Message("flights", b"x", keys="k"))
     later = datetime.now(UTC) + timedelta(days=1)

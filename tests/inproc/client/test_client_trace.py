@@ -27,7 +27,7 @@ def records(rocketmq: EmbeddedRocketMQ, topic: str = TRACE_TOPIC) -> list[TraceR
     return [record for _, held in stored(rocketmq, topic) for record in held]
 
 
-def test_each_message_has_a_record_that_is_found_by_its_id_and_keys(rocketmq: EmbeddedRocketMQ) -> None:
+def test_each_message_has_a_record_that_is_found_by_its_id_and_keys(rocketmq):
     with rocketmq.producer("ops", enable_trace=True) as producer:
         sent = producer.send(rmq.Message("flights", b"UA1", tags="UA", keys=["k1", "k2"]))
         batch = producer.send_batch([rmq.Message("flights", b"UA2"), rmq.Message("flights", b"UA3")])
@@ -43,9 +43,7 @@ def test_each_message_has_a_record_that_is_found_by_its_id_and_keys(rocketmq: Em
 
 
 @pytest.mark.parametrize("kind", ["message", "orderly"])
-def test_a_listener_call_has_two_records_that_belong_together(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer, kind: str
-) -> None:
+def test_a_listener_call_has_two_records_that_belong_together(rocketmq, consumers, producer, kind):
     def consume(messages: Any, context: Any) -> rmq.ConsumeOrderlyStatus:
         seen(messages[0])
         return rmq.ConsumeOrderlyStatus.SUCCESS
@@ -63,9 +61,7 @@ def test_a_listener_call_has_two_records_that_belong_together(
     assert (after.success, after.context_code) == (True, ConsumeReturnType.SUCCESS)
 
 
-def test_a_failed_listener_call_says_how_it_failed(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_a_failed_listener_call_says_how_it_failed(rocketmq, consumers, producer):
     def fail(message: rmq.MessageExt) -> None:
         raise ValueError("no")
 
@@ -78,13 +74,13 @@ def test_a_failed_listener_call_says_how_it_failed(
     assert (after.success, after.context_code) == (False, ConsumeReturnType.EXCEPTION)
 
 
-def test_the_ways_in_which_a_call_ends_have_the_ordinals_of_java() -> None:
+def test_the_ways_in_which_a_call_ends_have_the_ordinals_of_java():
     assert {one.name: one.value for one in ConsumeReturnType} == {
         "SUCCESS": 0, "TIME_OUT": 1, "EXCEPTION": 2, "RETURN_NULL": 3, "FAILED": 4,
     }  # fmt: skip
 
 
-def test_ten_records_leave_at_once_and_fewer_after_five_seconds(rocketmq: EmbeddedRocketMQ) -> None:
+def test_ten_records_leave_at_once_and_fewer_after_five_seconds(rocketmq):
     with rocketmq.producer("ops", enable_trace=True, trace_topic="traces") as producer:
         send_all(producer, [str(number) for number in range(10)])
         rocketmq.wait_until(lambda: len(stored(rocketmq, "traces")) == 1)
@@ -95,7 +91,7 @@ def test_ten_records_leave_at_once_and_fewer_after_five_seconds(rocketmq: Embedd
         assert len(records(rocketmq, "traces")) == 11
 
 
-def test_the_trace_topic_itself_is_not_traced(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_the_trace_topic_itself_is_not_traced(rocketmq, consumers):
     seen = Recorder()
     with rocketmq.producer("ops", enable_trace=True) as producer:
         send_all(producer, ["UA1"])
@@ -105,9 +101,7 @@ def test_the_trace_topic_itself_is_not_traced(rocketmq: EmbeddedRocketMQ, consum
     assert len(records(rocketmq)) == 1
 
 
-def test_a_trace_that_cannot_be_stored_changes_nothing(
-    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_trace_that_cannot_be_stored_changes_nothing(rocketmq, caplog):
     def of_trace(command: Any) -> bool:
         return bool(command.ext_fields.get("b") == TRACE_TOPIC)
 
@@ -118,9 +112,7 @@ def test_a_trace_that_cannot_be_stored_changes_nothing(
     assert records(rocketmq) == []
 
 
-def test_what_comes_too_fast_is_dropped_and_counted(
-    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_comes_too_fast_is_dropped_and_counted(rocketmq, caplog):
     rocketmq.create_topic("flights", queues=1)
     messages = [rmq.Message("flights", b"x") for _ in range(2_050)]
     with rocketmq.producer("ops", enable_trace=True) as producer:
@@ -130,9 +122,7 @@ def test_what_comes_too_fast_is_dropped_and_counted(
     assert {record.message_id for record in records(rocketmq)} == first
 
 
-def test_large_traces_are_cut_into_messages_that_fit(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_traces_are_cut_into_messages_that_fit(rocketmq, monkeypatch):
     monkeypatch.setattr("sprocketmq.client.observe.trace._MAX_BYTES", 500)
     with rocketmq.producer("ops", enable_trace=True, trace_msg_batch_num=20) as producer:
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(12)])
@@ -142,13 +132,13 @@ def test_large_traces_are_cut_into_messages_that_fit(
     assert sum(len(held) for _, held in messages) == 12
 
 
-def test_the_cloud_has_a_topic_per_region(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_cloud_has_a_topic_per_region(rocketmq):
     with rocketmq.producer("ops", enable_trace=True, access_channel="CLOUD") as producer:
         send_all(producer, ["UA1"])
     assert len(records(rocketmq, "rmq_sys_TRACE_DATA_DefaultRegion")) == 1
 
 
-def test_a_producer_that_starts_again_traces_once(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_producer_that_starts_again_traces_once(rocketmq):
     producer = rocketmq.producer("ops", enable_trace=True)
     for _ in range(2):
         with producer:
@@ -156,7 +146,7 @@ def test_a_producer_that_starts_again_traces_once(rocketmq: EmbeddedRocketMQ) ->
     assert len(records(rocketmq)) == 2
 
 
-def test_the_end_of_a_transaction_is_traced_with_who_asked(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_end_of_a_transaction_is_traced_with_who_asked(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     states = rmq.LocalTransactionState
     checked: list[rmq.MessageExt] = []
@@ -201,14 +191,12 @@ def test_the_end_of_a_transaction_is_traced_with_who_asked(rocketmq: EmbeddedRoc
 @pytest.mark.parametrize(("option", "value"), [
     ("access_channel", "cloud"), ("trace_msg_batch_num", 21), ("trace_msg_batch_num", 0), ("trace_topic", "a b"),
 ])  # fmt: skip
-def test_wrong_trace_options_get_a_sentence(option: str, value: object) -> None:
+def test_wrong_trace_options_get_a_sentence(option, value):
     with pytest.raises(rmq.ConfigurationError):
         rmq.Producer("ops", namesrv_addr="127.0.0.1:1", **{option: value})  # type: ignore[arg-type]
 
 
-def test_an_administrator_reads_a_messages_trace(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_an_administrator_reads_a_messages_trace(rocketmq, consumers, producer):
     seen = Recorder()
     with rocketmq.producer("traced", enable_trace=True) as traced:
         send_all(traced, ["other"])
@@ -225,7 +213,7 @@ def test_an_administrator_reads_a_messages_trace(
             admin.message_trace(sent.message_id, trace_topic="no-traces")
 
 
-def test_traces_have_the_names_without_their_namespace(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_traces_have_the_names_without_their_namespace(rocketmq, consumers):
     seen = Recorder()
     with rocketmq.producer("ops", namespace="tenant", enable_trace=True) as producer:
         send_all(producer, ["UA1"])

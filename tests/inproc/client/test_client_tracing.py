@@ -57,8 +57,8 @@ def context_of(span: ReadableSpan) -> trace.SpanContext:
 
 
 def test_a_listener_call_is_a_child_of_the_send_which_is_a_child_of_the_callers_span(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, traced: rmq.Producer, spans: Spans
-) -> None:
+    rocketmq, consumers, traced, spans
+):
     inside: list[trace.SpanContext] = []
 
     afterwards: list[bool] = []
@@ -111,9 +111,7 @@ def test_a_listener_call_is_a_child_of_the_send_which_is_a_child_of_the_callers_
     assert "traceparent" not in message.properties
 
 
-def test_a_call_for_several_messages_is_linked_to_each(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, traced: rmq.Producer, spans: Spans
-) -> None:
+def test_a_call_for_several_messages_is_linked_to_each(rocketmq, consumers, traced, spans):
     rocketmq.create_topic("flights", queues=1)
     send_all(traced, ["1", "2"])
     traced.send_batch([rmq.Message("flights", b"3"), rmq.Message("flights", b"4")])
@@ -134,9 +132,7 @@ def test_a_call_for_several_messages_is_linked_to_each(
 
 
 @pytest.mark.parametrize("link_only", [False, True])
-def test_an_async_listener_has_its_span_as_the_current_one(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, traced: rmq.Producer, spans: Spans, link_only: bool
-) -> None:
+def test_an_async_listener_has_its_span_as_the_current_one(rocketmq, consumers, traced, spans, link_only):
     async def handle(message: rmq.MessageExt) -> None:
         with spans.tracer.start_as_current_span("inside"):
             pass
@@ -156,9 +152,7 @@ def test_an_async_listener_has_its_span_as_the_current_one(
     assert found == sends
 
 
-def test_failures_end_their_spans_with_what_was_raised(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, traced: rmq.Producer, spans: Spans
-) -> None:
+def test_failures_end_their_spans_with_what_was_raised(rocketmq, consumers, traced, spans):
     def handle(messages: Any, context: Any) -> Any:
         if messages[0].body == b"raise":
             raise ValueError("no such plane")
@@ -179,7 +173,7 @@ def test_failures_end_their_spans_with_what_was_raised(
     assert raised.events[0].name == "exception"
 
 
-def test_without_the_library_the_hook_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_hook_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(rmq.ConfigurationError):
         OpenTelemetryHook()

@@ -62,7 +62,7 @@ def message(body: bytes = b"x") -> rmq.Message:
     return rmq.Message("flights", body, tags="UA")
 
 
-def test_a_commit_shows_the_message_and_a_rollback_never_does(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_commit_shows_the_message_and_a_rollback_never_does(rocketmq):
     rocketmq.create_topic("flights", queues=2)
     here = threading.current_thread()
     seen: list[tuple[rmq.Message, bool, list[bytes]]] = []
@@ -86,7 +86,7 @@ def test_a_commit_shows_the_message_and_a_rollback_never_does(rocketmq: Embedded
     assert seen[0][2] == [], "nobody sees the message while the local transaction runs"
 
 
-def test_a_transaction_that_nobody_ended_is_asked_for_in_a_thread_of_the_producer(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_transaction_that_nobody_ended_is_asked_for_in_a_thread_of_the_producer(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     asked = Asked(UNKNOWN, OSError("no database"), "COMMIT_MESSAGE", COMMIT)
     with producer(rocketmq, asked) as ops:
@@ -113,9 +113,7 @@ class Unspeakable(Exception):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_execute_raises_is_in_the_result_and_the_broker_asks(
-    rocketmq: EmbeddedRocketMQ, failure: Exception, text: str
-) -> None:
+def test_what_execute_raises_is_in_the_result_and_the_broker_asks(rocketmq, failure, text):
     rocketmq.create_topic("flights", queues=1)
     told = ends(rocketmq)
 
@@ -133,9 +131,7 @@ def test_what_execute_raises_is_in_the_result_and_the_broker_asks(
     assert bodies(rocketmq) == []
 
 
-def test_what_check_and_execute_raise_is_logged_with_the_traceback_and_the_keys(
-    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_check_and_execute_raise_is_logged_with_the_traceback_and_the_keys(rocketmq, caplog):
     rocketmq.create_topic("flights", queues=1)
 
     def execute(sent: rmq.Message) -> rmq.LocalTransactionState:
@@ -158,7 +154,7 @@ def test_what_check_and_execute_raise_is_logged_with_the_traceback_and_the_keys(
     assert ["in look" in (record.exc_text or "") for record in said] == [False, True, True]
 
 
-def test_an_interrupt_in_execute_goes_on_and_leaves_the_transaction_to_the_check(rocketmq: EmbeddedRocketMQ) -> None:
+def test_an_interrupt_in_execute_goes_on_and_leaves_the_transaction_to_the_check(rocketmq):
     rocketmq.create_topic("flights", queues=1)
 
     def execute(sent: rmq.Message) -> rmq.LocalTransactionState:
@@ -171,7 +167,7 @@ def test_an_interrupt_in_execute_goes_on_and_leaves_the_transaction_to_the_check
         assert len(ops._transactional._open) == 0
 
 
-def test_a_lost_end_is_made_good_by_the_check(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_lost_end_is_made_good_by_the_check(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     fault = rocketmq.faults.drop(RequestCode.END_TRANSACTION, times=1)
     asked = Asked(COMMIT)
@@ -182,7 +178,7 @@ def test_a_lost_end_is_made_good_by_the_check(rocketmq: EmbeddedRocketMQ) -> Non
     assert len(asked.messages) == 1
 
 
-def test_another_member_answers_for_one_that_died_before_it_sends_anything(rocketmq: EmbeddedRocketMQ) -> None:
+def test_another_member_answers_for_one_that_died_before_it_sends_anything(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     with producer(rocketmq, Asked(UNKNOWN)) as ops:
         ops.send_in_transaction(message(), execute=lambda sent: UNKNOWN)
@@ -192,9 +188,7 @@ def test_another_member_answers_for_one_that_died_before_it_sends_anything(rocke
     assert len(asked.messages) == 1
 
 
-def test_while_execute_runs_a_check_cannot_roll_back_and_the_end_names_the_newest_copy(
-    rocketmq: EmbeddedRocketMQ,
-) -> None:
+def test_while_execute_runs_a_check_cannot_roll_back_and_the_end_names_the_newest_copy(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     told = ends(rocketmq)
     release = threading.Event()
@@ -216,7 +210,7 @@ def test_while_execute_runs_a_check_cannot_roll_back_and_the_end_names_the_newes
     assert bodies(rocketmq) == [b"x"], "delivered once"
 
 
-def test_a_half_that_was_not_stored_safely_is_rolled_back_without_local_work(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_half_that_was_not_stored_safely_is_rolled_back_without_local_work(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     ran: list[rmq.Message] = []
 
@@ -241,7 +235,7 @@ def test_a_half_that_was_not_stored_safely_is_rolled_back_without_local_work(roc
     assert ran == []
 
 
-def test_a_half_that_is_refused_raises_before_any_local_work(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_half_that_is_refused_raises_before_any_local_work(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     rocketmq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, "no", times=3)
     with producer(rocketmq, Asked(UNKNOWN), execute=lambda sent: pytest.fail("must not run")) as ops:
@@ -252,14 +246,14 @@ def test_a_half_that_is_refused_raises_before_any_local_work(rocketmq: EmbeddedR
             ops.send_in_transaction(delayed)
 
 
-def test_callbacks_that_cannot_be_called_are_refused_in_one_sentence(rocketmq: EmbeddedRocketMQ) -> None:
+def test_callbacks_that_cannot_be_called_are_refused_in_one_sentence(rocketmq):
     with pytest.raises(rmq.ConfigurationError):
         producer(rocketmq, "yes")  # type: ignore[arg-type]
     with producer(rocketmq, Asked(UNKNOWN)) as ops, pytest.raises(rmq.ConfigurationError):
         ops.send_in_transaction(message())
 
 
-def test_only_what_is_sent_in_a_transaction_has_a_transaction_id(rocketmq: EmbeddedRocketMQ) -> None:
+def test_only_what_is_sent_in_a_transaction_has_a_transaction_id(rocketmq):
     """Brokers repeat the id of every message as transactionId."""
     rocketmq.create_topic("flights", queues=1)
     with producer(rocketmq, Asked(UNKNOWN), auto_batch=True) as ops:
@@ -277,7 +271,7 @@ def test_only_what_is_sent_in_a_transaction_has_a_transaction_id(rocketmq: Embed
     assert [result.transaction_id for result in plain] == [None] * len(plain)
 
 
-def test_messages_of_one_key_in_transactions_stay_in_one_queue(rocketmq: EmbeddedRocketMQ) -> None:
+def test_messages_of_one_key_in_transactions_stay_in_one_queue(rocketmq):
     rocketmq.create_topic("flights", queues=4)
     with producer(rocketmq, Asked(UNKNOWN)) as ops:
         for number in range(5):
@@ -287,7 +281,7 @@ def test_messages_of_one_key_in_transactions_stay_in_one_queue(rocketmq: Embedde
     assert len({stored.queue_id for stored in rocketmq.messages("flights")}) == 1
 
 
-def test_the_async_face_awaits_execute_and_check_on_its_own_loop(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_async_face_awaits_execute_and_check_on_its_own_loop(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     checked = threading.Event()
     loops: list[bool] = []

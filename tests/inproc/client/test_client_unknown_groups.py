@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from recorder import Consumers, Recorder
+from recorder import Recorder
 
 import sprocketmq as rmq
 from cli_run import CommandLine
@@ -32,9 +32,7 @@ def _send(rocketmq: EmbeddedRocketMQ, broker: str, count: int, queue_id: int = 0
             producer.send(rmq.Message("flights", b"%d" % number), queue=rmq.MessageQueue("flights", broker, queue_id))
 
 
-def test_what_waits_at_a_broker_that_does_not_know_the_group_is_counted_and_said(
-    rocketmq: EmbeddedRocketMQ, strict_broker: Broker, consumers: Consumers
-) -> None:
+def test_what_waits_at_a_broker_that_does_not_know_the_group_is_counted_and_said(rocketmq, strict_broker, consumers):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)
         admin.create_group("delays", broker="broker-a")
@@ -57,7 +55,7 @@ def test_what_waits_at_a_broker_that_does_not_know_the_group_is_counted_and_said
         rocketmq.advance_until(lambda: not consumer.health().warnings)
 
 
-def test_a_group_that_no_broker_knows_is_a_warning() -> None:
+def test_a_group_that_no_broker_knows_is_a_warning():
     with EmbeddedRocketMQ(autoCreateSubscriptionGroup=False) as mq:
         mq.create_topic("flights", queues=1)
         consumer = mq.push_consumer("delays")
@@ -73,7 +71,7 @@ def test_a_group_that_no_broker_knows_is_a_warning() -> None:
             assert consumer.health().warnings == ()
 
 
-def test_the_queues_that_a_topic_lost_are_counted_and_the_command_asks_before(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_queues_that_a_topic_lost_are_counted_and_the_command_asks_before(rocketmq):
     line = CommandLine(rocketmq.namesrv_addr)
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=4)
@@ -96,9 +94,7 @@ def test_the_queues_that_a_topic_lost_are_counted_and_the_command_asks_before(ro
         assert "not shown" not in line.ok("tail flights --from-beginning").err
 
 
-def test_two_members_with_one_client_id_are_said(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_two_members_with_one_client_id_are_said(rocketmq, consumers, monkeypatch, caplog):
     rocketmq.create_topic("flights", queues=2)
     one = consumers(Recorder(), instance_name="same")
     with monkeypatch.context() as another_process:
@@ -112,9 +108,7 @@ def test_two_members_with_one_client_id_are_said(
         rocketmq.advance_until(lambda: admin.diagnose_group("delays", watch_ms=0).verdict is GroupVerdict.NOTHING_WAITS)
 
 
-def test_a_client_id_that_a_broker_lists_twice_for_long_is_a_warning(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_id_that_a_broker_lists_twice_for_long_is_a_warning(rocketmq, consumers, monkeypatch):
     """Apache's broker lists each connection (ConsumerGroupInfo.getAllClientId)."""
     listed, times = rebalancer.consumer_ids, 2
 

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 import pytest
-from recorder import Consumers, Recorder, send_all
+from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.remoting import message_writer
@@ -30,9 +30,7 @@ def _of_flights(command: object) -> bool:
     return getattr(command, "ext_fields", {}).get("topic") == "flights"
 
 
-def test_a_refusal_is_told_at_once_and_each_minute_and_nothing_is_skipped(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refusal_is_told_at_once_and_each_minute_and_nothing_is_skipped(rocketmq, producer, consumers, caplog):
     refused = rocketmq.faults.fail(PULLS, 16, "topic flights may not be read", times=None, when=_of_flights)
     recorder = Recorder()
     send_all(producer, ["0"])
@@ -48,9 +46,7 @@ def test_a_refusal_is_told_at_once_and_each_minute_and_nothing_is_skipped(
     rocketmq.advance_until(lambda: recorder.bodies == ["0"])
 
 
-def test_a_refusal_that_may_pass_is_told_after_a_minute(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refusal_that_may_pass_is_told_after_a_minute(rocketmq, producer, consumers, caplog):
     rocketmq.faults.fail(PULLS, 1, "not now", times=None, when=_of_flights)
     with caplog.at_level(logging.ERROR, "sprocketmq.client"):
         consumers(Recorder())
@@ -59,12 +55,7 @@ def test_a_refusal_that_may_pass_is_told_after_a_minute(
         assert rocketmq.clock.now_ms() - begin_ms >= 55_000
 
 
-def test_a_missing_library_is_named_with_what_to_install(
-    rocketmq: EmbeddedRocketMQ,
-    consumers: Consumers,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_library_is_named_with_what_to_install(rocketmq, consumers, caplog, monkeypatch):
     pytest.importorskip("zstandard")
     with rocketmq.producer("zstd", compress_type="ZSTD", compress_msg_body_over_bytes=10) as producer:
         send_all(producer, ["x" * 1000])
@@ -104,16 +95,8 @@ CHOICES = [
 @pytest.mark.parametrize(("choice", "seen", "end"), CHOICES)
 @pytest.mark.parametrize("kind", ["message", "orderly"])
 def test_a_body_that_cannot_be_opened_is_logged_and_treated_as_the_option_says(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    choice: Any,
-    seen: list[str],
-    end: str,
-) -> None:
+    rocketmq, producer, consumers, caplog, monkeypatch, kind, choice, seen, end
+):
     _send_with_a_broken_one_in_the_middle(rocketmq, producer, monkeypatch)
     bodies: list[str] = []
 
@@ -133,12 +116,8 @@ def test_a_body_that_cannot_be_opened_is_logged_and_treated_as_the_option_says(
 
 
 def test_a_queue_that_is_to_stop_at_such_a_body_hands_on_what_lies_before_and_says_where_it_waits(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    consumers: Consumers,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    rocketmq, producer, consumers, caplog, monkeypatch
+):
     _send_with_a_broken_one_in_the_middle(rocketmq, producer, monkeypatch)
     recorder = Recorder()
     with caplog.at_level(logging.ERROR, "sprocketmq.client"):
@@ -151,12 +130,7 @@ def test_a_queue_that_is_to_stop_at_such_a_body_hands_on_what_lies_before_and_sa
     assert "with unreadable_body='SKIP' or 'DELIVER' the queue continues" in _told(caplog)[0]
 
 
-def test_a_body_that_the_filter_leaves_out_stops_nothing(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_body_that_the_filter_leaves_out_stops_nothing(rocketmq, producer, caplog, monkeypatch):
     # "BB" and "Aa" have one hash in Java, so the broker gives both.
     with monkeypatch.context() as broken, rocketmq.producer("more", compress_msg_body_over_bytes=10) as other:
         broken.setattr(message_writer, "compress", lambda body, *_: b"not compressed")
@@ -172,13 +146,8 @@ def test_a_body_that_the_filter_leaves_out_stops_nothing(
 
 @pytest.mark.parametrize(("choice", "count"), [("SKIP", 2), ("DELIVER", 3)])
 def test_a_pull_consumer_has_the_choice_too_and_a_missing_library_is_no_other_matter(
-    rocketmq: EmbeddedRocketMQ,
-    producer: rmq.Producer,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    choice: str,
-    count: int,
-) -> None:
+    rocketmq, producer, caplog, monkeypatch, choice, count
+):
     pytest.importorskip("zstandard")
     send_all(producer, ["0"])
     with rocketmq.producer("zstd", compress_type="ZSTD", compress_msg_body_over_bytes=10) as other:
@@ -213,7 +182,7 @@ def test_a_pull_consumer_has_the_choice_too_and_a_missing_library_is_no_other_ma
 
 
 @pytest.mark.parametrize("make", ["push_consumer", "pull_consumer"])
-def test_another_choice_is_refused(rocketmq: EmbeddedRocketMQ, make: str) -> None:
+def test_another_choice_is_refused(rocketmq, make):
     with pytest.raises(
         rmq.ConfigurationError, match="unreadable_body is 'drop', one of STOP, SKIP, DELIVER is allowed"
     ):

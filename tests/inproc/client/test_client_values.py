@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 from iteration import Iteration
-from recorder import Consumers, Recorder
+from recorder import Recorder
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
 
 
 class Order(msgspec.Struct):
@@ -31,7 +30,7 @@ class Payment:
 read_order = msgspec.json.Decoder(Order).decode
 
 
-def test_values_of_several_kinds_go_and_come_back(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_values_of_several_kinds_go_and_come_back(rocketmq, consumers):
     at = datetime.datetime(2026, 11, 24, 7, 20, tzinfo=datetime.UTC)
     serializers = {"flights": rmq.json_serializer, "notes": rmq.text_serializer, "raw": rmq.bytes_serializer}
     with rocketmq.producer("ops", value_serializer=serializers) as producer:
@@ -66,7 +65,7 @@ def test_values_of_several_kinds_go_and_come_back(rocketmq: EmbeddedRocketMQ, co
     assert (flight.tags, flight.keys, flight.properties["year"]) == ("UA", ["k"], "2013")
 
 
-def test_the_body_is_read_once_and_only_when_it_is_asked_for(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_the_body_is_read_once_and_only_when_it_is_asked_for(rocketmq, consumers):
     calls: list[bytes] = []
 
     def read(body: bytes) -> Order:
@@ -90,9 +89,7 @@ def test_the_body_is_read_once_and_only_when_it_is_asked_for(rocketmq: EmbeddedR
     assert len(calls) == 1
 
 
-def test_a_body_that_cannot_be_read_is_retried_and_ends_as_a_dead_letter_with_the_reason(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_a_body_that_cannot_be_read_is_retried_and_ends_as_a_dead_letter_with_the_reason(rocketmq, consumers, producer):
     seen: list[int] = []
     read: list[int] = []
 
@@ -118,9 +115,7 @@ def test_a_body_that_cannot_be_read_is_retried_and_ends_as_a_dead_letter_with_th
     )
 
 
-def test_what_a_listener_did_to_a_value_is_gone_when_the_same_message_comes_again(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
-) -> None:
+def test_what_a_listener_did_to_a_value_is_gone_when_the_same_message_comes_again(rocketmq, consumers, producer):
     seen: list[dict[str, int]] = []
 
     def handle(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
@@ -138,9 +133,7 @@ def test_what_a_listener_did_to_a_value_is_gone_when_the_same_message_comes_agai
 
 
 @pytest.mark.parametrize("face", ["async", "blocking"])
-def test_an_iteration_has_values_and_process_sends_back_what_cannot_be_read(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
-) -> None:
+def test_an_iteration_has_values_and_process_sends_back_what_cannot_be_read(rocketmq, producer, face):
     read: list[int] = []
 
     def act(message: rmq.ReceivedMessage[Order]) -> None:
@@ -153,7 +146,7 @@ def test_an_iteration_has_values_and_process_sends_back_what_cannot_be_read(
         rocketmq.wait_until(lambda: read == [7] and rocketmq.messages("%DLQ%delays"))
 
 
-def test_a_pull_consumer_has_values(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_pull_consumer_has_values(rocketmq, producer):
     producer.send(rmq.Message("flights", b'{"id":7}'))
     producer.send(rmq.Message("flights", b"{"))
     with rocketmq.pull_consumer(
@@ -171,7 +164,7 @@ def test_a_pull_consumer_has_values(rocketmq: EmbeddedRocketMQ, producer: rmq.Pr
         assert isinstance(caught.value.__cause__, msgspec.DecodeError)
 
 
-def test_a_message_consumed_directly_has_its_value(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_a_message_consumed_directly_has_its_value(rocketmq, consumers):
     read: list[int] = []
     consumer = consumers(lambda message: read.append(message.value.id), value_deserializer=read_order)
     with rocketmq.producer("ops", value_serializer=rmq.json_serializer) as producer:
@@ -182,9 +175,7 @@ def test_a_message_consumed_directly_has_its_value(rocketmq: EmbeddedRocketMQ, c
     assert read == [7, 7]
 
 
-def test_a_retried_message_is_read_by_the_function_of_its_own_topic_also_within_a_namespace(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers
-) -> None:
+def test_a_retried_message_is_read_by_the_function_of_its_own_topic_also_within_a_namespace(rocketmq, consumers):
     tries: list[tuple[int, int]] = []
 
     def handle(message: rmq.MessageExt[Order]) -> None:
@@ -199,7 +190,7 @@ def test_a_retried_message_is_read_by_the_function_of_its_own_topic_also_within_
     assert tries == [(7, 0), (7, 1)]
 
 
-def test_what_is_missing_or_wrong_is_said_in_one_sentence(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_what_is_missing_or_wrong_is_said_in_one_sentence(rocketmq, consumers):
     with pytest.raises(rmq.ConfigurationError, match="producer 'ops' has no value_serializer; give one, as in"):
         rmq.Producer("ops", namesrv_addr="127.0.0.1:1").message("flights", 7)
     by_topic = rmq.AsyncProducer("ops", namesrv_addr="127.0.0.1:1", value_serializer={"flights": rmq.json_serializer})
@@ -234,7 +225,7 @@ def test_what_is_missing_or_wrong_is_said_in_one_sentence(rocketmq: EmbeddedRock
         _ = rmq.MessageExt("flights", b"x").value
 
 
-def test_async_producers_make_messages_of_values_too(rocketmq: EmbeddedRocketMQ) -> None:
+def test_async_producers_make_messages_of_values_too(rocketmq):
     async def send() -> None:
         async with rmq.AsyncProducer(
             "ops", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, value_serializer=rmq.json_serializer

@@ -8,7 +8,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ import trustme
 import sprocketmq as rmq
 from sprocketmq.broker import Broker, NameServer, NameServerConfig
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import request
 
@@ -53,13 +51,13 @@ def _ask(who: str, address: str, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("who", ASKING)
-def test_a_broker_that_was_given_as_name_server_is_called_one(rocketmq: EmbeddedRocketMQ, who: str) -> None:
+def test_a_broker_that_was_given_as_name_server_is_called_one(rocketmq, who):
     sentence = f"^{rocketmq.broker_addr} is a broker, not a name server; its name servers are usually at port 9876$"
     with pytest.raises(rmq.ConfigurationError, match=sentence):
         _ask(who, rocketmq.broker_addr)
 
 
-def test_a_name_server_that_was_given_as_broker_is_called_one(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_name_server_that_was_given_as_broker_is_called_one(rocketmq):
     with (
         rocketmq.admin() as admin,
         pytest.raises(
@@ -69,16 +67,14 @@ def test_a_name_server_that_was_given_as_broker_is_called_one(rocketmq: Embedded
         admin.broker_config(rocketmq.namesrv_addr)
 
 
-def test_a_broker_that_registers_with_a_broker_says_so(
-    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broker_that_registers_with_a_broker_says_so(rocketmq, caplog):
     lost = Broker(namesrv_addr=rocketmq.broker_addr, host="127.0.0.1", port=0, broker_name="broker-b")
     lost.start()
     lost.stop()
     assert f"{rocketmq.broker_addr} is a broker or a proxy, not a name server" in caplog.text
 
 
-def test_the_grpc_port_of_a_proxy_is_called_one() -> None:
+def test_the_grpc_port_of_a_proxy_is_called_one():
     """The first bytes of Apache's proxy there: SETTINGS, then GOAWAY because no client preface came."""
     settings = bytes.fromhex("00001204000000000000037fffffff000400100000000600002000000004080000000000000f0001")
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -115,7 +111,7 @@ def _trusting() -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("who", ASKING)
-def test_tls_at_a_plain_port_is_reported_as_the_wrong_protocol(rocketmq: EmbeddedRocketMQ, who: str) -> None:
+def test_tls_at_a_plain_port_is_reported_as_the_wrong_protocol(rocketmq, who):
     sentence = (
         f"^the TLS handshake with {rocketmq.namesrv_addr} failed: .+; TLS and a plain port do not fit: connect without"
     )
@@ -124,7 +120,7 @@ def test_tls_at_a_plain_port_is_reported_as_the_wrong_protocol(rocketmq: Embedde
 
 
 @pytest.mark.parametrize("who", ASKING)
-def test_a_plain_client_at_a_tls_only_port_is_told_to_use_tls(tmp_path: Path, who: str) -> None:
+def test_a_plain_client_at_a_tls_only_port_is_told_to_use_tls(tmp_path, who):
     issued = CA.issue_cert("localhost", "127.0.0.1")
     issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
     both = str(tmp_path / "both.pem")
@@ -145,7 +141,7 @@ def test_a_plain_client_at_a_tls_only_port_is_told_to_use_tls(tmp_path: Path, wh
             admin.topics()
 
 
-def test_a_silent_server_is_not_taken_for_one_of_tls_by_those_who_wait_longer() -> None:
+def test_a_silent_server_is_not_taken_for_one_of_tls_by_those_who_wait_longer():
     """The first timeout gives the connection up; others hear why."""
 
     async def ask_a_silent_one() -> tuple[BaseException, ...]:
@@ -171,7 +167,7 @@ def test_a_silent_server_is_not_taken_for_one_of_tls_by_those_who_wait_longer() 
     assert "TLS" not in str(second)
 
 
-def test_a_server_that_goes_away_later_is_not_taken_for_one_of_tls(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_server_that_goes_away_later_is_not_taken_for_one_of_tls(rocketmq):
     with rocketmq.admin() as admin:
         admin.topics()
         rocketmq.faults.close_connection(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
-from public_verbs import Verb, caller, parameters_of, verbs
+from public_verbs import caller, parameters_of, verbs
 
 import sprocketmq as rmq
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.pull_settings import PullSettings
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.client.settings.send_settings import SendSettings
-from sprocketmq.testing import EmbeddedRocketMQ
 
 # Of the kinds of values, each is wrong for whatever is not of that kind.
 ODD: Final[tuple[tuple[str, Any], ...]] = (
@@ -132,7 +131,7 @@ def _tried(name: str, annotation: str, call: Callable[[Any], Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("verb", list(verbs()), ids=lambda verb: f"{verb.owner}-{verb.name}-{len(verb.parameters)}")
-def test_each_argument_of_each_verb(server: EmbeddedRocketMQ, clients: dict[str, Any], verb: Verb) -> None:
+def test_each_argument_of_each_verb(server, clients, verb):
     call = caller(verb, clients, server)
     faults: list[str] = []
     for name, annotation in verb.parameters.items():
@@ -159,7 +158,7 @@ MADE: Final[dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[Any, ...]]
 
 
 @pytest.mark.parametrize("made", MADE)
-def test_each_argument_of_each_constructor(made: str) -> None:
+def test_each_argument_of_each_constructor(made):
     build, base, sources = MADE[made]
     parameters: dict[str, str] = {}
     for source in sources:
@@ -172,9 +171,7 @@ def test_each_argument_of_each_constructor(made: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["topic", "body", "flag"])
-def test_what_is_put_into_a_message_later_is_looked_at_when_it_is_sent(
-    server: EmbeddedRocketMQ, clients: dict[str, Any], name: str
-) -> None:
+def test_what_is_put_into_a_message_later_is_looked_at_when_it_is_sent(server, clients, name):
     with rmq.Producer("batches", namesrv_addr=server.namesrv_addr, auto_batch=True, batch_max_delay_ms=50) as batches:
         batches.send(rmq.Message("flights", b"x"))
 
@@ -212,9 +209,7 @@ def test_what_is_put_into_a_message_later_is_looked_at_when_it_is_sent(
         ("a", True),
     ],
 )
-def test_a_property_that_was_put_in_later_forges_no_other(
-    server: EmbeddedRocketMQ, clients: dict[str, Any], how: str, key: Any, value: Any
-) -> None:
+def test_a_property_that_was_put_in_later_forges_no_other(server, clients, how, key, value):
     producer = clients["producer"]
     message = rmq.Message("flights", b"x", tags="own")
     message.properties[key] = value
@@ -232,7 +227,7 @@ def test_a_property_that_was_put_in_later_forges_no_other(
     assert len(server.messages("flights")) == before + 1
 
 
-def test_a_consumers_group_is_what_it_was_given_whatever_the_namespace() -> None:
+def test_a_consumers_group_is_what_it_was_given_whatever_the_namespace():
     for cls in (
         rmq.Producer,
         rmq.PushConsumer,

@@ -51,9 +51,7 @@ def read(reader: QueueReader) -> dict[MessageQueue, list[int]]:
 
 @pytest.mark.parametrize("pulls_in_flight", [1, 3, 16])
 @pytest.mark.parametrize("max_messages", [1, 7, 1024])
-def test_each_message_of_the_ranges_comes_once_and_in_order(
-    mq: EmbeddedRocketMQ, pulls_in_flight: int, max_messages: int
-) -> None:
+def test_each_message_of_the_ranges_comes_once_and_in_order(mq, pulls_in_flight, max_messages):
     queues = fill(mq, 150)
     ranges = [(queue, 5 * at, count - 3 * at) for at, (queue, count) in enumerate(queues.items())]
     reader = QueueReader(mq.namesrv_addr, ranges=ranges, pulls_in_flight=pulls_in_flight, max_messages=max_messages)
@@ -61,9 +59,7 @@ def test_each_message_of_the_ranges_comes_once_and_in_order(
 
 
 @pytest.mark.parametrize("late", [0, 1, 2])
-def test_a_read_that_is_repeated_gives_the_same_order_whichever_queue_answers_late(
-    mq: EmbeddedRocketMQ, late: int
-) -> None:
+def test_a_read_that_is_repeated_gives_the_same_order_whichever_queue_answers_late(mq, late):
     queues = fill(mq, 90)
     mq.faults.delay(
         RequestCode.PULL_MESSAGE, 100, times=3, when=lambda command: command.ext_fields["queueId"] == str(late)
@@ -76,13 +72,13 @@ def test_a_read_that_is_repeated_gives_the_same_order_whichever_queue_answers_la
     assert found == [(queue.queue_id, at) for queue, start, end in ranges for at in range(start, end)]
 
 
-def test_answers_that_stop_short_leave_no_gap(mq: EmbeddedRocketMQ) -> None:
+def test_answers_that_stop_short_leave_no_gap(mq):
     queues = fill(mq, 60, body_bytes=40_000)  # 256 KiB hold six of them
     found = read(QueueReader(mq.namesrv_addr, ranges=[(queue, 0, count) for queue, count in queues.items()]))
     assert found == {queue: list(range(60)) for queue in queues}
 
 
-def test_after_short_answers_the_reader_requests_what_one_answer_holds(mq: EmbeddedRocketMQ) -> None:
+def test_after_short_answers_the_reader_requests_what_one_answer_holds(mq):
     queue, count = next(iter(fill(mq, 600, body_bytes=20_000).items()))  # 256 KiB hold twelve of them
     with QueueReader(mq.namesrv_addr, ranges=[(queue, 0, count)], pulls_in_flight=1, max_messages=20) as reader:
         lengths = [chunk.end - chunk.start for chunk in reader]
@@ -91,7 +87,7 @@ def test_after_short_answers_the_reader_requests_what_one_answer_holds(mq: Embed
     assert len([length for length in lengths[-40:] if length < max(lengths)]) <= 4, lengths
 
 
-def test_a_filter_leaves_the_others_out_and_ends(mq: EmbeddedRocketMQ) -> None:
+def test_a_filter_leaves_the_others_out_and_ends(mq):
     queues = fill(mq, 1000)
     ranges = [(queue, 0, count) for queue, count in queues.items()]
     assert read(QueueReader(mq.namesrv_addr, ranges=ranges, expression="B")) == {
@@ -101,9 +97,7 @@ def test_a_filter_leaves_the_others_out_and_ends(mq: EmbeddedRocketMQ) -> None:
 
 
 @pytest.mark.parametrize("pulls_in_flight", [1, 4])
-def test_a_filtered_answer_that_covers_more_than_its_part_gives_nothing_twice(
-    mq: EmbeddedRocketMQ, pulls_in_flight: int
-) -> None:
+def test_a_filtered_answer_that_covers_more_than_its_part_gives_nothing_twice(mq, pulls_in_flight):
     queues = fill(mq, 400)
     # Seven messages with tag B are seventy offsets: ten times what was asked for.
     reader = QueueReader(
@@ -116,7 +110,7 @@ def test_a_filtered_answer_that_covers_more_than_its_part_gives_nothing_twice(
     assert read(reader) == {queue: list(range(0, 400, 10)) for queue in queues}
 
 
-def test_a_lost_answer_is_asked_for_again(mq: EmbeddedRocketMQ) -> None:
+def test_a_lost_answer_is_asked_for_again(mq):
     queues = fill(mq, 100)
     mq.faults.drop(RequestCode.PULL_MESSAGE, times=3)
     ranges = [(queue, 0, count) for queue, count in queues.items()]
@@ -124,14 +118,14 @@ def test_a_lost_answer_is_asked_for_again(mq: EmbeddedRocketMQ) -> None:
     assert found == {queue: list(range(100)) for queue in queues}
 
 
-def test_a_broken_connection_is_made_anew(mq: EmbeddedRocketMQ) -> None:
+def test_a_broken_connection_is_made_anew(mq):
     queues = fill(mq, 100)
     mq.faults.close_connection(RequestCode.PULL_MESSAGE)
     ranges = [(queue, 0, count) for queue, count in queues.items()]
     assert read(QueueReader(mq.namesrv_addr, ranges=ranges)) == {queue: list(range(100)) for queue in queues}
 
 
-def test_a_broker_that_never_answers_ends_the_read_with_an_error(mq: EmbeddedRocketMQ) -> None:
+def test_a_broker_that_never_answers_ends_the_read_with_an_error(mq):
     queues = fill(mq, 10)
     mq.faults.drop(RequestCode.PULL_MESSAGE, times=1000)
     ranges = [(queue, 0, count) for queue, count in queues.items()]
@@ -139,7 +133,7 @@ def test_a_broker_that_never_answers_ends_the_read_with_an_error(mq: EmbeddedRoc
         read(QueueReader(mq.namesrv_addr, ranges=ranges, timeout_ms=50, retry_timeout_ms=200))
 
 
-def test_a_range_beyond_the_end_is_reported_with_what_the_broker_holds(mq: EmbeddedRocketMQ) -> None:
+def test_a_range_beyond_the_end_is_reported_with_what_the_broker_holds(mq):
     (queue, count), *_ = fill(mq, 10).items()
     moved: list[tuple[MessageQueue, int, int, int]] = []
     reader = QueueReader(
@@ -154,12 +148,12 @@ def test_a_range_beyond_the_end_is_reported_with_what_the_broker_holds(mq: Embed
         read(QueueReader(mq.namesrv_addr, ranges=[(queue, 0, 15)], retry_timeout_ms=100))
 
 
-def test_an_unknown_topic_is_named(mq: EmbeddedRocketMQ) -> None:
+def test_an_unknown_topic_is_named(mq):
     with pytest.raises(TopicNotExist):
         read(QueueReader(mq.namesrv_addr, ranges=[(MessageQueue("nowhere", "broker-a", 0), 0, 5)]))
 
 
-def test_an_early_exit_stops_pulling_and_a_reader_is_read_once(mq: EmbeddedRocketMQ) -> None:
+def test_an_early_exit_stops_pulling_and_a_reader_is_read_once(mq):
     queues = fill(mq, 1000)
     before = threading.active_count()
     with QueueReader(mq.namesrv_addr, ranges=[(queue, 0, count) for queue, count in queues.items()]) as reader:
@@ -169,7 +163,7 @@ def test_an_early_exit_stops_pulling_and_a_reader_is_read_once(mq: EmbeddedRocke
         next(iter(reader))
 
 
-def test_without_ranges_nothing_is_read(mq: EmbeddedRocketMQ) -> None:
+def test_without_ranges_nothing_is_read(mq):
     queue = MessageQueue("flights", "broker-a", 0)
     assert (
         read(QueueReader(mq.namesrv_addr, ranges=[]))
@@ -202,9 +196,7 @@ def gone(monkeypatch: pytest.MonkeyPatch) -> dict[MessageQueue, int]:
 
 
 @pytest.mark.parametrize("max_messages", [1, 8, 1024])
-def test_messages_that_a_broker_passes_over_are_reported_each_once(
-    mq: EmbeddedRocketMQ, gone: dict[MessageQueue, int], max_messages: int
-) -> None:
+def test_messages_that_a_broker_passes_over_are_reported_each_once(mq, gone, max_messages):
     queues = list(fill(mq, 60))
     gone.update({queues[0]: 25, queues[1]: 60})
     moved: list[tuple[MessageQueue, int, int]] = []
@@ -222,9 +214,7 @@ def test_messages_that_a_broker_passes_over_are_reported_each_once(
         read(QueueReader(mq.namesrv_addr, ranges=[(queues[0], 5, 60)]))
 
 
-def test_offsets_that_a_compacted_topic_lacks_are_not_reported(
-    mq: EmbeddedRocketMQ, gone: dict[MessageQueue, int]
-) -> None:
+def test_offsets_that_a_compacted_topic_lacks_are_not_reported(mq, gone):
     with mq.admin() as admin:
         admin.delete_topic("flights")
         admin.create_topic("flights", queues=3, attributes={"+cleanup.policy": "COMPACTION"})

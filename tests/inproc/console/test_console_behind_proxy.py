@@ -41,19 +41,17 @@ def console(shop: Shop) -> Iterator[RunningConsole]:
         yield running
 
 
-def test_each_page_is_in_the_table(shop: Shop, console: RunningConsole) -> None:
+def test_each_page_is_in_the_table(shop, console):
     app = make_app(console.server._parts)
     assert {route.path for route in app.routes} == {path for path, _, _ in PAGES} | OTHERS
 
 
 @pytest.mark.parametrize(("path", "parameters", "shown"), PAGES)
-def test_a_page_shows_what_is_known_and_says_why_the_rest_is_not(
-    shop: Shop, console: RunningConsole, path: str, parameters: dict[str, str], shown: tuple[str, ...]
-) -> None:
+def test_a_page_shows_what_is_known_and_says_why_the_rest_is_not(shop, console, path, parameters, shown):
     shop.check_page(console, path, parameters, shown)
 
 
-def test_the_lag_of_an_opened_group_is_watched(shop: Shop, console: RunningConsole) -> None:
+def test_the_lag_of_an_opened_group_is_watched(shop, console):
     console.page("/group", name="billing")
     console.until('<dd class="big">4</dd>', "/group/live", name="billing")  # queues, those of both brokers once
     console.page("/group", name="idle")
@@ -65,7 +63,7 @@ def test_the_lag_of_an_opened_group_is_watched(shop: Shop, console: RunningConso
     assert "In the last" in console.page("/group/history", name="idle")
 
 
-def test_messages_are_sent_and_dead_letters_sent_again(shop: Shop, console: RunningConsole) -> None:
+def test_messages_are_sent_and_dead_letters_sent_again(shop, console):
     letters = console.page("/dead-letters", group="billing")
     letter = re.search(r'name="letter" value="([^"]+)"', letters)
     assert letter is not None
@@ -73,7 +71,7 @@ def test_messages_are_sent_and_dead_letters_sent_again(shop: Shop, console: Runn
     assert "stored in" in console.post("/topic/send", topic="orders", body="by hand").text
 
 
-def test_the_page_of_a_broker_says_why_there_is_none(shop: Shop, console: RunningConsole) -> None:
+def test_the_page_of_a_broker_says_why_there_is_none(shop, console):
     answer = console.browser.get("/broker", params={"name": "broker-a"})
     assert answer.status_code == 504
     assert "does not serve GET_BROKER_CLUSTER_INFO" in answer.text

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 from starlette.routing import Route
 
-from console_server import RunningConsole
 from sprocketmq.cli.main import app
 from sprocketmq.console.app import make_app
 
@@ -37,7 +36,7 @@ def _changing(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[st
         yield " ".join(path)
 
 
-def test_changes_of_the_console_have_commands_and_the_other_way_round(console: RunningConsole) -> None:
+def test_changes_of_the_console_have_commands_and_the_other_way_round(console):
     routes = make_app(console.server._parts).routes
     posts = {one.path for one in routes if isinstance(one, Route) and "POST" in (one.methods or ())}
     assert posts == COMMANDS.keys() | NO_CHANGES, "give each its command, in COMMANDS and in docs/guides/console.md"

@@ -43,18 +43,14 @@ def is_closed(one: socket.socket) -> bool:
     "sent",
     [b"", b"GET / HTT", b"GET / HTTP/1.1\r\nHost: x\r\n", b"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n"],
 )  # fmt: skip
-def test_what_is_no_whole_request_is_closed(
-    sent: bytes, console: RunningConsole, opened: list[socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_no_whole_request_is_closed(sent, console, opened, monkeypatch):
     monkeypatch.setattr(bounded_http, "REQUEST_WITHIN_S", 0.2)
     one = connect(console, opened, sent)
     while not is_closed(one):
         pass
 
 
-def test_a_silent_connection_makes_room_for_a_browser(
-    console: RunningConsole, opened: list[socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_connection_makes_room_for_a_browser(console, opened, monkeypatch):
     monkeypatch.setattr(bounded_http, "MOST_CONNECTIONS", 8)
     silent = [connect(console, opened) for _ in range(20)]
     assert httpx.get(console.base, timeout=DEADLINE_S).status_code == 401
@@ -65,7 +61,7 @@ def test_a_silent_connection_makes_room_for_a_browser(
     assert is_closed(silent[12])
 
 
-def test_a_session_has_few_streams(console: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_has_few_streams(console, monkeypatch):
     sessions = console.server._parts.sessions  # type: ignore[union-attr]
     (session,) = [one for one in sessions._sessions.values() if one.key in console.browser.cookies.values()]
     for _ in range(MOST_STREAMS):
@@ -81,7 +77,7 @@ def test_a_session_has_few_streams(console: RunningConsole, monkeypatch: pytest.
         assert session.streams == 1
 
 
-def test_all_streams_together_leave_room_for_pages() -> None:
+def test_all_streams_together_leave_room_for_pages():
     sessions = Sessions(None, lambda: 0.0)
     taken = 0
     while (session := sessions.open(sessions.token)) is not None and sessions.take_stream(session):

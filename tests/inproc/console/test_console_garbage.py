@@ -91,7 +91,7 @@ def garbage(server: EmbeddedRocketMQ) -> Iterator[Garbage]:
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_invalid_answers_of_a_broker_affect_no_other_broker_and_no_page(garbage: Garbage, kind: str):
+def test_invalid_answers_of_a_broker_affect_no_other_broker_and_no_page(garbage, kind):
     garbage.body = BODIES[kind]
     with RunningConsole(garbage.address, limit_ms=1_000) as console:
         deadline = time.monotonic() + DEADLINE_S

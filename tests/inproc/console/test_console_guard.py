@@ -31,7 +31,7 @@ def reader(server: EmbeddedRocketMQ) -> Iterator[RunningConsole]:
         yield running
 
 
-def test_all_addresses_are_in_the_list(console: RunningConsole):
+def test_all_addresses_are_in_the_list(console):
     """A page that is added is tested for strangers, too."""
     routes = {route.path for route in console.server._server.config.app.routes}
     listed = {page.partition("?")[0] for page in PAGES + CHANGES}
@@ -39,7 +39,7 @@ def test_all_addresses_are_in_the_list(console: RunningConsole):
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_without_a_session_only_the_sign_in_form_is_shown(console: RunningConsole, path: str):
+def test_without_a_session_only_the_sign_in_form_is_shown(console, path):
     answer = console.stranger.get(path)
     assert answer.status_code == 401
     assert 'name="token"' in answer.text
@@ -47,11 +47,11 @@ def test_without_a_session_only_the_sign_in_form_is_shown(console: RunningConsol
 
 
 @pytest.mark.parametrize("path", CHANGES)
-def test_without_a_session_nothing_can_be_changed(console: RunningConsole, path: str):
+def test_without_a_session_nothing_can_be_changed(console, path):
     assert console.stranger.post(path, data={"topic": "t"}).status_code == 401
 
 
-def test_the_link_signs_in_once_and_the_token_leaves_the_address(console: RunningConsole):
+def test_the_link_signs_in_once_and_the_token_leaves_the_address(console):
     with httpx.Client(base_url=console.base) as browser:
         answer = browser.get(console.server.link)
         cookie = answer.headers["set-cookie"]
@@ -65,7 +65,7 @@ def test_the_link_signs_in_once_and_the_token_leaves_the_address(console: Runnin
     assert console.stranger.post("/sign-in", data={"token": "wrong"}).status_code == 401
 
 
-def test_the_form_signs_in_and_out(reader: RunningConsole):
+def test_the_form_signs_in_and_out(reader):
     with httpx.Client(base_url=reader.base) as browser:
         token = reader.server.link.partition("token=")[2]
         assert browser.post("/sign-in", data={"token": token}).status_code == 200
@@ -78,7 +78,7 @@ def test_the_form_signs_in_and_out(reader: RunningConsole):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:9877", "127.0.0.1.evil.example", ""])
-def test_another_name_is_refused(console: RunningConsole, host: str):
+def test_another_name_is_refused(console, host):
     for path in ("/", "/static/console.css"):
         answer = console.browser.get(path, headers={"Host": host})
         assert answer.status_code in (400, 421)
@@ -94,7 +94,7 @@ def test_another_name_is_refused(console: RunningConsole, host: str):
         {"Sec-Fetch-Site": "same-site"},
     ],
 )
-def test_a_form_of_another_site_is_refused(console: RunningConsole, headers: dict[str, str]):
+def test_a_form_of_another_site_is_refused(console, headers):
     fields = {"form_key": console.form_key, "topic": "t", "body": "x"}
     answer = console.browser.post("/topic/send", data=fields, headers=headers)
     assert answer.status_code == 403
@@ -102,14 +102,14 @@ def test_a_form_of_another_site_is_refused(console: RunningConsole, headers: dic
 
 
 @pytest.mark.parametrize("path", CHANGES)
-def test_a_form_without_the_key_is_refused(console: RunningConsole, path: str):
+def test_a_form_without_the_key_is_refused(console, path):
     for fields in ({}, {"form_key": ""}, {"form_key": "wrong"}):
         answer = console.browser.post(path, data={"topic": "t", "body": "x", **fields})
         assert answer.status_code == 403
         assert "not from this session" in answer.text
 
 
-def test_a_read_only_console_says_how_to_change_that(reader: RunningConsole):
+def test_a_read_only_console_says_how_to_change_that(reader):
     for path in ("/topic/send", "/dead-letters/replay"):
         answer = reader.post(path, topic="t", body="x", letter="broker-a/0/0", group="g")
         assert answer.status_code == 403
@@ -118,7 +118,7 @@ def test_a_read_only_console_says_how_to_change_that(reader: RunningConsole):
     assert "Send a message" not in reader.page("/topic", name="TBW102")
 
 
-def test_a_form_that_is_too_large_is_refused(console: RunningConsole):
+def test_a_form_that_is_too_large_is_refused(console):
     answer = console.post("/topic/send", topic="t", body="x" * (3 << 20))
     assert answer.status_code == 413
 
@@ -131,7 +131,7 @@ def test_a_form_that_is_too_large_is_refused(console: RunningConsole):
 
 
 @pytest.mark.parametrize("charset", ["undefined", "utf-7", "utf-8"])
-def test_other_content_types_are_refused(console: RunningConsole, charset: str):
+def test_other_content_types_are_refused(console, charset):
     part = b'--b\r\nContent-Disposition: form-data; name="token"\r\n\r\n+2AA-\r\n--b--\r\n'
     for browser in (console.browser, console.stranger):
         for kind in (f"multipart/form-data; boundary=b; charset={charset}", "text/plain", "application/json"):
@@ -140,7 +140,7 @@ def test_other_content_types_are_refused(console: RunningConsole, charset: str):
 
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "9" * 30, "²", "-1"])
-def test_a_number_that_is_none_is_refused_and_not_a_failure(console: RunningConsole, number: str):
+def test_a_number_that_is_none_is_refused_and_not_a_failure(console, number):
     for path in ("/message", "/message/body", "/message/fate", "/dead-letter"):
         where = {"topic": "%DLQ%g", "broker": "broker-a", "queue": "0", "offset": number}
         assert console.browser.get(path, params=where).status_code == 404
@@ -149,12 +149,12 @@ def test_a_number_that_is_none_is_refused_and_not_a_failure(console: RunningCons
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
-def test_other_methods_are_refused(console: RunningConsole, method: str):
+def test_other_methods_are_refused(console, method):
     assert console.browser.request(method, "/").status_code == 405
 
 
 @pytest.mark.parametrize("path", [*PAGES[:2], "/static/console.css", "/no-such-page"])
-def test_every_answer_has_its_headers(console: RunningConsole, path: str):
+def test_every_answer_has_its_headers(console, path):
     for client in (console.browser, console.stranger):
         headers = client.get(path).headers
         assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
@@ -166,7 +166,7 @@ def test_every_answer_has_its_headers(console: RunningConsole, path: str):
             assert headers["cache-control"] == "no-store"
 
 
-def test_nothing_is_loaded_from_elsewhere(console: RunningConsole):
+def test_nothing_is_loaded_from_elsewhere(console):
     for path in ("/", "/topics", "/brokers", "/messages"):
         text = console.page(path)
         assert "<style" not in text
@@ -176,7 +176,7 @@ def test_nothing_is_loaded_from_elsewhere(console: RunningConsole):
             assert part.startswith('"/static/'), part[:80]
 
 
-def test_two_consoles_of_one_host_have_cookies_of_their_own(console: RunningConsole, reader: RunningConsole):
+def test_two_consoles_of_one_host_have_cookies_of_their_own(console, reader):
     with httpx.Client() as browser:
         for one in (console, reader):
             browser.get(one.server.link)

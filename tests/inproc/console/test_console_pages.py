@@ -89,9 +89,7 @@ def audit_lines(audit_file: Path) -> list[dict[str, Any]]:
 # -- looking -------------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_overview_has_each_group_with_its_verdict_and_lag(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
-):
+def test_the_overview_has_each_group_with_its_verdict_and_lag(console, server, names):
     send(server, names.topic, b"one", b"two")
     with server.pull_consumer(names.group) as consumer:
         (queue,) = consumer.fetch_message_queues(names.topic)
@@ -107,9 +105,7 @@ def test_the_overview_has_each_group_with_its_verdict_and_lag(
     assert "No group has" in console.page("/", q="no such group")
 
 
-def test_groups_without_members_are_folded_and_listed_on_a_page_of_their_own(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
-):
+def test_groups_without_members_are_folded_and_listed_on_a_page_of_their_own(console, server, names):
     with server.admin() as admin:
         admin.create_group(names.group)
     console.until(f"no member of group {names.group} is online", "/groups", q=names.group, state="offline")
@@ -125,7 +121,7 @@ def test_groups_without_members_are_folded_and_listed_on_a_page_of_their_own(
     assert backwards == forwards[::-1]
 
 
-def test_groups_beyond_a_page_are_on_the_next(server: EmbeddedRocketMQ, names: Names, monkeypatch: pytest.MonkeyPatch):
+def test_groups_beyond_a_page_are_on_the_next(server, names, monkeypatch):
     monkeypatch.setattr(groups, "_ON_A_PAGE", 2)
     with server.admin() as admin:
         for number in range(3):
@@ -136,9 +132,7 @@ def test_groups_beyond_a_page_are_on_the_next(server: EmbeddedRocketMQ, names: N
         assert re.findall(r'id="g-([^"]+)"', second) == [f"{names.group}-2"]
 
 
-def test_a_group_is_shown_with_its_errors_queues_and_members(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
-):
+def test_a_group_is_shown_with_its_errors_queues_and_members(console, server, names):
     send(server, names.topic, b"one")
 
     def fail(message: rmq.MessageExt) -> None:
@@ -160,16 +154,14 @@ def test_a_group_is_shown_with_its_errors_queues_and_members(
         assert names.group in console.page("/group", name=names.group)
 
 
-def test_lag_of_a_group_that_does_not_exist_is_an_error_and_not_zero(console: RunningConsole):
+def test_lag_of_a_group_that_does_not_exist_is_an_error_and_not_zero(console):
     text = console.page("/group/verdict", name="nobody-knows-me")
     assert "no broker knows" in text
     assert "not known" in text
     assert "No broker reports" in console.until("No broker reports", "/group/live", name="nobody-knows-me")
 
 
-def test_a_lag_is_known_before_a_member_has_finished_anything(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
-):
+def test_a_lag_is_known_before_a_member_has_finished_anything(console, server, names):
     """Brokers tell of no progress then; the doctor's visit asks for it by topic."""
     send(server, names.topic, b"one", b"two", b"three")
     gate = threading.Event()
@@ -180,7 +172,7 @@ def test_a_lag_is_known_before_a_member_has_finished_anything(
         gate.set()
 
 
-def test_topics_are_listed_and_system_topics_hidden(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+def test_topics_are_listed_and_system_topics_hidden(console, server, names):
     send(server, names.topic, b"one", b"two")
     text = console.page("/topics", q=names.topic)
     assert '<td class="n">2</td>' in text
@@ -188,7 +180,7 @@ def test_topics_are_listed_and_system_topics_hidden(console: RunningConsole, ser
     assert "SCHEDULE_TOPIC_XXXX" in console.page("/topics", all="1")
 
 
-def test_a_topic_has_its_queues_groups_and_rates(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+def test_a_topic_has_its_queues_groups_and_rates(console, server, names):
     send(server, names.topic, b"one", b"two")
     text = console.page("/topic", name=names.topic)
     assert '<dd class="big">2</dd>' in text
@@ -199,7 +191,7 @@ def test_a_topic_has_its_queues_groups_and_rates(console: RunningConsole, server
     assert "are not known" in missing
 
 
-def test_a_topic_is_followed(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+def test_a_topic_is_followed(console, server, names):
     send(server, names.topic, f"before {CARD}".encode())
     found: list[dict[str, Any]] = []
     with console.browser.stream("GET", "/topic/tail", params={"name": names.topic}) as stream:
@@ -217,7 +209,7 @@ def test_a_topic_is_followed(console: RunningConsole, server: EmbeddedRocketMQ, 
 
 
 @pytest.mark.parametrize("path", ["/events", "/topic/tail"])
-def test_a_stream_ends_with_its_session(console: RunningConsole, server: EmbeddedRocketMQ, names: Names, path: str):
+def test_a_stream_ends_with_its_session(console, server, names, path):
     with httpx.Client(base_url=console.base, timeout=30) as browser:
         browser.get(console.server.link)
         key = re.search(r'name="form_key" value="([^"]+)"', browser.get("/").text)
@@ -230,13 +222,13 @@ def test_a_stream_ends_with_its_session(console: RunningConsole, server: Embedde
                 pass
 
 
-def test_ticks_arrive_as_events(console: RunningConsole):
+def test_ticks_arrive_as_events(console):
     with console.browser.stream("GET", "/events") as stream:
         ticks = (line for line in stream.iter_lines() if line == "event: tick")
         assert [next(ticks), next(ticks)] == ["event: tick"] * 2
 
 
-def test_a_message_is_found_by_id_key_and_copy(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+def test_a_message_is_found_by_id_key_and_copy(console, server, names):
     (result,) = send(server, names.topic, b'{"a": 1}', keys="order-7")
     where = html.escape(f"queue=0&offset={result.queue_offset}")
     for wanted in (
@@ -250,9 +242,7 @@ def test_a_message_is_found_by_id_key_and_copy(console: RunningConsole, server: 
     assert "does not exist" in console.page("/messages", topic="no-such-topic", q="x", by="key")
 
 
-def test_a_message_says_where_it_is_and_what_became_of_it(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
-):
+def test_a_message_says_where_it_is_and_what_became_of_it(console, server, names):
     dead_letters(server, console, names, b"7")
     text = console.page("/message", topic=names.topic, broker="broker-a", queue=0, offset=0)
     assert f"{names.topic}, broker-a/0 at 0" in text
@@ -263,9 +253,7 @@ def test_a_message_says_where_it_is_and_what_became_of_it(
 
 
 @pytest.mark.parametrize("form", [None, "hex"])
-def test_masked_text_is_in_no_response(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names, form: str | None
-):
+def test_masked_text_is_in_no_response(console, server, names, form):
     body = json.dumps({"card": CARD, "n": 1}).encode()
     (result,) = send(server, names.topic, body, keys=CARD, properties={"card": CARD})
     where = place(result)
@@ -280,9 +268,7 @@ def test_masked_text_is_in_no_response(
     assert found.count(CARD) == 1, "what was typed into the form stays there"
 
 
-def test_a_body_of_4_mb_is_shown_cut_and_downloaded_whole(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
-):
+def test_a_body_of_4_mb_is_shown_cut_and_downloaded_whole(console, server, names):
     body = b"0123456789abcdef" * ((4 << 16) - 8)
     with server.producer(max_message_bytes=5 << 20, compress_msg_body_over_bytes=10 << 20) as producer:
         result = producer.send(rmq.Message(names.topic, body))
@@ -309,13 +295,13 @@ def test_a_body_of_4_mb_is_shown_cut_and_downloaded_whole(
     ],
 )
 @pytest.mark.parametrize("path", ["/message", "/message/fate", "/message/body", "/dead-letter"])
-def test_an_offset_without_a_message_is_an_error(console: RunningConsole, path: str, where: dict[str, str]):
+def test_an_offset_without_a_message_is_an_error(console, path, where):
     answer = console.browser.get(path, params=where)
     assert answer.status_code in (404, 504)
     assert 'role="alert"' in answer.text
 
 
-def test_texts_from_messages_are_escaped(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+def test_texts_from_messages_are_escaped(console, server, names):
     (result,) = send(server, names.topic, HOSTILE.encode(), tags=HOSTILE, keys="k", properties={HOSTILE: HOSTILE})
     pages = [
         console.page("/message", **place(result)),
@@ -340,9 +326,7 @@ def test_texts_from_messages_are_escaped(console: RunningConsole, server: Embedd
 # -- changing ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_message_is_sent_as_the_form_says(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names, audit_file: Path
-):
+def test_a_message_is_sent_as_the_form_says(console, server, names, audit_file):
     before = len(audit_lines(audit_file)) if audit_file.exists() else 0
     fields = {
         "body": "line 1\r\nline 2", "tags": "new", "keys": "a b", "sharding_key": "s-1", "properties": "region=eu\r\nx=1=2",
@@ -367,14 +351,14 @@ def test_a_message_is_sent_as_the_form_says(
         ({"topic": "TBW102", "body": "x", "properties": "KEYS=1"}, "KEYS"),
     ],
 )
-def test_a_message_that_cannot_be_sent_says_why(console: RunningConsole, fields: dict[str, str], why: str):
+def test_a_message_that_cannot_be_sent_says_why(console, fields, why):
     text = html.unescape(console.post("/topic/send", **fields).text)
     assert why in text
     assert 'class="error"' in text
     assert 'class="done"' not in text
 
 
-def test_groups_and_topics_are_created_once(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+def test_groups_and_topics_are_created_once(console, server, names):
     topic, group = f"{names.topic}-new", f"{names.group}-new"
     assert "created with 3 queues on each broker" in console.post("/topic/create", topic=topic, queues="3").text
     assert "exists already" in html.unescape(console.post("/topic/create", topic=topic, queues="4").text)
@@ -386,9 +370,7 @@ def test_groups_and_topics_are_created_once(console: RunningConsole, server: Emb
         assert group in admin.groups()
 
 
-def test_a_group_is_reset_and_switched_off(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names, audit_file: Path
-):
+def test_a_group_is_reset_and_switched_off(console, server, names, audit_file):
     sent = send(server, names.topic, b"one", b"two")
     with server.admin() as admin:
         admin.create_group(names.group)
@@ -411,7 +393,7 @@ def test_a_group_is_reset_and_switched_off(
         assert admin.group_config(names.group)["broker-a"].consume_enable
 
 
-def test_messages_are_found_by_queue_offset_and_time(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+def test_messages_are_found_by_queue_offset_and_time(console, server, names):
     first, *_ = send(server, names.topic, b"number zero")
     queue = first.message_queue
     with server.producer() as producer:
@@ -427,9 +409,7 @@ def test_messages_are_found_by_queue_offset_and_time(console: RunningConsole, se
     assert "data-copy=" in console.page("/message", **place(first))
 
 
-def test_letters_are_counted_by_reason_and_sent_again_each_with_its_outcome(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names, audit_file: Path
-):
+def test_letters_are_counted_by_reason_and_sent_again_each_with_its_outcome(console, server, names, audit_file):
     letters = dead_letters(server, console, names, b"1", b"2", b"2")
     text = html.unescape(console.page("/dead-letters", group=names.group))
     assert "no account for b'2'" in text
@@ -452,9 +432,7 @@ def test_letters_are_counted_by_reason_and_sent_again_each_with_its_outcome(
     assert [line["letter"] for line in replayed] == [letters[0], letters[2]]
 
 
-def test_a_letter_is_sent_once_however_often_it_is_in_the_form_and_the_button_is_pressed(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
-):
+def test_a_letter_is_sent_once_however_often_it_is_in_the_form_and_the_button_is_pressed(console, server, names):
     (letter,) = dead_letters(server, console, names, b"1")
     (once,) = re.findall(r'name="once" value="([^"]+)"', console.page("/dead-letters", group=names.group))
     form = {"group": names.group, "letter": [letter, letter], "once": once}
@@ -465,7 +443,7 @@ def test_a_letter_is_sent_once_however_often_it_is_in_the_form_and_the_button_is
     assert len(server.messages(names.topic)) == 2
 
 
-def test_a_letter_is_edited_and_sent_to_another_topic(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+def test_a_letter_is_edited_and_sent_to_another_topic(console, server, names):
     (letter,) = dead_letters(server, console, names, b"1\n2")
     text = console.page("/dead-letter", **letter_at(names, letter))
     assert re.search(r"<textarea[^>]*>\n1\n2</textarea>", text)
@@ -482,9 +460,7 @@ def test_a_letter_is_edited_and_sent_to_another_topic(console: RunningConsole, s
     assert "does not exist" in refused
 
 
-def test_a_letter_with_masked_parts_is_sent_unchanged_and_cannot_be_edited(
-    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
-):
+def test_a_letter_with_masked_parts_is_sent_unchanged_and_cannot_be_edited(console, server, names):
     body = f"card {CARD}".encode()
     (letter,) = dead_letters(server, console, names, body)
     text = console.page("/dead-letter", **letter_at(names, letter))
@@ -497,13 +473,13 @@ def test_a_letter_with_masked_parts_is_sent_unchanged_and_cannot_be_edited(
     assert server.messages(names.topic)[-1].body == body
 
 
-def test_too_many_letters_or_none_are_refused(console: RunningConsole, names: Names):
+def test_too_many_letters_or_none_are_refused(console, names):
     assert "no letter is selected" in console.post("/dead-letters/replay", group=names.group).text
     many = [f"broker-a/0/{number}" for number in range(201)]
     assert "at once are allowed" in console.post("/dead-letters/replay", group=names.group, letter=many).text
 
 
-def test_without_a_place_to_write_it_down_nothing_is_changed(server: EmbeddedRocketMQ, names: Names, tmp_path: Path):
+def test_without_a_place_to_write_it_down_nothing_is_changed(server, names, tmp_path):
     folder = tmp_path / "audit"
     folder.mkdir()
     with RunningConsole(server.namesrv_addr, allow_changes=True, audit_file=folder / "audit.jsonl") as console:
@@ -514,16 +490,14 @@ def test_without_a_place_to_write_it_down_nothing_is_changed(server: EmbeddedRoc
     assert server.messages(names.topic) == []
 
 
-def test_a_browser_does_not_choose_its_address_in_the_audit_file(console: RunningConsole, audit_file: Path):
+def test_a_browser_does_not_choose_its_address_in_the_audit_file(console, audit_file):
     fields = {"form_key": console.form_key, "topic": "no-such-topic", "body": "x"}
     headers = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https", "Forwarded": "for=192.0.2.7"}
     assert console.browser.post("/topic/send", data=fields, headers=headers).status_code == 200
     assert audit_lines(audit_file)[-2]["peer"] == "127.0.0.1"
 
 
-def test_a_change_whose_end_is_not_known_says_so_in_the_audit_file(
-    console: RunningConsole, audit_file: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_change_whose_end_is_not_known_says_so_in_the_audit_file(console, audit_file, monkeypatch):
     async def fails() -> None:
         raise RuntimeError("a bug")
 
@@ -556,7 +530,7 @@ def test_users_and_policies_are_shown_without_passwords():
         assert "ops-secret-1" not in page
 
 
-def test_one_broker_of_several_is_asked(server: EmbeddedRocketMQ, names: Names):
+def test_one_broker_of_several_is_asked(server, names):
     (result,) = send(server, names.topic, b"one", keys="k-1")
     with server.admin() as admin:
         for name, there in (("broker-a", 1), ("broker-b", 0)):

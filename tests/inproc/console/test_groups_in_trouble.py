@@ -141,9 +141,7 @@ def _refuse(message: rmq.MessageExt, context: object = None) -> None:
     raise ValueError("no such plane")
 
 
-def test_every_tool_says_the_same_of_every_kind_of_trouble(
-    troubled: TroubledCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_tool_says_the_same_of_every_kind_of_trouble(troubled, monkeypatch):
     mq, admin = troubled.mq, troubled.admin
     for name, messages in {"hangs-on-first": 3, "orderly-blocked": 3, "slow": 5}.items():
         troubled.topic(name, messages)

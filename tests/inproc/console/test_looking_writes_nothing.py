@@ -164,7 +164,7 @@ SHOWING: Final = {path: command for path, command in commands(app) if path not i
 @pytest.mark.parametrize(
     "path", [path for path, one in SHOWING.items() if "namesrv_addr" in {p.name for p in one.params}]
 )
-def test_a_command_that_shows_writes_nothing(path: str, recorded: Recorded) -> None:
+def test_a_command_that_shows_writes_nothing(path, recorded):
     command = SHOWING[path]
     changes = "dry_run" in {param.name for param in command.params}
     line = CommandLine(recorded.server.namesrv_addr)
@@ -179,7 +179,7 @@ def test_a_command_that_shows_writes_nothing(path: str, recorded: Recorded) -> N
     assert has_asked, f"{path}: {ended}"
 
 
-def test_a_page_writes_nothing(recorded: Recorded) -> None:
+def test_a_page_writes_nothing(recorded):
     with RunningConsole(recorded.server.namesrv_addr) as console:
         parts = console.server._parts
         assert parts is not None

@@ -58,7 +58,7 @@ def consumer(rocketmq: EmbeddedRocketMQ, listener: Callable[..., Any], **options
     return made
 
 
-def test_servers_and_clients_that_only_wait_for_the_clock_are_at_rest(rocketmq: EmbeddedRocketMQ) -> None:
+def test_servers_and_clients_that_only_wait_for_the_clock_are_at_rest(rocketmq):
     rocketmq.create_topic("flights", queues=4)
     with (
         consumer(rocketmq, lambda message: None) as push,
@@ -72,7 +72,7 @@ def test_servers_and_clients_that_only_wait_for_the_clock_are_at_rest(rocketmq: 
 
 
 @pytest.mark.parametrize("kind", ["blocking", "async", "orderly"])
-def test_a_listener_that_runs_is_waited_for(rocketmq: EmbeddedRocketMQ, kind: str) -> None:
+def test_a_listener_that_runs_is_waited_for(rocketmq, kind):
     rocketmq.create_topic("flights", queues=1)
     gate = Gate()
     push = rocketmq.push_consumer("delays", consume_from_where=FIRST)
@@ -86,7 +86,7 @@ def test_a_listener_that_runs_is_waited_for(rocketmq: EmbeddedRocketMQ, kind: st
         gate.is_passed(rocketmq)
 
 
-def test_a_message_of_an_iteration_is_waited_for_until_it_is_settled(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_message_of_an_iteration_is_waited_for_until_it_is_settled(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     push = rocketmq.push_consumer("delays", consume_from_where=FIRST)
     push.subscribe("flights")
@@ -109,7 +109,7 @@ def test_a_message_of_an_iteration_is_waited_for_until_it_is_settled(rocketmq: E
         iterating.join(30)
 
 
-def test_a_check_of_a_transaction_is_waited_for(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_check_of_a_transaction_is_waited_for(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     gate = Gate(rmq.LocalTransactionState.COMMIT_MESSAGE)
     with rmq.TransactionProducer(
@@ -123,7 +123,7 @@ def test_a_check_of_a_transaction_is_waited_for(rocketmq: EmbeddedRocketMQ) -> N
     assert len(rocketmq.messages("flights")) == 1
 
 
-def test_a_listener_for_changed_queues_is_waited_for(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_listener_for_changed_queues_is_waited_for(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     gate = Gate()
     pulling = rocketmq.pull_consumer("delays")
@@ -132,7 +132,7 @@ def test_a_listener_for_changed_queues_is_waited_for(rocketmq: EmbeddedRocketMQ)
         gate.is_passed(rocketmq)
 
 
-def test_an_answer_that_has_not_come_is_waited_for(rocketmq: EmbeddedRocketMQ) -> None:
+def test_an_answer_that_has_not_come_is_waited_for(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops") as producer:
         producer.send(rmq.Message("flights", b"1"))
@@ -146,7 +146,7 @@ def test_an_answer_that_has_not_come_is_waited_for(rocketmq: EmbeddedRocketMQ) -
         rocketmq.wait_until(rocketmq.clock.is_at_rest)
 
 
-def test_bytes_that_a_peer_does_not_read_are_waited_for(rocketmq: EmbeddedRocketMQ) -> None:
+def test_bytes_that_a_peer_does_not_read_are_waited_for(rocketmq):
     """A pull: its answer may be far away, but that it arrives at the broker is not."""
     rocketmq.create_topic("flights", queues=1)
     with consumer(rocketmq, lambda message: None), rocketmq.producer("ops") as producer:
@@ -162,7 +162,7 @@ def test_bytes_that_a_peer_does_not_read_are_waited_for(rocketmq: EmbeddedRocket
         rocketmq.wait_until(rocketmq.clock.is_at_rest)
 
 
-def test_a_connection_that_is_being_opened_is_waited_for(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_connection_that_is_being_opened_is_waited_for(rocketmq):
     with socket.create_server(("127.0.0.1", 0)) as silent:
 
         async def pool_of_this_clock() -> ConnectionPool:
@@ -181,9 +181,7 @@ def test_a_connection_that_is_being_opened_is_waited_for(rocketmq: EmbeddedRocke
         engine.run(pool.aclose())
 
 
-def test_a_library_that_a_request_needs_is_waited_for(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_a_request_needs_is_waited_for(rocketmq, monkeypatch):
     """The first subscription by SQL92 of a process: pulls wait for the parser, and not for messages."""
     gate = Gate()
     monkeypatch.setattr(lazy_imports, "_loaded", set())
@@ -199,7 +197,7 @@ def test_a_library_that_a_request_needs_is_waited_for(
         starting.join(30)
 
 
-def test_a_client_without_this_clock_needs_real_time(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_client_without_this_clock_needs_real_time(rocketmq):
     """As one of another process does."""
     rocketmq.create_topic("flights", queues=1)
     rocketmq.wait_until(rocketmq.clock.is_at_rest)
@@ -217,7 +215,7 @@ def test_a_client_without_this_clock_needs_real_time(rocketmq: EmbeddedRocketMQ)
 # -- advance_until ---------------------------------------------------------------------------------------------------------------
 
 
-def test_retries_are_called_when_they_are_due_and_cost_no_patience(rocketmq: EmbeddedRocketMQ) -> None:
+def test_retries_are_called_when_they_are_due_and_cost_no_patience(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     called_ms: list[int] = []
 
@@ -246,7 +244,7 @@ def steps(rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> list[t
     return made
 
 
-def test_a_step_goes_to_the_next_timer(rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_goes_to_the_next_timer(rocketmq, monkeypatch):
     made = steps(rocketmq, monkeypatch)
     began_ms = rocketmq.clock.now_ms()
     limit_ms = 120_000
@@ -257,16 +255,14 @@ def test_a_step_goes_to_the_next_timer(rocketmq: EmbeddedRocketMQ, monkeypatch: 
     assert sum(length for length, _ in made) == limit_ms == rocketmq.clock.now_ms() - began_ms
 
 
-def test_the_last_step_ends_at_the_limit(rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_step_ends_at_the_limit(rocketmq, monkeypatch):
     made = steps(rocketmq, monkeypatch)
     with pytest.raises(AssertionError, match="after 2500 ms of the manual clock"):
         rocketmq.advance_until(lambda: False, step_ms=1_000_000, limit_ms=2_500, patience_ms=0)
     assert [length for length, _ in made] == [2_500]
 
 
-def test_a_listener_that_waits_does_not_stop_the_clock(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_listener_that_waits_does_not_stop_the_clock(rocketmq, monkeypatch):
     """What it waits for may be the clock."""
     rocketmq.create_topic("flights", queues=1)
     gate = Gate()
@@ -280,9 +276,7 @@ def test_a_listener_that_waits_does_not_stop_the_clock(
         gate.is_passed(rocketmq)
 
 
-def test_a_thread_that_the_clock_does_not_know_has_real_time_before_the_wait_is_in_vain(
-    rocketmq: EmbeddedRocketMQ,
-) -> None:
+def test_a_thread_that_the_clock_does_not_know_has_real_time_before_the_wait_is_in_vain(rocketmq):
     until_ms = rocketmq.clock.now_ms() + 5_000
     is_done = threading.Event()
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ class Seen:
             self.deliveries.append((message.body, message.reconsume_times))
 
 
-def test_a_10_s_retry_takes_no_real_time(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_10_s_retry_takes_no_real_time(rocketmq):
     rocketmq.create_topic("orders", queues=1)
     seen = Seen()
     consumer = rocketmq.push_consumer("billing", consume_from_where=FIRST)
@@ -53,7 +52,7 @@ def test_a_10_s_retry_takes_no_real_time(rocketmq: EmbeddedRocketMQ) -> None:
     assert seen.deliveries == [(b"order", 0), (b"order", 1)]
 
 
-def test_a_lost_answer_makes_a_duplicate(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_lost_answer_makes_a_duplicate(rocketmq):
     rocketmq.create_topic("orders", queues=1)
     with rocketmq.producer(send_msg_max_timeout_per_request_ms=300) as producer:
         rocketmq.faults.drop_answer(SENDS)
@@ -65,7 +64,7 @@ def test_a_lost_answer_makes_a_duplicate(rocketmq: EmbeddedRocketMQ) -> None:
     assert {copy.message_id for copy in copies} == {first.message_id}
 
 
-def test_faults_reach_the_name_server_too(rocketmq: EmbeddedRocketMQ) -> None:
+def test_faults_reach_the_name_server_too(rocketmq):
     rocketmq.create_topic("orders", queues=1)
     fault = rocketmq.faults.fail(RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.SYSTEM_ERROR, "out of order")
     with rocketmq.producer() as producer:
@@ -76,18 +75,18 @@ def test_faults_reach_the_name_server_too(rocketmq: EmbeddedRocketMQ) -> None:
 
 
 @pytest.mark.rocketmq(messageDelayLevel="7s 9s", autoCreateTopicEnable=False)
-def test_the_marker_sets_the_brokers_settings(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_marker_sets_the_brokers_settings(rocketmq):
     assert rocketmq.broker.config.message_delay_level == "7s 9s"
     assert rocketmq.broker.config.auto_create_topic_enable is False
 
 
 @pytest.mark.rocketmq("system")
-def test_the_marker_takes_options_by_name_only(request: pytest.FixtureRequest) -> None:
+def test_the_marker_takes_options_by_name_only(request):
     with pytest.raises(ConfigurationError, match="^the mark rocketmq is given 'system'; options by name are allowed"):
         request.getfixturevalue("rocketmq")
 
 
-def test_a_broker_with_a_store_keeps_its_messages_over_a_restart(tmp_path: Path) -> None:
+def test_a_broker_with_a_store_keeps_its_messages_over_a_restart(tmp_path):
     with EmbeddedRocketMQ(store_dir=tmp_path / "store") as rocketmq:
         rocketmq.create_topic("orders", queues=1)
         with rocketmq.producer() as producer:
@@ -99,7 +98,7 @@ def test_a_broker_with_a_store_keeps_its_messages_over_a_restart(tmp_path: Path)
         assert [message.body for message in rocketmq.messages("orders")] == [b"before", b"after"]
 
 
-def test_two_embedded_rocketmqs_are_independent() -> None:
+def test_two_embedded_rocketmqs_are_independent():
     with EmbeddedRocketMQ() as one, EmbeddedRocketMQ() as other:
         one.create_topic("orders", queues=1)
         with one.producer() as producer:
@@ -108,7 +107,7 @@ def test_two_embedded_rocketmqs_are_independent() -> None:
         assert other.messages("orders") == []
 
 
-def test_stopping_leaves_no_thread_behind() -> None:
+def test_stopping_leaves_no_thread_behind():
     with EmbeddedRocketMQ():
         pass
     before = set(threading.enumerate())
@@ -117,7 +116,7 @@ def test_stopping_leaves_no_thread_behind() -> None:
     assert not set(threading.enumerate()) - before
 
 
-def test_wrong_use_is_one_sentence() -> None:
+def test_wrong_use_is_one_sentence():
     no_clock: Any = 7
     with pytest.raises(ConfigurationError, match="'mesageDelayLevel' is given"):
         EmbeddedRocketMQ(mesageDelayLevel="1s")
@@ -131,7 +130,7 @@ def test_wrong_use_is_one_sentence() -> None:
         rocketmq.advance(1)
 
 
-def test_the_clock_does_not_run_ahead_of_a_loop_that_has_work(rocketmq: EmbeddedRocketMQ) -> None:
+def test_the_clock_does_not_run_ahead_of_a_loop_that_has_work(rocketmq):
     """As on a busy machine, where a request and its answer take longer than a test has patience."""
     rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops") as producer:

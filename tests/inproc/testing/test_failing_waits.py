@@ -10,10 +10,10 @@ import time
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ, message
+from sprocketmq.testing import message
 
 
-def test_a_wait_that_fails_says_what_the_broker_holds(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_wait_that_fails_says_what_the_broker_holds(rocketmq):
     rocketmq.create_topic("flights", queues=1)
     consumer = rocketmq.push_consumer("delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
     consumer.subscribe("flights")
@@ -49,7 +49,7 @@ def test_a_wait_that_fails_says_what_the_broker_holds(rocketmq: EmbeddedRocketMQ
             rocketmq.wait_until(lambda: False, timeout_ms=1)
 
 
-def test_a_wait_that_fails_names_a_misspelt_topic(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_wait_that_fails_names_a_misspelt_topic(rocketmq):
     consumer = rocketmq.push_consumer("delays")
     consumer.subscribe("ordrs")
     consumer.on_message(lambda message: None)
@@ -63,9 +63,7 @@ def test_a_wait_that_fails_names_a_misspelt_topic(rocketmq: EmbeddedRocketMQ) ->
             rocketmq.advance_until(lambda: rocketmq.messages("flights"), limit_ms=1_000)
 
 
-def test_a_wait_for_what_never_comes_takes_no_patience(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wait_for_what_never_comes_takes_no_patience(rocketmq, monkeypatch):
     """Of 600 steps none needs the 25 ms of real time that it might have; after the last one comes a second."""
     rocketmq.create_topic("flights", queues=1)
     consumer = rocketmq.push_consumer("delays")
@@ -84,9 +82,7 @@ def test_a_wait_for_what_never_comes_takes_no_patience(
 
 
 @pytest.mark.parametrize("kind", ["blocking", "async", "orderly", "every thread"])
-def test_a_listener_that_hangs_takes_no_patience_from_some_step_on(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_a_listener_that_hangs_takes_no_patience_from_some_step_on(rocketmq, monkeypatch, kind):
     rocketmq.create_topic("flights", queues=1)
     consumer = rocketmq.push_consumer(
         "delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, consume_thread_count=2
@@ -121,7 +117,7 @@ def test_a_listener_that_hangs_takes_no_patience_from_some_step_on(
     assert sum(slept) < 2
 
 
-def test_async_clients_of_a_coroutine(rocketmq: EmbeddedRocketMQ) -> None:
+def test_async_clients_of_a_coroutine(rocketmq):
     rocketmq.create_topic("flights", queues=2)
     seen: list[int] = []
 
@@ -147,7 +143,7 @@ def test_async_clients_of_a_coroutine(rocketmq: EmbeddedRocketMQ) -> None:
     asyncio.run(test())
 
 
-def test_a_message_for_a_direct_call_of_a_listener() -> None:
+def test_a_message_for_a_direct_call_of_a_listener():
     def handle(message: rmq.MessageExt) -> tuple[object, int, str | None]:
         return message.value, message.reconsume_times, message.tags
 

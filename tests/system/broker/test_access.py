@@ -92,7 +92,7 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Servers]
     made.stop()
 
 
-def test_a_signed_client_sends_consumes_and_administers_over_tls(servers: Servers) -> None:
+def test_a_signed_client_sends_consumes_and_administers_over_tls(servers):
     worker = servers.options(access_key="Worker77", secret_key="worker-secret")
     got: list[bytes] = []
     enough = threading.Event()
@@ -116,7 +116,7 @@ def test_a_signed_client_sends_consumes_and_administers_over_tls(servers: Server
     assert sorted(got) == [f"{number}".encode() for number in range(10)]
 
 
-def test_a_client_without_permission_gets_an_error_that_names_it(servers: Servers) -> None:
+def test_a_client_without_permission_gets_an_error_that_names_it(servers):
     for keys in ({}, {"access_key": "Worker77", "secret_key": "wrong-secret"}):
         with rmq.Admin(**servers.options(**keys)) as admin, pytest.raises(NoPermission) as caught:
             admin.create_topic("orders")
@@ -128,7 +128,7 @@ def test_a_client_without_permission_gets_an_error_that_names_it(servers: Server
         admin.create_topic("anything")
 
 
-def test_a_client_that_trusts_other_authorities_cannot_connect(servers: Servers) -> None:
+def test_a_client_that_trusts_other_authorities_cannot_connect(servers):
     options = {
         "namesrv_addr": servers.namesrv.address,
         "tls": True,
@@ -140,13 +140,13 @@ def test_a_client_that_trusts_other_authorities_cannot_connect(servers: Servers)
 
 
 @pytest.mark.parametrize("keys", [{"access_key": "only77"}, {"secret_key": "sesame7"}])
-def test_half_a_pair_of_keys_is_refused_without_showing_it(keys: dict[str, str]) -> None:
+def test_half_a_pair_of_keys_is_refused_without_showing_it(keys):
     with pytest.raises(ConfigurationError, match="both") as caught:
         rmq.Producer("shop", namesrv_addr="127.0.0.1:1", **keys)
     assert "sesame7" not in str(caught.value)
 
 
-def test_the_text_of_options_shows_no_secret() -> None:
+def test_the_text_of_options_shows_no_secret():
     from sprocketmq.client.settings.options import ClientOptions
 
     options = ClientOptions(
@@ -156,7 +156,7 @@ def test_the_text_of_options_shows_no_secret() -> None:
     assert "token77" not in repr(options) + repr(options.credentials)
 
 
-def test_certificates_are_read_again_while_broker_and_name_server_run(tmp_path: Path) -> None:
+def test_certificates_are_read_again_while_broker_and_name_server_run(tmp_path):
     from sprocketmq.net.process.clock import ManualClock
 
     def write(ca: trustme.CA) -> None:
@@ -193,12 +193,12 @@ def test_certificates_are_read_again_while_broker_and_name_server_run(tmp_path: 
         ({"maxParkedPulls": "-1"}, "maxParkedPulls"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_by_name(settings: dict[str, str], named: str) -> None:
+def test_settings_that_cannot_be_are_refused_by_name(settings, named):
     with pytest.raises(ConfigurationError, match=named):
         Broker(port=0, config=BrokerConfig.from_properties(settings)).start()
 
 
-def test_tls_is_off_without_a_certificate() -> None:
+def test_tls_is_off_without_a_certificate():
     with Broker(port=0, config=BrokerConfig()) as broker:
         assert broker.tls is None
     with Broker(

@@ -80,8 +80,8 @@ def send_to_all(broker: str, topics: int, body: bytes) -> list[int]:
 
 @pytest.mark.parametrize(("limit", "topics", "clients"), [(256, 200, 120), (1024, 500, 760)])
 def test_many_topics_and_many_clients_fit_and_more_clients_are_refused_while_sends_go_on(
-    tmp_path: Path, many_sockets: None, limit: int, topics: int, clients: int
-) -> None:
+    tmp_path, many_sockets, limit, topics, clients
+):
     with limited_server(tmp_path, limit) as server, contextlib.ExitStack() as stack:
         create_topics(server.broker_addr, [f"topic-{number}" for number in range(topics)])
         sending = send_to_all(server.broker_addr, topics, b"first")
@@ -104,7 +104,7 @@ def test_many_topics_and_many_clients_fit_and_more_clients_are_refused_while_sen
         assert "Traceback" not in server.log_text()
 
 
-def test_sends_go_on_while_every_port_is_full(tmp_path: Path, many_sockets: None) -> None:
+def test_sends_go_on_while_every_port_is_full(tmp_path, many_sockets):
     limit, topics = 256, 100
     metrics_port = free_ports()
     settings = {"metricsExporterType": "PROM", "metricsPromExporterPort": metrics_port}
@@ -129,9 +129,7 @@ def test_sends_go_on_while_every_port_is_full(tmp_path: Path, many_sockets: None
 
 
 @pytest.mark.parametrize("listens", ["plain", "TLS, too"])
-def test_connections_without_a_descriptor_cost_the_others_nothing_and_come_in_when_there_is_one(
-    tmp_path: Path, listens: str
-) -> None:
+def test_connections_without_a_descriptor_cost_the_others_nothing_and_come_in_when_there_is_one(tmp_path, listens):
     settings: dict[str, str | int | bool] = {}
     if listens != "plain":
         certificate = trustme.CA().issue_cert("127.0.0.1")
@@ -175,7 +173,7 @@ def test_connections_without_a_descriptor_cost_the_others_nothing_and_come_in_wh
         assert "Traceback" not in server.log_text()
 
 
-def test_a_server_takes_what_the_process_may_have(tmp_path: Path) -> None:
+def test_a_server_takes_what_the_process_may_have(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))  # the server inherits it
     try:

@@ -47,7 +47,7 @@ def seed() -> int:
 
 @pytest.mark.parametrize("disk", KINDS if ROUNDS else SHORT, indirect=True)
 @pytest.mark.timeout(3_600 if ROUNDS else 300)
-def test_a_disk_that_runs_full_under_load_costs_no_message_and_no_broker(disk: SmallDisk, seed: int) -> None:
+def test_a_disk_that_runs_full_under_load_costs_no_message_and_no_broker(disk, seed):
     moments, first = random.Random(seed), free_ports(1)
     thens = [moments.choice(THENS) for _ in range(ROUNDS)] or [SHORT[disk.kind]]
     with FullDisk(disk, (first, first + 1), seed) as broker:
@@ -60,9 +60,7 @@ def test_a_disk_that_runs_full_under_load_costs_no_message_and_no_broker(disk: S
 
 
 @pytest.mark.parametrize("left_bytes", LEFT_BYTES)
-def test_a_store_on_a_full_disk_refuses_what_has_no_space_and_is_opened_again(
-    disk: SmallDisk, left_bytes: int, tmp_path: Path
-) -> None:
+def test_a_store_on_a_full_disk_refuses_what_has_no_space_and_is_opened_again(disk, left_bytes, tmp_path):
     def writer(messages: int) -> Child:
         command = [sys.executable, str(full_disk_writer.__file__), str(disk.path / "store"), str(messages)]
         child = Child(command, tmp_path / "err.log")

@@ -50,7 +50,7 @@ def settle(server: SprocketServer, ledger: SendLedger) -> None:
     assert server.stop_process() == 0
 
 
-def test_kills_under_sync_flush_lose_nothing_and_double_nothing(tmp_path: Path, ledger: SendLedger) -> None:
+def test_kills_under_sync_flush_lose_nothing_and_double_nothing(tmp_path, ledger):
     server = SprocketServer(tmp_path / "store", ports=ports(), flushDiskType="SYNC_FLUSH", **BROKER_CONF)
     try:
         kill_repeatedly(server, ledger, 3)
@@ -60,9 +60,7 @@ def test_kills_under_sync_flush_lose_nothing_and_double_nothing(tmp_path: Path, 
     assert ledger.cut_off >= 3
 
 
-def test_a_consumer_that_lives_through_kills_misses_nothing_and_its_progress_neither_runs_ahead_nor_is_lost(
-    tmp_path: Path,
-) -> None:
+def test_a_consumer_that_lives_through_kills_misses_nothing_and_its_progress_neither_runs_ahead_nor_is_lost(tmp_path):
     server = SprocketServer(tmp_path / "store", ports=ports(), flushConsumerOffsetInterval=200, **BROKER_CONF)
     seen: dict[rmq.MessageQueue, set[int]] = defaultdict(set)
     bodies: set[bytes] = set()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.timeout(600)
 KINDS = {"send", "send v1", "batch", "delayed", "half", "end", "commit", "send back", "topic created", "topic deleted"}
 
 
-def test_twenty_kills_under_sends_transactions_delays_retries_and_commits_break_no_promise(tmp_path: Path) -> None:
+def test_twenty_kills_under_sends_transactions_delays_retries_and_commits_break_no_promise(tmp_path):
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     with KillStorm(tmp_path, free_ports(1), seed, check_every=10) as storm:

@@ -10,7 +10,6 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,7 +130,7 @@ def delivered_by(server: SprocketServer) -> Counter[str] | None:
         return None
 
 
-def test_ten_kills_in_the_middle_of_transactions_lose_none_and_double_none(tmp_path: Path) -> None:
+def test_ten_kills_in_the_middle_of_transactions_lose_none_and_double_none(tmp_path):
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     tellers = Tellers(seed)

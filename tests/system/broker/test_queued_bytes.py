@@ -100,7 +100,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 @pytest.mark.parametrize("reads", ["nothing", "little"])
 @pytest.mark.parametrize("flood", FLOODS)
-def test_a_flood_takes_bounded_memory_and_does_not_slow_other_clients(watched: Watched, flood: str, reads: str) -> None:
+def test_a_flood_takes_bounded_memory_and_does_not_slow_other_clients(watched, flood, reads):
     stage, honest, pid = Stage(watched.server, reads), HonestClient(watched.server), watched.server.broker_pid
     seen: list[int] = []
     over = threading.Event()
@@ -130,7 +130,7 @@ def test_a_flood_takes_bounded_memory_and_does_not_slow_other_clients(watched: W
     assert grown_bytes <= ALLOWED_BYTES
 
 
-def test_answers_over_tls_leave_little_with_each_connection(tmp_path: Path) -> None:
+def test_answers_over_tls_leave_little_with_each_connection(tmp_path):
     """The kernel takes them all, so nothing is queued; the process kept 1.4 MiB for each connection."""
     settings = {"tls.test.mode.enable": True, "tls.server.mode": "permissive"}
     with SprocketServer(tmp_path / "store", **settings) as server:

@@ -77,7 +77,7 @@ def last_words(server: SprocketServer) -> str:
 
 
 @pytest.mark.parametrize("separate_log", [False, True])
-def test_a_store_below_a_folder_that_may_not_be_listed_takes_messages(parent: Path, separate_log: bool) -> None:
+def test_a_store_below_a_folder_that_may_not_be_listed_takes_messages(parent, separate_log):
     store = parent / "store"
     settings = {**CONF, "flushDiskType": "SYNC_FLUSH"}  # an answer comes after the folders were synced
     if separate_log:
@@ -104,7 +104,7 @@ def test_a_store_below_a_folder_that_may_not_be_listed_takes_messages(parent: Pa
         ("consumequeue_ext", 0o511),
     ],
 )
-def test_a_folder_of_the_store_that_may_not_be_used_is_named_at_the_start(parent: Path, name: str, mode: int) -> None:
+def test_a_folder_of_the_store_that_may_not_be_used_is_named_at_the_start(parent, name, mode):
     prefix, folder = held_to_modes(), parent / "store" / name
     folder.mkdir(parents=True)
     folder.chmod(mode)
@@ -118,7 +118,7 @@ def test_a_folder_of_the_store_that_may_not_be_used_is_named_at_the_start(parent
     assert "rwx" in sentence
 
 
-def test_two_brokers_do_not_share_a_folder(tmp_path: Path) -> None:
+def test_two_brokers_do_not_share_a_folder(tmp_path):
     log = tmp_path / "log"
     settings = {**CONF, "storePathCommitLog": str(log)}
     with SprocketServer(tmp_path / "a", **settings) as first:
@@ -168,7 +168,7 @@ def without_descriptors(pid: int) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_broker_without_descriptors_answers_with_an_error_and_goes_on_when_it_has_some(tmp_path: Path) -> None:
+def test_a_broker_without_descriptors_answers_with_an_error_and_goes_on_when_it_has_some(tmp_path):
     with SprocketServer(tmp_path / "store", **CONF) as server:
         server.create_topic("t", 8)
         assert send(server, "t", 0).code == 0

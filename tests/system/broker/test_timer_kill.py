@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -38,7 +37,7 @@ def delivered(server: SprocketServer) -> list[MessageExt]:
 
 
 @pytest.mark.parametrize("flush_disk_type", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-def test_what_waits_survives_kills_at_random_moments(tmp_path: Path, flush_disk_type: str) -> None:
+def test_what_waits_survives_kills_at_random_moments(tmp_path, flush_disk_type):
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     dice = random.Random(seed)

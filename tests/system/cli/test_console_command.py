@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 if TYPE_CHECKING:
-    from .conftest import Cli
+    pass
 
 READY = re.compile(r"ready (?:namesrv=\S+ broker=\S+ )?console=(http://127\.0\.0\.1:\d+/\?token=\S{43}) pid=\d+\n")
 
@@ -25,7 +25,7 @@ def link_of(ready_line: str) -> str:
     return found[1]
 
 
-def test_the_console_of_a_cluster_is_served_until_it_is_told_to_stop(cli: Cli) -> None:
+def test_the_console_of_a_cluster_is_served_until_it_is_told_to_stop(cli):
     servers = cli.serve()
     console = cli.start("console", "-n", servers.addresses["namesrv"], "--port", "0", "--interval", "500ms")
     link = link_of(console.ready_line)
@@ -39,7 +39,7 @@ def test_the_console_of_a_cluster_is_served_until_it_is_told_to_stop(cli: Cli) -
     assert (ended.code, ended.out, ended.err) == (0, "", "")
 
 
-def test_serve_has_the_console_of_its_broker(cli: Cli, tmp_path: Path) -> None:
+def test_serve_has_the_console_of_its_broker(cli, tmp_path):
     (tmp_path / "token").write_text("a-token-that-nobody-guesses\n")
     options = ["--console", "0", "--allow-changes", "--token-file", f"{tmp_path}/token"]
     server = cli.serve(*options)
@@ -54,7 +54,7 @@ def test_serve_has_the_console_of_its_broker(cli: Cli, tmp_path: Path) -> None:
     assert (ended.code, ended.out, ended.err) == (0, "", "")
 
 
-def test_mistakes_are_one_sentence(cli: Cli, tmp_path: Path) -> None:
+def test_mistakes_are_one_sentence(cli, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         for options, wanted in (
@@ -66,7 +66,7 @@ def test_mistakes_are_one_sentence(cli: Cli, tmp_path: Path) -> None:
             assert wanted in ended.err
 
 
-def test_the_console_of_a_broker_is_a_process_of_its_own_that_ends_with_it(cli: Cli) -> None:
+def test_the_console_of_a_broker_is_a_process_of_its_own_that_ends_with_it(cli):
     server = cli.serve("--console", "0")
     link = server.ready_line.partition("console=")[2].split()[0]
     with httpx.Client(timeout=30) as browser:
@@ -77,7 +77,7 @@ def test_the_console_of_a_broker_is_a_process_of_its_own_that_ends_with_it(cli: 
             browser.get(link)
 
 
-def test_servers_open_no_store_if_their_console_cannot_start(cli: Cli, tmp_path: Path) -> None:
+def test_servers_open_no_store_if_their_console_cannot_start(cli, tmp_path):
     store = tmp_path / "store"
     ports = ("--namesrv-port", "0", "--broker-port", "0", "--console", "0")
     ended = cli.run("serve", *ports, "--store", str(store), "--mask=(")
@@ -86,7 +86,7 @@ def test_servers_open_no_store_if_their_console_cannot_start(cli: Cli, tmp_path:
     assert not (store / "commitlog").exists()
 
 
-def test_servers_go_on_without_their_console(cli: Cli) -> None:
+def test_servers_go_on_without_their_console(cli):
     server = cli.serve("--console", "0")
     children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
     assert len(children) == 1

@@ -30,7 +30,7 @@ def may_unshare() -> bool:
 
 @pytest.mark.skipif(not may_unshare(), reason="this user may not make a namespace of processes")
 @pytest.mark.parametrize("number", ["TERM", "HUP"])
-def test_a_signal_during_the_imports_ends_it(number: str) -> None:
+def test_a_signal_during_the_imports_ends_it(number):
     # The signal has to come from outside of the namespace: from inside the kernel drops it even if it is handled by default.
     with subprocess.Popen([*UNSHARE, sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -11,7 +11,6 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +20,7 @@ from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command, request
 
 if TYPE_CHECKING:
-    from .conftest import Cli
+    pass
 
 ROUND = (
     RequestCode.GET_ALL_TOPIC_CONFIG,
@@ -66,7 +65,7 @@ def slave(broker: str) -> Iterator[None]:
             thread.join()
 
 
-def test_without_a_slave_the_broker_serves_on_and_the_command_says_what_was_missing(cli: Cli, tmp_path: Path) -> None:
+def test_without_a_slave_the_broker_serves_on_and_the_command_says_what_was_missing(cli, tmp_path):
     broker = cli.serve("--store", str(tmp_path / "store")).addresses["broker"]
     ended = cli.run("handover", "--broker", broker, "--timeout", "0.5")
     assert (ended.code, ended.out) == (1, "")
@@ -77,7 +76,7 @@ def test_without_a_slave_the_broker_serves_on_and_the_command_says_what_was_miss
     assert ask(broker, RequestCode.GET_ALL_TOPIC_CONFIG)[0].code == 0
 
 
-def test_after_a_handover_serve_goes_on_as_name_server(cli: Cli, tmp_path: Path) -> None:
+def test_after_a_handover_serve_goes_on_as_name_server(cli, tmp_path):
     server = cli.serve("--store", str(tmp_path / "store"))
     with slave(server.addresses["broker"]):
         ended = cli.run("handover", "--broker", server.addresses["broker"], "--timeout", "30")
@@ -97,7 +96,7 @@ def test_after_a_handover_serve_goes_on_as_name_server(cli: Cli, tmp_path: Path)
     assert "was handed over" in again.err
 
 
-def test_a_broker_alone_ends_by_itself_after_a_handover(cli: Cli, tmp_path: Path) -> None:
+def test_a_broker_alone_ends_by_itself_after_a_handover(cli, tmp_path):
     names = cli.start("namesrv", "--port", "0").addresses["namesrv"]
     server = cli.start("broker", "--namesrv-addr", names, "--port", "0", "--store", str(tmp_path / "store"))
     with slave(server.addresses["broker"]):
@@ -115,14 +114,14 @@ def test_a_broker_alone_ends_by_itself_after_a_handover(cli: Cli, tmp_path: Path
         (("--broker", "127.0.0.1:1", "--access-key", "k"), 2, "access_key is given without secret_key"),
     ],
 )
-def test_a_mistake_is_one_sentence(cli: Cli, arguments: tuple[str, ...], code: int, what: str) -> None:
+def test_a_mistake_is_one_sentence(cli, arguments, code, what):
     ended = cli.run("handover", *arguments)
     assert (ended.code, ended.out) == (code, "")
     assert what in ended.err
     assert len(ended.err.splitlines()) == 1
 
 
-def test_a_broker_in_memory_cannot_hand_over(cli: Cli) -> None:
+def test_a_broker_in_memory_cannot_hand_over(cli):
     ended = cli.run("handover", "--broker", cli.serve().addresses["broker"])
     assert ended.code == 1
     assert "replication port" in ended.err

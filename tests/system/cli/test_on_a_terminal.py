@@ -25,7 +25,7 @@ def read_until(terminal: int, text: bytes) -> bytes:
     return seen
 
 
-def test_a_terminal_shows_a_status_line_and_log_lines_above_it() -> None:
+def test_a_terminal_shows_a_status_line_and_log_lines_above_it():
     ours, theirs = pty.openpty()
     server = subprocess.Popen(
         [

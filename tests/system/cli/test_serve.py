@@ -19,7 +19,7 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, request
 
 if TYPE_CHECKING:
-    from .conftest import Cli, Ended
+    from .conftest import Ended
 
 
 def ask(address: str, code: int) -> Command:
@@ -48,7 +48,7 @@ def assert_one_sentence(ended: Ended) -> None:
     assert len(ended.err.splitlines()) == 1, ended.err
 
 
-def test_serve_prints_one_ready_line_and_ends_with_zero_on_sigterm(cli: Cli) -> None:
+def test_serve_prints_one_ready_line_and_ends_with_zero_on_sigterm(cli):
     server = cli.serve()
     ready = re.fullmatch(r"ready namesrv=127\.0\.0\.1:(\d+) broker=127\.0\.0\.1:(\d+) pid=(\d+)\n", server.ready_line)
     assert ready is not None, server.ready_line
@@ -62,7 +62,7 @@ def test_serve_prints_one_ready_line_and_ends_with_zero_on_sigterm(cli: Cli) -> 
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one process", "two processes"])
-def test_ready_means_that_a_topic_can_be_made_and_sent_to(cli: Cli, apart: bool) -> None:
+def test_ready_means_that_a_topic_can_be_made_and_sent_to(cli, apart):
     if apart:
         namesrv = cli.start("namesrv", "--port", "0")
         assert re.fullmatch(r"ready namesrv=127\.0\.0\.1:\d+ pid=\d+\n", namesrv.ready_line)
@@ -74,7 +74,7 @@ def test_ready_means_that_a_topic_can_be_made_and_sent_to(cli: Cli, apart: bool)
     assert send(namesrv_addr, 1) == [0]
 
 
-def test_a_broker_is_ready_when_its_name_server_knows_it(cli: Cli) -> None:
+def test_a_broker_is_ready_when_its_name_server_knows_it(cli):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -87,14 +87,14 @@ def test_a_broker_is_ready_when_its_name_server_knows_it(cli: Cli) -> None:
     assert broker.end().out == ""
 
 
-def test_a_broker_that_no_name_server_knows_yet_ends_on_a_signal(cli: Cli) -> None:
+def test_a_broker_that_no_name_server_knows_yet_ends_on_a_signal(cli):
     broker = cli.spawn("broker", "--port", "0", "--namesrv-addr", "127.0.0.1:1")
     assert "does not know broker broker-a now" in broker.log_line()
     ended = broker.end()
     assert (ended.code, ended.out) == (0, "")
 
 
-def test_a_server_ends_with_the_stdin_of_its_caller_when_told_to(cli: Cli) -> None:
+def test_a_server_ends_with_the_stdin_of_its_caller_when_told_to(cli):
     server = cli.serve("--until-stdin-closes")
     assert server.process.stdin is not None
     server.process.stdin.close()
@@ -102,7 +102,7 @@ def test_a_server_ends_with_the_stdin_of_its_caller_when_told_to(cli: Cli) -> No
     assert server.wait().code == 0
 
 
-def test_a_port_that_is_taken_is_one_sentence(cli: Cli) -> None:
+def test_a_port_that_is_taken_is_one_sentence(cli):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ended = cli.run("serve", "--namesrv-port", str(port), "--broker-port", "0")
@@ -113,7 +113,7 @@ def test_a_port_that_is_taken_is_one_sentence(cli: Cli) -> None:
         assert f"127.0.0.1:{port}" in ended.err
 
 
-def test_a_store_that_another_process_has_open_is_one_sentence(cli: Cli, tmp_path: Path) -> None:
+def test_a_store_that_another_process_has_open_is_one_sentence(cli, tmp_path):
     store = tmp_path / "store"
     server = cli.serve("--store", str(store))
     assert server.ready_line
@@ -124,7 +124,7 @@ def test_a_store_that_another_process_has_open_is_one_sentence(cli: Cli, tmp_pat
     assert cli.serve("--store", str(store)).end().code == 0
 
 
-def test_an_unknown_key_is_named_in_a_warning_and_the_server_starts(cli: Cli, tmp_path: Path) -> None:
+def test_an_unknown_key_is_named_in_a_warning_and_the_server_starts(cli, tmp_path):
     config = tmp_path / "broker.conf"
     config.write_text("brokerName = broker-z\nflushDiskTpye = SYNC_FLUSH\n")
     server = cli.serve(
@@ -140,9 +140,7 @@ def test_an_unknown_key_is_named_in_a_warning_and_the_server_starts(cli: Cli, tm
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks at the process as ps does, in /proc")
-def test_secrets_from_files_and_the_environment_are_not_visible_in_ps(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_from_files_and_the_environment_are_not_visible_in_ps(cli, tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("told-by-file\n")
     monkeypatch.setenv("SPROCKETMQ_SET_brokerClusterName", "told-by-environment")
     server = cli.serve("--set-file", f"brokerName={tmp_path / 'secret'}")
@@ -161,20 +159,20 @@ def test_secrets_from_files_and_the_environment_are_not_visible_in_ps(
         (["--host", "203.0.113.1"], "203.0.113.1"),
     ],
 )
-def test_a_wrong_setting_is_one_sentence(cli: Cli, arguments: list[str], said: str) -> None:
+def test_a_wrong_setting_is_one_sentence(cli, arguments, said):
     ended = cli.run("serve", "--namesrv-port", "0", "--broker-port", "0", *arguments)
     assert_one_sentence(ended)
     assert said in ended.err
 
 
-def test_a_broker_without_a_name_server_says_how_to_give_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_without_a_name_server_says_how_to_give_one(cli, monkeypatch):
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
     ended = cli.run("broker", "--port", "0")
     assert_one_sentence(ended)
     assert "--namesrv-addr" in ended.err
 
 
-def test_a_server_starts_without_what_only_some_of_them_need() -> None:
+def test_a_server_starts_without_what_only_some_of_them_need():
     """Index entries, SQL filters, accounts, a metrics port, a person watching: each brings its library when it comes."""
     later = (
         "numpy",
@@ -191,7 +189,7 @@ def test_a_server_starts_without_what_only_some_of_them_need() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_what_was_acknowledged_survives_kill_9_and_the_store_is_sound(cli: Cli, tmp_path: Path) -> None:
+def test_what_was_acknowledged_survives_kill_9_and_the_store_is_sound(cli, tmp_path):
     store = str(tmp_path / "store")
     server = cli.serve("--store", store)
     send(server.addresses["namesrv"], 20)
@@ -204,6 +202,6 @@ def test_what_was_acknowledged_survives_kill_9_and_the_store_is_sound(cli: Cli, 
     assert (checked.code, checked.err, f"{store}: sound; 20 records" in checked.out) == (0, "", True)
 
 
-def test_a_cluster_that_is_not_there_is_one_sentence(cli: Cli) -> None:
+def test_a_cluster_that_is_not_there_is_one_sentence(cli):
     ended = cli.run("topics", "--namesrv-addr", "127.0.0.1:1")
     assert (ended.code, ended.out, len(ended.err.splitlines())) == (1, "", 1)

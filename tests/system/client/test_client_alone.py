@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.testing import EmbeddedRocketMQ
-
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -57,7 +55,7 @@ def run(python: Path, program: str, *arguments: str) -> subprocess.CompletedProc
     )
 
 
-def test_a_client_needs_msgspec_and_a_loop() -> None:
+def test_a_client_needs_msgspec_and_a_loop():
     assert set(base_distributions()) <= {"msgspec", "uvloop"}
 
 
@@ -82,7 +80,7 @@ SEND_AND_CONSUME = """
 
 
 @pytest.mark.rocketmq(clock="system")
-def test_a_client_alone_sends_and_consumes(rocketmq: EmbeddedRocketMQ, python: Path) -> None:
+def test_a_client_alone_sends_and_consumes(rocketmq, python):
     rocketmq.create_topic("flights", queues=2)
     done = run(python, SEND_AND_CONSUME, rocketmq.namesrv_addr)
     assert (done.returncode, done.stdout.split()) == (0, ["0", "1", "2", "batch-0", "batch-1"]), done.stderr
@@ -119,7 +117,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_other_part_says_how_to_install_it(part: str, python: Path) -> None:
+def test_every_other_part_says_how_to_install_it(part, python):
     program, what, packages, extra = PARTS[part]
     done = run(python, program)
     last = done.stderr.strip().splitlines()[-1]
@@ -128,7 +126,7 @@ def test_every_other_part_says_how_to_install_it(part: str, python: Path) -> Non
     assert last.endswith(f"with: pip install 'sprocketmq[{extra}]'")
 
 
-def test_the_command_line_says_so_without_a_traceback(python: Path) -> None:
+def test_the_command_line_says_so_without_a_traceback(python):
     done = run(python, "from importlib import import_module as load; load('sprocketmq.cli.__main__').main()")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
@@ -137,7 +135,7 @@ def test_the_command_line_says_so_without_a_traceback(python: Path) -> None:
     )
 
 
-def test_a_command_that_needs_another_extra_says_so(python: Path) -> None:
+def test_a_command_that_needs_another_extra_says_so(python):
     """The command line is there, the broker's libraries are not: with click and rich of this Python, on the path for this one program."""
     program = """
         import sys
@@ -155,5 +153,5 @@ def test_a_command_that_needs_another_extra_says_so(python: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_the_lock_names_no_registry() -> None:
+def test_the_lock_names_no_registry():
     assert "://" not in (ROOT / "requirements.lock").read_text()

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-from sprocketmq.testing import EmbeddedRocketMQ
 
 pytestmark = pytest.mark.rocketmq(clock="system")
 
@@ -157,7 +154,7 @@ def run(program: str, *arguments: str) -> tuple[int, list[str], str]:
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
-def test_calls_as_the_interpreter_ends(rocketmq: EmbeddedRocketMQ) -> None:
+def test_calls_as_the_interpreter_ends(rocketmq):
     rocketmq.create_topic("hosts")
     code, lines, errors = run(MAKES_CALLS + AT_THE_END, rocketmq.namesrv_addr)
     assert (code, errors) == (0, "")
@@ -169,14 +166,14 @@ def test_calls_as_the_interpreter_ends(rocketmq: EmbeddedRocketMQ) -> None:
     ]
 
 
-def test_threads_that_have_ended_with_the_interpreter_are_not_waited_for(tmp_path: Path) -> None:
+def test_threads_that_have_ended_with_the_interpreter_are_not_waited_for(tmp_path):
     code, lines, errors = run(MAKES_CALLS + THREADS_AT_THE_END, "127.0.0.1:9", str(tmp_path))
     assert (code, errors) == (0, "")
     assert lines == ["store ended", "metrics ended", "shared clients ClosedError"]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_processes_of_multiprocessing(rocketmq: EmbeddedRocketMQ, tmp_path: Path, method: str) -> None:
+def test_processes_of_multiprocessing(rocketmq, tmp_path, method):
     rocketmq.create_topic("hosts")
     script = tmp_path / "program.py"  # spawn imports it in the child
     script.write_text(BEGIN + MULTIPROCESSING)
@@ -186,7 +183,7 @@ def test_processes_of_multiprocessing(rocketmq: EmbeddedRocketMQ, tmp_path: Path
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks are new in Python 3.12")
-def test_eager_tasks(rocketmq: EmbeddedRocketMQ) -> None:
+def test_eager_tasks(rocketmq):
     rocketmq.create_topic("hosts")
     assert run(EAGER_TASKS, rocketmq.namesrv_addr) == (0, ["[b'1', b'2']", "True"], "")
 
@@ -194,7 +191,7 @@ def test_eager_tasks(rocketmq: EmbeddedRocketMQ) -> None:
 @pytest.mark.parametrize(
     ("module", "function"), [("gevent.monkey", "is_module_patched"), ("eventlet.patcher", "is_monkey_patched")]
 )
-def test_threads_that_are_greenlets_are_refused(module: str, function: str) -> None:
+def test_threads_that_are_greenlets_are_refused(module, function):
     code, lines, errors = run(PATCHED, "127.0.0.1:9", module, function)
     assert (code, errors, len(lines)) == (0, "", 2)
     assert all(module.partition(".")[0] in line and "gthread" in line for line in lines)

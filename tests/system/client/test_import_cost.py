@@ -58,12 +58,12 @@ def loaded(program: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-def test_the_clients_classes_load_without_what_only_a_running_one_needs() -> None:
+def test_the_clients_classes_load_without_what_only_a_running_one_needs():
     modules = loaded("from sprocketmq import Producer, PushConsumer")
     assert "sprocketmq.client.consume.push_consumer" in modules
     assert sorted((modules - loaded("import asyncio, msgspec")).intersection(LATER)) == []
 
 
-def test_the_package_alone_loads_no_client_and_no_event_loop() -> None:
+def test_the_package_alone_loads_no_client_and_no_event_loop():
     modules = loaded("import sprocketmq")
     assert sorted(modules & {"asyncio", "msgspec", "sprocketmq.client", "sprocketmq.core", "sprocketmq.wire"}) == []

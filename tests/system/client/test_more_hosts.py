@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.testing import EmbeddedRocketMQ
-
 pytestmark = [pytest.mark.rocketmq(clock="system"), pytest.mark.nightly]
 HERE = Path(__file__).parent
 ROOT = Path(__file__).resolve().parents[3]
@@ -52,9 +50,7 @@ def running(command: list[str], log: Path, **environment: str) -> Iterator[subpr
         ("gevent", "wsgi", "refused: gevent "),
     ],
 )
-def test_workers_of_gunicorn(
-    rocketmq: EmbeddedRocketMQ, python: str, tmp_path: Path, worker: str, application: str, answer: str
-) -> None:
+def test_workers_of_gunicorn(rocketmq, python, tmp_path, worker, application, answer):
     rocketmq.create_topic("hosts")
     log = tmp_path / "log"
     command = [python, "-m", "gunicorn", "-k", worker, "-w", "2", "-b", "127.0.0.1:0", f"host_app:{application}"]
@@ -71,7 +67,7 @@ def test_workers_of_gunicorn(
 @pytest.mark.parametrize(
     ("pool", "answer"), [("prefork", "SEND_OK"), ("threads", "SEND_OK"), ("gevent", "refused: gevent ")]
 )
-def test_pools_of_celery(rocketmq: EmbeddedRocketMQ, python: str, tmp_path: Path, pool: str, answer: str) -> None:
+def test_pools_of_celery(rocketmq, python, tmp_path, pool, answer):
     rocketmq.create_topic("hosts")
     environment = {"NAMESRV_ADDR": rocketmq.namesrv_addr, "HOST_FOLDER": str(tmp_path)}
     command = [python, "-m", "celery", "-A", "host_app", "worker", "-P", pool, "-c", "2", "--without-mingle"]
@@ -130,7 +126,7 @@ scheduler.shutdown()
     ],
     ids=["gevent", "gevent without threads", "eventlet", "eventlet without threads", "nest_asyncio", "APScheduler"],
 )
-def test_programs(rocketmq: EmbeddedRocketMQ, python: str, program: str, answers: list[str]) -> None:
+def test_programs(rocketmq, python, program, answers):
     rocketmq.create_topic("hosts")
     done = subprocess.run(
         [python, "-W", "ignore", "-c", program],

@@ -74,12 +74,12 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
 
 
-def test_a_broker_in_memory_and_clients_run_without_what_windows_lacks() -> None:
+def test_a_broker_in_memory_and_clients_run_without_what_windows_lacks():
     done = run(TAKE_AWAY + CLIENTS)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["0", "1", "2"], "")
 
 
-def test_every_module_can_be_imported_without_what_windows_lacks() -> None:
+def test_every_module_can_be_imported_without_what_windows_lacks():
     modules, own = IMPORTS.split("import sprocketmq\n")
     done = run(modules + TAKE_AWAY + "import sprocketmq\n" + own)
     assert (done.returncode, done.stderr) == (0, "")

@@ -12,7 +12,7 @@ from interop.outage import Outage
 pytestmark = pytest.mark.timeout(400)
 
 
-def test_clients_keep_their_promises_while_servers_are_in_trouble_by_turns() -> None:
+def test_clients_keep_their_promises_while_servers_are_in_trouble_by_turns():
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     with Outage(seed) as outage:

@@ -53,7 +53,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("kind", ["one", "one async", "batch", "batch async"])
-def test_a_call_that_hangs_leaves_everything_before_it_recorded_and_only_the_rest_comes_again(kind: str) -> None:
+def test_a_call_that_hangs_leaves_everything_before_it_recorded_and_only_the_rest_comes_again(kind):
     with EmbeddedRocketMQ(clock="system") as server, server.producer("ops") as producer:
         server.create_topic("flights", queues=1)
         for number in range(MESSAGES):

@@ -215,7 +215,7 @@ def program(tmp_path: Path) -> Path:
     return file
 
 
-def test_mypy_refuses_what_is_misspelt_or_mistyped_and_nothing_else(program: Path) -> None:
+def test_mypy_refuses_what_is_misspelt_or_mistyped_and_nothing_else(program):
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--no-error-summary", "--hide-error-context", str(program)],
         capture_output=True,
@@ -227,7 +227,7 @@ def test_mypy_refuses_what_is_misspelt_or_mistyped_and_nothing_else(program: Pat
     assert said.keys() == REFUSED, done.stdout + done.stderr
 
 
-def test_pyright_refuses_what_is_misspelt_or_mistyped_and_nothing_else(program: Path) -> None:
+def test_pyright_refuses_what_is_misspelt_or_mistyped_and_nothing_else(program):
     settings = {"typeCheckingMode": "standard", "pythonVersion": "3.11", "extraPaths": [str(ROOT / "src")]}
     (program.parent / "pyrightconfig.json").write_text(json.dumps(settings), "utf-8")
     command = ["-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "--project", str(program.parent)]

@@ -105,7 +105,7 @@ def send_order(rocketmq: EmbeddedRocketMQ, **order: Any) -> str:
         return producer.send(producer.message("orders", order)).message_id
 
 
-def test_fastapi_sends_consumes_and_ends_with_its_application(rocketmq: EmbeddedRocketMQ) -> None:
+def test_fastapi_sends_consumes_and_ends_with_its_application(rocketmq):
     rocketmq.create_topic("orders", queues=2)
     command = [sys.executable, "-m", "uvicorn", "--app-dir", str(EXAMPLES), "fastapi_orders:app", "--port", "0"]
     with running(command, ROOT, NAMESRV_ADDR=rocketmq.namesrv_addr) as program:
@@ -124,7 +124,7 @@ def test_fastapi_sends_consumes_and_ends_with_its_application(rocketmq: Embedded
     assert progress(rocketmq) == 1, "written at the shutdown"
 
 
-def test_the_unit_of_systemd_runs_the_worker(rocketmq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+def test_the_unit_of_systemd_runs_the_worker(rocketmq, tmp_path):
     rocketmq.create_topic("orders", queues=2)
     unit = configparser.ConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
@@ -188,9 +188,7 @@ def _without_rights(home: Path) -> int:
     pytest.skip("no Python of this version can be run by others than root here")
 
 
-def test_the_image_s_commands_work_in_an_empty_environment_as_somebody_without_rights(
-    rocketmq: EmbeddedRocketMQ, wheel: Path, home: Path
-) -> None:
+def test_the_image_s_commands_work_in_an_empty_environment_as_somebody_without_rights(rocketmq, wheel, home):
     """There may be no container engine here, so the Dockerfile's commands run in an environment that has the wheel and nothing else."""
     rocketmq.create_topic("orders", queues=2)
     dockerfile = (WORKER / "Dockerfile").read_text("utf-8")
@@ -235,7 +233,7 @@ def test_the_image_s_commands_work_in_an_empty_environment_as_somebody_without_r
     assert progress(rocketmq) == 1
 
 
-def test_the_command_of_django_bills_each_order_once(rocketmq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+def test_the_command_of_django_bills_each_order_once(rocketmq, tmp_path):
     rocketmq.create_topic("orders", queues=2)
     database = tmp_path / "orders.sqlite3"
     manage = [sys.executable, str(EXAMPLES / "django_orders/manage.py")]

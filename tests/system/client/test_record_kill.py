@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 from sprocketmq.client.observe.recorder import record_lines
 from sprocketmq.core.replay.decision_replay import Replay
@@ -34,7 +33,7 @@ with EmbeddedRocketMQ(clock="system") as rocketmq, rocketmq.producer("ops") as p
 """
 
 
-def test_a_killed_consumers_record_replays_up_to_its_end(tmp_path: Path) -> None:
+def test_a_killed_consumers_record_replays_up_to_its_end(tmp_path):
     file = tmp_path / "delays.jsonl"
     process = subprocess.Popen([sys.executable, "-c", CONSUMER, str(file)], stdout=subprocess.PIPE, text=True)
     try:

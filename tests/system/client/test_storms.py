@@ -59,9 +59,7 @@ def watch() -> None:
     threading.Event().wait(WATCHED_S)
 
 
-def test_consumers_that_wait_for_missing_topics_ask_once_a_second_each(
-    server: EmbeddedRocketMQ, rounds: list[float]
-) -> None:
+def test_consumers_that_wait_for_missing_topics_ask_once_a_second_each(server, rounds):
     with Middleman(server.namesrv_addr) as asked:
         consumers = [
             consumer_of(asked.address, f"waiting-{number}", f"missing-{number}", instance_name="one")
@@ -84,7 +82,7 @@ def test_consumers_that_wait_for_missing_topics_ask_once_a_second_each(
                 consumer.shutdown()
 
 
-def test_a_thousand_notices_of_a_change_cause_one_rebalance(server: EmbeddedRocketMQ, rounds: list[float]) -> None:
+def test_a_thousand_notices_of_a_change_cause_one_rebalance(server, rounds):
     server.create_topic("flights", 2)
     consumer = consumer_of(server.namesrv_addr, "noisy", "flights")
     try:
@@ -101,7 +99,7 @@ def test_a_thousand_notices_of_a_change_cause_one_rebalance(server: EmbeddedRock
         consumer.shutdown()
 
 
-def test_256_queues_of_a_broker_that_forgot_us_make_few_heartbeats(server: EmbeddedRocketMQ) -> None:
+def test_256_queues_of_a_broker_that_forgot_us_make_few_heartbeats(server):
     server.create_topic("flights", 256)
     heartbeats: list[float] = []
 

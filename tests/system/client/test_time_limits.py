@@ -111,7 +111,7 @@ async def _failed_after_s(send: Awaitable[object]) -> float:
 
 @pytest.mark.parametrize("gathers", [False, True], ids=["", "auto_batch"])
 @pytest.mark.parametrize("how", HOW)
-def test_a_send_that_no_name_server_can_be_asked_for_ends_in_time(how: str, gathers: bool) -> None:
+def test_a_send_that_no_name_server_can_be_asked_for_ends_in_time(how, gathers):
     async def run(addresses: str) -> float:
         # A question may take long: it is the send's own limit that ends it.
         async with _producer(addresses, auto_batch=gathers, mq_client_api_timeout_ms=9_000) as producer:
@@ -122,7 +122,7 @@ def test_a_send_that_no_name_server_can_be_asked_for_ends_in_time(how: str, gath
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_send_to_a_broker_that_cannot_be_reached_ends_in_time(server: EmbeddedRocketMQ, how: str) -> None:
+def test_a_send_to_a_broker_that_cannot_be_reached_ends_in_time(server, how):
     server.create_topic("flights", 2)
 
     async def run() -> float:
@@ -138,7 +138,7 @@ def test_a_send_to_a_broker_that_cannot_be_reached_ends_in_time(server: Embedded
     assert asyncio.run(run()) < 2.0, "connecting alone takes 3 s"
 
 
-def test_the_end_of_a_transaction_whose_broker_cannot_be_reached_is_given_up_in_time(server: EmbeddedRocketMQ) -> None:
+def test_the_end_of_a_transaction_whose_broker_cannot_be_reached_is_given_up_in_time(server):
     server.create_topic("flights", 2)
 
     async def run() -> float:
@@ -174,9 +174,7 @@ def behind() -> Iterator[tuple[EmbeddedRocketMQ, Middleman]]:
             yield server, middleman
 
 
-def test_sends_to_a_broker_that_does_not_read_end_in_time_and_leave_nothing_open(
-    behind: tuple[EmbeddedRocketMQ, Middleman],
-) -> None:
+def test_sends_to_a_broker_that_does_not_read_end_in_time_and_leave_nothing_open(behind):
     server, middleman = behind
 
     async def run() -> None:
@@ -204,9 +202,7 @@ def test_sends_to_a_broker_that_does_not_read_end_in_time_and_leave_nothing_open
     asyncio.run(run())
 
 
-def test_a_one_way_send_to_a_broker_that_does_not_read_ends_in_time(
-    behind: tuple[EmbeddedRocketMQ, Middleman],
-) -> None:
+def test_a_one_way_send_to_a_broker_that_does_not_read_ends_in_time(behind):
     server, middleman = behind
 
     async def run() -> None:
@@ -225,9 +221,7 @@ def test_a_one_way_send_to_a_broker_that_does_not_read_ends_in_time(
 
 
 @pytest.mark.parametrize("mood", ["deaf", "silent"])
-def test_batched_sends_to_a_broker_that_does_not_answer_end_in_time(
-    behind: tuple[EmbeddedRocketMQ, Middleman], mood: str
-) -> None:
+def test_batched_sends_to_a_broker_that_does_not_answer_end_in_time(behind, mood):
     server, middleman = behind
 
     async def run() -> None:
@@ -247,7 +241,7 @@ def test_batched_sends_to_a_broker_that_does_not_answer_end_in_time(
     asyncio.run(run())
 
 
-def test_a_silent_connection_to_a_name_server_is_given_up(server: EmbeddedRocketMQ) -> None:
+def test_a_silent_connection_to_a_name_server_is_given_up(server):
     server.create_topic("flights", 2)
     with (
         Middleman(server.namesrv_addr) as middleman,
@@ -264,7 +258,7 @@ def test_a_silent_connection_to_a_name_server_is_given_up(server: EmbeddedRocket
         assert len(producer.publish_queues("unknown")) == 4
 
 
-def test_heartbeats_to_other_brokers_are_not_delayed_by_a_frozen_one(server: EmbeddedRocketMQ, second: Broker) -> None:
+def test_heartbeats_to_other_brokers_are_not_delayed_by_a_frozen_one(server, second):
     server.create_topic("flights", 2)
     frozen: list[float] = []
     heard: list[float] = []
@@ -306,9 +300,7 @@ class _Answering:
         self.consumer.shutdown()
 
 
-def test_a_request_is_answered_while_another_broker_of_its_topic_is_down(
-    server: EmbeddedRocketMQ, second: Broker
-) -> None:
+def test_a_request_is_answered_while_another_broker_of_its_topic_is_down(server, second):
     with rmq.Admin(namesrv_addr=server.namesrv_addr) as admin:
         admin.create_topic("flights", queues=2)
     with (
@@ -325,7 +317,7 @@ def test_a_request_is_answered_while_another_broker_of_its_topic_is_down(
             assert producer.request(rmq.Message("flights", b"?"), timeout_ms=10_000).body == b"yes"
 
 
-def test_a_topic_that_is_sent_into_being_has_as_many_queues_as_its_producer_says(server: EmbeddedRocketMQ) -> None:
+def test_a_topic_that_is_sent_into_being_has_as_many_queues_as_its_producer_says(server):
     with rmq.Producer("ops", namesrv_addr=server.namesrv_addr, default_topic_queue_nums=2) as producer:
         producer.send(rmq.Message("new", b"x"))
         assert len(producer.publish_queues("new")) == 2

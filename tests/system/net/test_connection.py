@@ -51,7 +51,7 @@ def with_server(engine: Engine, scenario: Callable[[Server, str], Awaitable[Any]
     return engine.run(run(), timeout_s=30)
 
 
-def test_an_answer_finds_its_request_however_many_are_in_flight(engine: Engine) -> None:
+def test_an_answer_finds_its_request_however_many_are_in_flight(engine):
     async def scenario(server: Server, address: str) -> list[bytes]:
         pool = ConnectionPool()
         answers = await asyncio.gather(
@@ -64,7 +64,7 @@ def test_an_answer_finds_its_request_however_many_are_in_flight(engine: Engine) 
     assert with_server(engine, scenario) == [b"%d" % n for n in range(500)]
 
 
-def test_new_callers_do_not_overtake_those_that_wait_for_a_connection(engine: Engine) -> None:
+def test_new_callers_do_not_overtake_those_that_wait_for_a_connection(engine):
     arrived: list[int] = []
 
     async def run() -> None:
@@ -95,7 +95,7 @@ def test_new_callers_do_not_overtake_those_that_wait_for_a_connection(engine: En
     assert len(arrived) > 100
 
 
-def test_a_connection_that_nobody_waits_for_any_more_leaves_no_line(engine: Engine) -> None:
+def test_a_connection_that_nobody_waits_for_any_more_leaves_no_line(engine):
     async def scenario(server: Server, address: str) -> None:
         pool = ConnectionPool()
         with pytest.raises(ConnectFailed):
@@ -111,7 +111,7 @@ def test_a_connection_that_nobody_waits_for_any_more_leaves_no_line(engine: Engi
     with_server(engine, scenario)
 
 
-def test_two_that_try_again_at_once_reconnect_when_the_server_is_back(engine: Engine) -> None:
+def test_two_that_try_again_at_once_reconnect_when_the_server_is_back(engine):
     """Each comes before the other has heard of the failure: together they would keep it for ever."""
 
     async def run() -> None:
@@ -145,9 +145,7 @@ def test_two_that_try_again_at_once_reconnect_when_the_server_is_back(engine: En
     engine.run(run(), timeout_s=30)
 
 
-def test_a_connection_whose_only_waiter_leaves_as_it_opens_is_kept_for_others(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_whose_only_waiter_leaves_as_it_opens_is_kept_for_others(engine, monkeypatch):
     async def scenario(server: Server, address: str) -> None:
         pool, goes_on = ConnectionPool(), asyncio.get_running_loop().create_future()
         connect = pool._connect
@@ -173,7 +171,7 @@ def test_a_connection_whose_only_waiter_leaves_as_it_opens_is_kept_for_others(
     with_server(engine, scenario)
 
 
-def test_closing_the_pool_fails_waiting_callers_with_closed_error(engine: Engine) -> None:
+def test_closing_the_pool_fails_waiting_callers_with_closed_error(engine):
     async def scenario(server: Server, address: str) -> None:
         for turns in (0, 1, 2):
             pool = ConnectionPool()
@@ -188,7 +186,7 @@ def test_closing_the_pool_fails_waiting_callers_with_closed_error(engine: Engine
     with_server(engine, scenario)
 
 
-def test_answers_in_another_order_than_the_requests_are_matched(engine: Engine) -> None:
+def test_answers_in_another_order_than_the_requests_are_matched(engine):
     async def scenario(server: Server, address: str) -> list[bytes]:
         pool = ConnectionPool()
         asked = [asyncio.ensure_future(pool.invoke(address, request(PARK, body=b"%d" % n), 60_000)) for n in range(5)]
@@ -206,7 +204,7 @@ def test_answers_in_another_order_than_the_requests_are_matched(engine: Engine) 
     assert with_server(engine, scenario) == [b"%d" % n for n in range(5)]
 
 
-def test_the_server_can_ask_the_client_on_the_same_connection_with_the_same_opaque(engine: Engine) -> None:
+def test_the_server_can_ask_the_client_on_the_same_connection_with_the_same_opaque(engine):
     async def scenario(server: Server, address: str) -> bytes:
         pool = ConnectionPool(lambda connection, command: response(command, 0, body=b"from the client"))
         parked = asyncio.ensure_future(pool.invoke(address, request(PARK), 60_000))
@@ -222,7 +220,7 @@ def test_the_server_can_ask_the_client_on_the_same_connection_with_the_same_opaq
     assert with_server(engine, scenario) == b"from the client"
 
 
-def test_an_exception_in_a_handler_fails_one_request_and_not_the_connection(engine: Engine) -> None:
+def test_an_exception_in_a_handler_fails_one_request_and_not_the_connection(engine):
     async def scenario(server: Server, address: str) -> tuple[int, str | None, int]:
         pool = ConnectionPool()
         failed = await pool.invoke(address, request(BUG), 60_000)
@@ -233,7 +231,7 @@ def test_an_exception_in_a_handler_fails_one_request_and_not_the_connection(engi
     assert with_server(engine, scenario) == (1, "ValueError: a bug in a handler", 0)
 
 
-def test_a_request_without_answer_raises_after_its_timeout(engine: Engine) -> None:
+def test_a_request_without_answer_raises_after_its_timeout(engine):
     async def scenario(server: Server, address: str) -> int:
         pool = ConnectionPool()
         connection = await pool.connection(address)  # connecting counts: less would be left of the time
@@ -252,7 +250,7 @@ def test_a_request_without_answer_raises_after_its_timeout(engine: Engine) -> No
     assert with_server(engine, scenario) == 0
 
 
-def test_requests_in_flight_fail_when_the_peer_goes_away(engine: Engine) -> None:
+def test_requests_in_flight_fail_when_the_peer_goes_away(engine):
     async def scenario(server: Server, address: str) -> None:
         pool = ConnectionPool()
         parked = asyncio.ensure_future(pool.invoke(address, request(PARK), 60_000))
@@ -280,7 +278,7 @@ def test_requests_in_flight_fail_when_the_peer_goes_away(engine: Engine) -> None
         ("a header that is not JSON", (8).to_bytes(4, "big") + (4).to_bytes(4, "big") + b"{{{{"),
     ],
 )
-def test_bytes_that_break_the_protocol_close_that_connection_only(engine: Engine, what: str, sent: bytes) -> None:
+def test_bytes_that_break_the_protocol_close_that_connection_only(engine, what, sent):
     async def scenario(server: Server, address: str) -> None:
         pool = ConnectionPool()
         assert (await pool.invoke(address, request(ECHO), 60_000)).code == 0
@@ -294,7 +292,7 @@ def test_bytes_that_break_the_protocol_close_that_connection_only(engine: Engine
     with_server(engine, scenario)
 
 
-def test_half_a_frame_waits_and_delays_no_other_connection(engine: Engine) -> None:
+def test_half_a_frame_waits_and_delays_no_other_connection(engine):
     async def scenario(server: Server, address: str) -> None:
         frame = encode_command(request(ECHO, body=b"in two halves"))
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -309,7 +307,7 @@ def test_half_a_frame_waits_and_delays_no_other_connection(engine: Engine) -> No
     with_server(engine, scenario)
 
 
-def test_a_oneway_request_gets_no_answer_not_even_an_error(engine: Engine) -> None:
+def test_a_oneway_request_gets_no_answer_not_even_an_error(engine):
     async def scenario(server: Server, address: str) -> None:
         pool = ConnectionPool()
         await pool.invoke_oneway(address, request(BUG))
@@ -321,12 +319,12 @@ def test_a_oneway_request_gets_no_answer_not_even_an_error(engine: Engine) -> No
 
 
 @pytest.mark.parametrize("address", ["localhost", "127.0.0.1:0", "127.0.0.1:99999", ":9876", "127.0.0.1:port"])
-def test_a_wrong_address_is_named_with_what_is_allowed(engine: Engine, address: str) -> None:
+def test_a_wrong_address_is_named_with_what_is_allowed(engine, address):
     with pytest.raises(ConfigurationError):
         engine.run(ConnectionPool().invoke(address, request(ECHO), 1000))
 
 
-def test_a_closed_port_and_an_unknown_host_are_told_apart(engine: Engine) -> None:
+def test_a_closed_port_and_an_unknown_host_are_told_apart(engine):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -338,7 +336,7 @@ def test_a_closed_port_and_an_unknown_host_are_told_apart(engine: Engine) -> Non
         engine.run(ConnectionPool().invoke("no-such-host.invalid:9876", request(ECHO), 1000))
 
 
-def test_the_error_of_a_connection_that_cannot_be_opened_is_gone_when_its_caller_drops_it(engine: Engine) -> None:
+def test_the_error_of_a_connection_that_cannot_be_opened_is_gone_when_its_caller_drops_it(engine):
     async def scenario() -> None:
         pool = ConnectionPool()
         try:

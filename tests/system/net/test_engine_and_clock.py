@@ -23,14 +23,14 @@ def engine() -> Iterator[Engine]:
     engine.close()
 
 
-def test_a_coroutine_runs_on_the_engine_thread_and_its_result_comes_back(engine: Engine) -> None:
+def test_a_coroutine_runs_on_the_engine_thread_and_its_result_comes_back(engine):
     async def where() -> str:
         return threading.current_thread().name
 
     assert engine.run(where()) == "test-engine"
 
 
-def test_close_cancels_what_runs_and_ends_the_thread() -> None:
+def test_close_cancels_what_runs_and_ends_the_thread():
     engine = Engine("test-closing")
     cancelled = threading.Event()
 
@@ -53,9 +53,7 @@ def test_close_cancels_what_runs_and_ends_the_thread() -> None:
 @pytest.mark.parametrize(
     "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=lambda error: type(error).__name__
 )
-def test_a_callback_that_raises_what_ends_programs_ends_only_itself(
-    engine: Engine, error: BaseException, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_callback_that_raises_what_ends_programs_ends_only_itself(engine, error, caplog):
     def fail() -> None:
         raise error
 
@@ -68,7 +66,7 @@ def test_a_callback_that_raises_what_ends_programs_ends_only_itself(
     assert f"a callback raised {type(error).__name__}" in caplog.text or isinstance(error, GeneratorExit)
 
 
-def test_an_engine_whose_callback_fails_in_the_turn_of_its_close_ends() -> None:
+def test_an_engine_whose_callback_fails_in_the_turn_of_its_close_ends():
     engine = Engine("test-failing-close")
     engine.run(asyncio.sleep(0))
 
@@ -80,7 +78,7 @@ def test_an_engine_whose_callback_fails_in_the_turn_of_its_close_ends() -> None:
     assert engine.loop.is_closed()
 
 
-def test_what_a_coroutine_raises_reaches_the_blocking_caller(engine: Engine) -> None:
+def test_what_a_coroutine_raises_reaches_the_blocking_caller(engine):
     async def fail() -> None:
         raise ValueError("its own")
 
@@ -89,7 +87,7 @@ def test_what_a_coroutine_raises_reaches_the_blocking_caller(engine: Engine) -> 
     assert engine.run(asyncio.sleep(0, "and the next call works")) == "and the next call works"
 
 
-def test_giving_up_a_blocking_call_cancels_its_coroutine(engine: Engine) -> None:
+def test_giving_up_a_blocking_call_cancels_its_coroutine(engine):
     cancelled = threading.Event()
 
     async def forever() -> None:
@@ -104,7 +102,7 @@ def test_giving_up_a_blocking_call_cancels_its_coroutine(engine: Engine) -> None
     assert cancelled.wait(30)
 
 
-def test_a_call_that_was_given_up_before_it_began_never_begins(engine: Engine) -> None:
+def test_a_call_that_was_given_up_before_it_began_never_begins(engine):
     began = threading.Event()
     go_on = threading.Event()
 
@@ -119,7 +117,7 @@ def test_a_call_that_was_given_up_before_it_began_never_begins(engine: Engine) -
     assert not began.is_set()
 
 
-def test_a_result_after_the_timeout_is_passed_on_before_the_callers_next_coroutine(engine: Engine) -> None:
+def test_a_result_after_the_timeout_is_passed_on_before_the_callers_next_coroutine(engine):
     unreceived: list[str] = []
     go_on = threading.Event()
 
@@ -140,7 +138,7 @@ def test_a_result_after_the_timeout_is_passed_on_before_the_callers_next_corouti
     timer.join()
 
 
-def test_closing_the_engine_ends_the_wait_of_a_blocking_caller() -> None:
+def test_closing_the_engine_ends_the_wait_of_a_blocking_caller():
     engine = Engine("test-closing")
     started = threading.Event()
     seen: list[BaseException] = []
@@ -163,7 +161,7 @@ def test_closing_the_engine_ends_the_wait_of_a_blocking_caller() -> None:
     assert [type(error) for error in seen] == [concurrent.futures.CancelledError]
 
 
-def test_a_forked_child_gets_an_engine_of_its_own() -> None:
+def test_a_forked_child_gets_an_engine_of_its_own():
     parent = Engine.shared()
     read_end, write_end = os.pipe()
     pid = os.fork()
@@ -181,7 +179,7 @@ def test_a_forked_child_gets_an_engine_of_its_own() -> None:
     os.waitpid(pid, 0)
 
 
-def test_the_manual_clock_runs_timers_in_due_order_and_chains_of_them(engine: Engine) -> None:
+def test_the_manual_clock_runs_timers_in_due_order_and_chains_of_them(engine):
     clock = ManualClock(start_ms=1_000)
     fired: list[tuple[str, int]] = []
 
@@ -201,7 +199,7 @@ def test_the_manual_clock_runs_timers_in_due_order_and_chains_of_them(engine: En
     assert clock.now_ms() == 1350
 
 
-def test_a_timer_that_a_running_callback_is_about_to_set_is_not_passed_by(engine: Engine) -> None:
+def test_a_timer_that_a_running_callback_is_about_to_set_is_not_passed_by(engine):
     """A test saw the callback begin, and moves the clock by what the timer takes."""
     clock, began, fired = ManualClock(), threading.Event(), threading.Event()
 
@@ -220,7 +218,7 @@ def test_a_timer_that_a_running_callback_is_about_to_set_is_not_passed_by(engine
     assert fired.is_set()
 
 
-def test_sleeping_on_the_manual_clock_takes_no_real_time(engine: Engine) -> None:
+def test_sleeping_on_the_manual_clock_takes_no_real_time(engine):
     clock = ManualClock()
     before = clock.now_ms()
 
@@ -234,5 +232,5 @@ def test_sleeping_on_the_manual_clock_takes_no_real_time(engine: Engine) -> None
     assert future.result(5) == 3_600_000
 
 
-def test_the_system_clock_returns_milliseconds_since_1970() -> None:
+def test_the_system_clock_returns_milliseconds_since_1970():
     assert 1_600_000_000_000 < SystemClock().now_ms() < 4_000_000_000_000

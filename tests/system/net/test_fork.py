@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,7 +98,7 @@ class Program:
 
 
 @pytest.mark.parametrize("way", ["os.fork", "multiprocessing"])
-def test_a_forked_child_cannot_use_its_parents_clients_and_makes_its_own(rocketmq: EmbeddedRocketMQ, way: str) -> None:
+def test_a_forked_child_cannot_use_its_parents_clients_and_makes_its_own(rocketmq, way):
     text = f"""
         def child():
             say(connections=connections())
@@ -151,7 +150,7 @@ def test_a_forked_child_cannot_use_its_parents_clients_and_makes_its_own(rocketm
         assert program.process.wait(30) == 0
 
 
-def test_brokers_notice_the_parents_death_at_once_although_a_child_lives(rocketmq: EmbeddedRocketMQ) -> None:
+def test_brokers_notice_the_parents_death_at_once_although_a_child_lives(rocketmq):
     text = """
         consumer.start()
         if os.fork() == 0:
@@ -169,7 +168,7 @@ def test_brokers_notice_the_parents_death_at_once_although_a_child_lives(rocketm
         os.kill(child, 0)  # it lived all the time
 
 
-def test_async_clients_and_an_own_server_are_left_to_the_parent_too(rocketmq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+def test_async_clients_and_an_own_server_are_left_to_the_parent_too(rocketmq, tmp_path):
     text = """
         from sprocketmq.testing import EmbeddedRocketMQ
 

@@ -100,7 +100,7 @@ def asked(code: int, count: int) -> bytes:
     return b"".join(encode_command(Command(code, opaque=number)) for number in range(count))
 
 
-def test_one_connection_too_many_is_closed_at_once_and_counted(engine: Engine) -> None:
+def test_one_connection_too_many_is_closed_at_once_and_counted(engine):
     async def scenario(server: Server, servant: Servant, address: str) -> None:
         pool = ConnectionPool()
         await pool.invoke(address, request(ECHO), 60_000)
@@ -118,7 +118,7 @@ def test_one_connection_too_many_is_closed_at_once_and_counted(engine: Engine) -
     with_server(engine, scenario, max_connections=2)
 
 
-def test_a_silent_connection_is_closed_and_a_busy_one_stays(engine: Engine) -> None:
+def test_a_silent_connection_is_closed_and_a_busy_one_stays(engine):
     async def scenario(server: Server, servant: Servant, address: str) -> None:
         pool = ConnectionPool()
         with raw(address) as silent:
@@ -133,7 +133,7 @@ def test_a_silent_connection_is_closed_and_a_busy_one_stays(engine: Engine) -> N
     with_server(engine, scenario, max_idle_s=2.0)
 
 
-def test_a_frame_over_the_limit_costs_its_connection(engine: Engine) -> None:
+def test_a_frame_over_the_limit_costs_its_connection(engine):
     async def scenario(server: Server, servant: Servant, address: str) -> None:
         pool = ConnectionPool()
         await pool.invoke(address, request(ECHO, body=bytes(1000)), 60_000)
@@ -146,7 +146,7 @@ def test_a_frame_over_the_limit_costs_its_connection(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["all in one read", "one after the other"])
-def test_a_peer_that_never_reads_does_not_grow_our_memory(engine: Engine, at_once: bool) -> None:
+def test_a_peer_that_never_reads_does_not_grow_our_memory(engine, at_once):
     count = 400  # a hundred megabytes of answers
 
     async def scenario(server: Server, servant: Servant, address: str) -> None:
@@ -172,7 +172,7 @@ def test_a_peer_that_never_reads_does_not_grow_our_memory(engine: Engine, at_onc
     with_server(engine, scenario)
 
 
-def test_a_peer_that_reads_late_gets_every_answer_in_order(engine: Engine) -> None:
+def test_a_peer_that_reads_late_gets_every_answer_in_order(engine):
     count = 100
 
     async def scenario(server: Server, servant: Servant, address: str) -> None:
@@ -194,7 +194,7 @@ def test_a_peer_that_reads_late_gets_every_answer_in_order(engine: Engine) -> No
     with_server(engine, scenario)
 
 
-def test_a_peer_that_reads_nothing_for_long_is_cut_off_and_counted(engine: Engine) -> None:
+def test_a_peer_that_reads_nothing_for_long_is_cut_off_and_counted(engine):
     async def scenario(server: Server, servant: Servant, address: str) -> None:
         with raw(address) as deaf:
             await asyncio.get_running_loop().sock_sendall(deaf, asked(LARGE, 400))
@@ -206,7 +206,7 @@ def test_a_peer_that_reads_nothing_for_long_is_cut_off_and_counted(engine: Engin
 
 
 @pytest.mark.parametrize("count", [400, 12], ids=["whose requests wait", "half-closed"])
-def test_a_peer_that_reads_next_to_nothing_for_long_is_cut_off(engine: Engine, count: int) -> None:
+def test_a_peer_that_reads_next_to_nothing_for_long_is_cut_off(engine, count):
     async def scenario(server: Server, servant: Servant, address: str) -> None:
         with raw(address) as slow:
             loop = asyncio.get_running_loop()
@@ -223,9 +223,7 @@ def test_a_peer_that_reads_next_to_nothing_for_long_is_cut_off(engine: Engine, c
     with_server(engine, scenario, slow_reader_timeout_s=2.0, send_buffer_bytes=8_192)
 
 
-def test_a_peer_that_always_has_as_much_to_read_as_before_stays_while_it_reads(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_peer_that_always_has_as_much_to_read_as_before_stays_while_it_reads(engine, monkeypatch):
     async def scenario(server: Server, servant: Servant, address: str) -> None:
         looks = 0
         look = server._check_slow_reader
@@ -275,18 +273,18 @@ def looked_at(kib: Iterable[tuple[int, int]]) -> bool:
     return bool(peer.is_cut)
 
 
-def test_a_peer_that_reads_slowly_and_asks_for_more_stays() -> None:
+def test_a_peer_that_reads_slowly_and_asks_for_more_stays():
     assert not looked_at([(100, 0), (3_900, 3_800), *[(size, 0) for size in range(3_800, 0, -20)]])
     assert not looked_at([(3_900, 64)] * 100)
 
 
-def test_a_peer_that_reads_a_byte_now_and_then_is_cut_off() -> None:
+def test_a_peer_that_reads_a_byte_now_and_then_is_cut_off():
     assert not looked_at([(size, 0) for size in range(4_000, 3_996, -1)])
     assert looked_at([(size, 0) for size in range(4_000, 3_995, -1)])
     assert looked_at([(1_000 + size, 1) for size in range(5)]), "what it asks for meanwhile was not read"
 
 
-def test_a_peer_that_says_nothing_more_gets_all_answers_that_it_reads(engine: Engine) -> None:
+def test_a_peer_that_says_nothing_more_gets_all_answers_that_it_reads(engine):
     async def scenario(server: Server, servant: Servant, address: str) -> None:
         with raw(address) as half:
             loop = asyncio.get_running_loop()
@@ -300,7 +298,7 @@ def test_a_peer_that_says_nothing_more_gets_all_answers_that_it_reads(engine: En
     with_server(engine, scenario)
 
 
-def test_what_waits_for_a_peer_to_read_runs_when_it_does_and_never_after_its_end(engine: Engine) -> None:
+def test_what_waits_for_a_peer_to_read_runs_when_it_does_and_never_after_its_end(engine):
     async def scenario(server: Server, servant: Servant, address: str) -> None:
         ran: list[str] = []
         with raw(address) as peer:
@@ -325,7 +323,7 @@ def test_what_waits_for_a_peer_to_read_runs_when_it_does_and_never_after_its_end
     with_server(engine, scenario)
 
 
-def test_two_that_write_more_than_the_other_reads_do_not_wait_for_each_other(engine: Engine) -> None:
+def test_two_that_write_more_than_the_other_reads_do_not_wait_for_each_other(engine):
     count = 10_000
 
     async def scenario(server: Server, servant: Servant, address: str) -> None:

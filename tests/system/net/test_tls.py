@@ -107,7 +107,7 @@ def silent_peer(tmp_path: Path) -> Iterator[str]:
         serving.join()
 
 
-def test_closing_a_client_closes_the_socket_even_if_the_peer_does_not_answer_the_close(silent_peer: str) -> None:
+def test_closing_a_client_closes_the_socket_even_if_the_peer_does_not_answer_the_close(silent_peer):
     engine = Engine("test-tls-goodbye")
 
     async def come_and_go() -> Connection:
@@ -123,9 +123,7 @@ def test_closing_a_client_closes_the_socket_even_if_the_peer_does_not_answer_the
 
 
 @pytest.mark.parametrize("speaks_tls", [False, True])
-def test_what_was_written_before_the_end_reaches_a_peer_that_reads_a_second_late(
-    engine: Engine, tmp_path: Path, speaks_tls: bool
-) -> None:
+def test_what_was_written_before_the_end_reaches_a_peer_that_reads_a_second_late(engine, tmp_path, speaks_tls):
     settings = write_certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(settings.cert_path, settings.key_path)
@@ -161,7 +159,7 @@ def test_what_was_written_before_the_end_reaches_a_peer_that_reads_a_second_late
     assert len(frames) == 20
 
 
-def test_a_connection_that_is_never_read_is_cut_and_logged(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_connection_that_is_never_read_is_cut_and_logged(engine, caplog):
     async def come_and_go() -> Connection:
         pool = ConnectionPool()
         (await pool.connection(address)).set_socket_buffers(64 * 1024, 0)
@@ -179,7 +177,7 @@ def test_a_connection_that_is_never_read_is_cut_and_logged(engine: Engine, caplo
     )
 
 
-def test_permissive_speaks_plain_and_tls_on_one_port(engine: Engine, tmp_path: Path) -> None:
+def test_permissive_speaks_plain_and_tls_on_one_port(engine, tmp_path):
     async def scenario(server: Server, address: str) -> None:
         large = bytes(range(256)) * 4_000  # several reads
         both = await asyncio.gather(*(ask(address, context, large) for context in (None, trusting()) * 5))
@@ -188,7 +186,7 @@ def test_permissive_speaks_plain_and_tls_on_one_port(engine: Engine, tmp_path: P
     with_server(engine, ServerTls(write_certificate(tmp_path)), scenario)
 
 
-def test_enforcing_closes_a_plain_connection_and_serves_tls(engine: Engine, tmp_path: Path) -> None:
+def test_enforcing_closes_a_plain_connection_and_serves_tls(engine, tmp_path):
     async def scenario(server: Server, address: str) -> None:
         with pytest.raises(NetworkError):
             await ask(address, None)
@@ -197,7 +195,7 @@ def test_enforcing_closes_a_plain_connection_and_serves_tls(engine: Engine, tmp_
     with_server(engine, with_settings(write_certificate(tmp_path), mode="enforcing"), scenario)
 
 
-def test_a_server_without_tls_closes_a_tls_connection(engine: Engine) -> None:
+def test_a_server_without_tls_closes_a_tls_connection(engine):
     async def run() -> None:
         server = Server(echo)
         address = f"127.0.0.1:{await server.start('127.0.0.1', 0)}"
@@ -209,7 +207,7 @@ def test_a_server_without_tls_closes_a_tls_connection(engine: Engine) -> None:
     engine.run(run(), timeout_s=60)
 
 
-def test_a_client_notices_a_server_that_it_does_not_trust(engine: Engine, tmp_path: Path) -> None:
+def test_a_client_notices_a_server_that_it_does_not_trust(engine, tmp_path):
     async def scenario(server: Server, address: str) -> None:
         with pytest.raises(NetworkError, match="certificate"):
             await ask(address, trusting(OTHER_CA))
@@ -219,9 +217,7 @@ def test_a_client_notices_a_server_that_it_does_not_trust(engine: Engine, tmp_pa
 
 
 @pytest.mark.parametrize(("need", "without", "foreign"), [("require", False, False), ("optional", True, False)])
-def test_clients_show_certificates_where_they_are_asked(
-    engine: Engine, tmp_path: Path, need: str, without: bool, foreign: bool
-) -> None:
+def test_clients_show_certificates_where_they_are_asked(engine, tmp_path, need, without, foreign):
     settings = write_certificate(tmp_path)
     trust = str(tmp_path / "ca.pem")
     tls = with_settings(settings, need_client_auth=need, auth_client=True, trust_cert_path=trust)
@@ -240,7 +236,7 @@ def test_clients_show_certificates_where_they_are_asked(
     with_server(engine, tls, scenario)
 
 
-def test_a_new_certificate_counts_for_new_connections_and_open_ones_go_on(engine: Engine, tmp_path: Path) -> None:
+def test_a_new_certificate_counts_for_new_connections_and_open_ones_go_on(engine, tmp_path):
     tls = ServerTls(write_certificate(tmp_path))
 
     async def scenario(server: Server, address: str) -> None:
@@ -276,9 +272,7 @@ DAY = timedelta(days=1)
     ],
     ids=["expired", "not yet valid", "valid"],
 )
-def test_dates_that_clients_refuse_are_told_to_both_sides(
-    engine: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture, dates: dict[str, datetime], todo: str
-) -> None:
+def test_dates_that_clients_refuse_are_told_to_both_sides(engine, tmp_path, caplog, dates, todo):
     tls = ServerTls(write_certificate(tmp_path, **dates))
     said = [record.getMessage() for record in caplog.records if record.name == "sprocketmq.net"]
     assert len(said) == bool(todo), said
@@ -296,7 +290,7 @@ def test_dates_that_clients_refuse_are_told_to_both_sides(
     with_server(engine, tls, scenario)
 
 
-def test_an_encrypted_key_is_read_with_its_password_only(tmp_path: Path) -> None:
+def test_an_encrypted_key_is_read_with_its_password_only(tmp_path):
     settings = write_certificate(tmp_path)
     from cryptography.hazmat.primitives import serialization
 
@@ -310,7 +304,7 @@ def test_an_encrypted_key_is_read_with_its_password_only(tmp_path: Path) -> None
             with_settings(settings, key_password=wrong)
 
 
-def test_the_test_mode_certificate_works_for_clients_that_do_not_check_it(engine: Engine) -> None:
+def test_the_test_mode_certificate_works_for_clients_that_do_not_check_it(engine):
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
@@ -331,12 +325,12 @@ def test_the_test_mode_certificate_works_for_clients_that_do_not_check_it(engine
         ({"need_client_auth": "require", "auth_client": True, "trust_cert_path": "/nowhere/ca.pem"}, "/nowhere/ca.pem"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_by_name(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+def test_settings_that_cannot_be_are_refused_by_name(tmp_path, changes, named):
     with pytest.raises(ConfigurationError, match=named):
         with_settings(write_certificate(tmp_path), **changes)
 
 
-def test_a_half_open_handshake_and_a_silent_peer_cost_only_themselves(engine: Engine, tmp_path: Path) -> None:
+def test_a_half_open_handshake_and_a_silent_peer_cost_only_themselves(engine, tmp_path):
     async def scenario(server: Server, address: str) -> None:
         host, port = address.split(":")
         with (
@@ -353,7 +347,7 @@ def test_a_half_open_handshake_and_a_silent_peer_cost_only_themselves(engine: En
     with_server(engine, ServerTls(write_certificate(tmp_path)), scenario, max_idle_s=0.2)
 
 
-def test_garbage_behind_the_first_byte_costs_its_connection(engine: Engine, tmp_path: Path) -> None:
+def test_garbage_behind_the_first_byte_costs_its_connection(engine, tmp_path):
     async def scenario(server: Server, address: str) -> None:
         host, port = address.split(":")
         loop = asyncio.get_running_loop()
@@ -368,7 +362,7 @@ def test_garbage_behind_the_first_byte_costs_its_connection(engine: Engine, tmp_
     with_server(engine, ServerTls(write_certificate(tmp_path)), scenario)
 
 
-def test_connections_over_the_limit_are_closed_before_their_handshake(engine: Engine, tmp_path: Path) -> None:
+def test_connections_over_the_limit_are_closed_before_their_handshake(engine, tmp_path):
     async def scenario(server: Server, address: str) -> None:
         pool = ConnectionPool(ssl_context=trusting())
         await pool.invoke(address, request(900), 60_000)
@@ -381,9 +375,7 @@ def test_connections_over_the_limit_are_closed_before_their_handshake(engine: En
 
 
 @pytest.mark.parametrize("make_loop", [new_event_loop, asyncio.new_event_loop])
-def test_frames_that_never_end_are_limited_over_tls_as_they_are_without(
-    make_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
-) -> None:
+def test_frames_that_never_end_are_limited_over_tls_as_they_are_without(make_loop, tmp_path):
     settings = write_certificate(tmp_path)
 
     async def flood(tls: bool) -> tuple[int, int]:
@@ -416,9 +408,7 @@ def test_frames_that_never_end_are_limited_over_tls_as_they_are_without(
 
 
 @pytest.mark.parametrize("make_loop", [new_event_loop, asyncio.new_event_loop])
-def test_records_are_read_into_one_buffer_and_not_into_blocks_of_their_own(
-    make_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_are_read_into_one_buffer_and_not_into_blocks_of_their_own(make_loop, tmp_path, monkeypatch):
     tls = ServerTls(write_certificate(tmp_path))
     buffers, reads = [], []
     get_buffer, updated = TlsReads.get_buffer, TlsReads.buffer_updated

@@ -59,7 +59,7 @@ def test_unknown_keys_are_named_in_one_warning(caplog):
 
 
 @pytest.mark.parametrize("kind", [BrokerConfig, NameServerConfig])
-def test_no_number_may_be_less_than_its_lowest_value(kind) -> None:
+def test_no_number_may_be_less_than_its_lowest_value(kind):
     def is_taken(key: str) -> bool:
         try:
             kind.from_properties({key: "-3"})

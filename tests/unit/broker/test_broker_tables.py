@@ -214,7 +214,7 @@ def test_producers_are_found_by_client_id_while_connected():
 
 @pytest.mark.parametrize("order", list(permutations(("arrives", "leaves", "closes"))), ids="-".join)
 @pytest.mark.parametrize("is_told_closed", [True, False], ids=["told", "half-open"])
-def test_the_old_connection_of_a_client_takes_nothing_from_its_new_one(order: tuple[str, ...], is_told_closed: bool):
+def test_the_old_connection_of_a_client_takes_nothing_from_its_new_one(order, is_told_closed):
     """A client that lost its connection comes back on a new one. What the old one has sent, and its end, may be seen before or after that;
     half-open: its end is not seen at all. Apache 5.4.0 forgets the client id then (ProducerManager.doChannelCloseEvent)."""
     consumers, producers = new_broker().consumers, ProducerTable()

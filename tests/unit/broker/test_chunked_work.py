@@ -14,7 +14,7 @@ from sprocketmq.broker.chunked_work import in_chunks
 
 @pytest.mark.parametrize("things", range(12))
 @pytest.mark.parametrize("size", [1, 3, 5])
-def test_items_come_in_order_with_one_turn_of_the_loop_between_chunks(things: int, size: int) -> None:
+def test_items_come_in_order_with_one_turn_of_the_loop_between_chunks(things, size):
     async def scenario() -> None:
         turns = 0
         stopped = False
@@ -37,7 +37,7 @@ def test_items_come_in_order_with_one_turn_of_the_loop_between_chunks(things: in
 
 
 @pytest.mark.parametrize("way", ["cancelled", "closed", "forgotten"])
-def test_work_that_is_given_up_at_a_step_leaves_nothing_to_close(way: str) -> None:
+def test_work_that_is_given_up_at_a_step_leaves_nothing_to_close(way):
     told: list[Any] = []
 
     async def work() -> None:

@@ -42,7 +42,7 @@ def play(groups: list[ConsumerGroup], members: list[Heard]) -> list[int]:
     return asyncio.run(run())
 
 
-def test_a_new_member_of_many_groups_is_announced_to_the_others_in_steps() -> None:
+def test_a_new_member_of_many_groups_is_announced_to_the_others_in_steps():
     members = [Heard() for _ in range(42)]
     names = [f"g{number}" for number in range(100)]
     pushed = play([group(name, members) for name in names], members)
@@ -50,19 +50,19 @@ def test_a_new_member_of_many_groups_is_announced_to_the_others_in_steps() -> No
     assert all(member.groups == names for member in members)
 
 
-def test_a_group_of_many_members_is_notified_in_chunks() -> None:
+def test_a_group_of_many_members_is_notified_in_chunks():
     members = [Heard() for _ in range(3 * CHUNK_SIZE)]
     assert max(play([group("g", members)], members)) <= CHUNK_SIZE
     assert all(member.groups == ["g"] for member in members)
 
 
-def test_few_members_are_notified_at_once() -> None:
+def test_few_members_are_notified_at_once():
     members = [Heard() for _ in range(5)]
     pushed = play([group("a", members), group("b", members)], members)
     assert pushed[1] == 10
 
 
-def test_changes_during_a_waiting_notification_are_notified_once() -> None:
+def test_changes_during_a_waiting_notification_are_notified_once():
     others, members = [Heard() for _ in range(CHUNK_SIZE)], [Heard()]
     play([group("large", others), group("g", members), group("g", members)], members)
     assert members[0].groups == ["g"]

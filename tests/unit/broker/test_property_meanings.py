@@ -46,7 +46,7 @@ def identity() -> BrokerIdentity:
 @example(["UNIQ_KEY\x01a\x02AWAIT\x01false\x02"])
 @example(["X_UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])
 @given(st.lists(TEXTS, min_size=1, max_size=4))
-def test_a_shape_says_of_each_text_what_its_properties_say(texts: list[str]) -> None:
+def test_a_shape_says_of_each_text_what_its_properties_say(texts):
     own = identity()
     for text in [*texts, *texts]:
         known = own.meanings.find(text)
@@ -80,13 +80,13 @@ def test_a_shape_says_of_each_text_what_its_properties_say(texts: list[str]) -> 
         ("", 0),
     ],
 )
-def test_a_shape_has_the_delay_level_if_nothing_else_is_special(more: str, level: int) -> None:
+def test_a_shape_has_the_delay_level_if_nothing_else_is_special(more, level):
     known = identity().meanings.find(f"UNIQ_KEY\x01a\x02{more}")
     assert known is not None
     assert known[1].delay_level == level
 
 
-def test_properties_that_differ_in_all_but_their_tags_share_a_shape() -> None:
+def test_properties_that_differ_in_all_but_their_tags_share_a_shape():
     meanings = identity().meanings
     found = set()
     for number in range(50):
@@ -102,14 +102,14 @@ def test_properties_that_differ_in_all_but_their_tags_share_a_shape() -> None:
     assert len(found) == 1
 
 
-def test_two_unique_keys_have_no_shape() -> None:
+def test_two_unique_keys_have_no_shape():
     meanings = identity().meanings
     assert meanings.find("UNIQ_KEY\x01a\x02UNIQ_KEY\x01b\x02") is None
     assert meanings.find("UNIQ_KEY\x01a\x02UNIQ_KEY\x01b\x02") is None
     assert meanings.find("UNIQ_KEY\x01a\x02CLUSTER\x01far\x02") is None  # marks of another broker have to go
 
 
-def test_shapes_from_the_network_take_bounded_memory() -> None:
+def test_shapes_from_the_network_take_bounded_memory():
     meanings = identity().meanings
     for number in range(3_000):
         for end in ("", "\x02"):

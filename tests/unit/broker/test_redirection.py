@@ -31,7 +31,7 @@ def parked(raw: bytes, topic: str, queue_id: int) -> StoredMessage:
 @example(b"TAGS\x01a\x02", "t", 3)
 @example(b"TAGS\x01a", "t", 3)
 @given(TEXTS, st.sampled_from(("t", "other", "%RETRY%g")), st.integers(0, 20))
-def test_the_destination_replaces_any_other(raw: bytes, topic: str, queue_id: int) -> None:
+def test_the_destination_replaces_any_other(raw, topic, queue_id):
     message = parked(raw, topic, queue_id)
     assert (message.topic, message.queue_id) == ("waiting", 7)
     assert message.properties == set_property(set_property(raw, REAL_TOPIC, topic), REAL_QID, str(queue_id))

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker.replication.registration import Registration, parts_of
 from sprocketmq.errors import NetworkError
@@ -49,7 +47,7 @@ async def turns(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_hundred_changes_during_a_round_cost_one_more_and_later_ones_are_not_waited_for() -> None:
+def test_a_hundred_changes_during_a_round_cost_one_more_and_later_ones_are_not_waited_for():
     async def play() -> None:
         pool = NameServer()
         told = registration(pool, "127.0.0.1:9876")
@@ -75,7 +73,7 @@ def test_a_hundred_changes_during_a_round_cost_one_more_and_later_ones_are_not_w
     asyncio.run(asyncio.wait_for(play(), 30))
 
 
-def test_waiting_for_a_registration_starts_one_and_stop_wakes_all_waiters() -> None:
+def test_waiting_for_a_registration_starts_one_and_stop_wakes_all_waiters():
     async def play() -> None:
         pool = NameServer()
         told = registration(pool, "127.0.0.1:9876")
@@ -105,7 +103,7 @@ class LateNameServer(NameServer):
         return Command(0, 0, 1)
 
 
-def test_a_broker_that_no_name_server_knows_tries_soon_again_and_then_once_in_its_period() -> None:
+def test_a_broker_that_no_name_server_knows_tries_soon_again_and_then_once_in_its_period():
     async def play() -> None:
         clock, known_ms = ManualClock(0), list[int]()
         pool = LateNameServer(clock)
@@ -138,7 +136,7 @@ class LostNameServer(NameServer):
         return Command(0 if self.tries_ms[-1] < 130_000 else 16, 0, 1, remark="no")
 
 
-def test_a_lost_name_server_is_one_line_a_minute_for_each_cause(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_name_server_is_one_line_a_minute_for_each_cause(caplog):
     async def play() -> None:
         clock = ManualClock(0)
         pool = LostNameServer(clock)
@@ -202,7 +200,7 @@ def topics_named(*names: str, perm: int = 6) -> dict[str, TopicConfig]:
     return {name: TopicConfig(topic_name=name, perm=perm) for name in names}
 
 
-def test_a_large_table_goes_in_parts_and_a_name_server_of_4_9_has_all_of_it_after_each_round() -> None:
+def test_a_large_table_goes_in_parts_and_a_name_server_of_4_9_has_all_of_it_after_each_round():
     async def play() -> None:
         pool, table, version = (
             OldNameServer(),
@@ -225,7 +223,7 @@ def test_a_large_table_goes_in_parts_and_a_name_server_of_4_9_has_all_of_it_afte
     asyncio.run(asyncio.wait_for(play(), 30))
 
 
-def test_a_small_table_goes_whole_under_its_own_version() -> None:
+def test_a_small_table_goes_whole_under_its_own_version():
     async def play() -> None:
         pool, table = OldNameServer(), topics_named("a", "b")
         await in_parts(pool, table, DataVersion(1, 0, 5), 10).finished()
@@ -235,7 +233,7 @@ def test_a_small_table_goes_whole_under_its_own_version() -> None:
     asyncio.run(asyncio.wait_for(play(), 30))
 
 
-def test_a_table_of_a_hundred_thousand_topics_never_makes_a_frame_of_a_megabyte() -> None:
+def test_a_table_of_a_hundred_thousand_topics_never_makes_a_frame_of_a_megabyte():
     table = topics_named(*(f"%RETRY%a-rather-long-name-of-a-group-{number:06}" for number in range(100_000)))
     sizes = [
         len(RegisterBrokerBody(topic_config_serialize_wrapper=part).encode())
@@ -246,7 +244,7 @@ def test_a_table_of_a_hundred_thousand_topics_never_makes_a_frame_of_a_megabyte(
     assert max(sizes) < 1 << 20
 
 
-def test_topics_that_come_and_go_during_a_round_are_told_as_they_are_or_not_at_all() -> None:
+def test_topics_that_come_and_go_during_a_round_are_told_as_they_are_or_not_at_all():
     table = topics_named("a", "b", "c", "d")
     parts = parts_of(table, DataVersion(), 2)
     assert list(next(parts).topic_config_table) == ["a", "b"]

@@ -12,7 +12,7 @@ from sprocketmq.wire.frames.command import Command
 PEER: Any = SimpleNamespace(remote_address="127.0.0.1:5000")
 
 
-def test_a_slow_request_is_named_with_code_client_and_time(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slow_request_is_named_with_code_client_and_time(caplog):
     SlowRequests(100).note(PEER, Command(11, body=b"123"), 0.25, 1.0)
     (record,) = caplog.records
     assert record.getMessage() == "PULL_MESSAGE 11 of 127.0.0.1:5000 took 250 ms"
@@ -23,12 +23,12 @@ def test_a_slow_request_is_named_with_code_client_and_time(caplog: pytest.LogCap
     )
 
 
-def test_an_unknown_code_is_named_by_its_number(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_code_is_named_by_its_number(caplog):
     SlowRequests(100).note(PEER, Command(31_999), 0.1, 1.0)
     assert caplog.messages == ["request 31999 of 127.0.0.1:5000 took 100 ms"]
 
 
-def test_ten_lines_in_ten_seconds_and_the_next_one_says_how_many_are_missing(caplog: pytest.LogCaptureFixture) -> None:
+def test_ten_lines_in_ten_seconds_and_the_next_one_says_how_many_are_missing(caplog):
     slow = SlowRequests(100)
     for _ in range(25):
         slow.note(PEER, Command(10), 0.1, 5.0)
@@ -53,9 +53,7 @@ def test_ten_lines_in_ten_seconds_and_the_next_one_says_how_many_are_missing(cap
         (31_999, {"topic": "orders"}, {}),
     ],
 )
-def test_topic_and_group_are_told_and_no_other_field(
-    caplog: pytest.LogCaptureFixture, code: int, fields: dict[str, str], named: dict[str, str]
-) -> None:
+def test_topic_and_group_are_told_and_no_other_field(caplog, code, fields, named):
     SlowRequests(100).note(PEER, Command(code, ext_fields=fields), 0.1, 1.0)
     told = caplog.records[0].__dict__
     assert {name: told[name] for name in ("topic", "group") if name in told} == named

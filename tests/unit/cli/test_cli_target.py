@@ -28,7 +28,7 @@ def contexts(tmp_path: Path, current: str | None = None) -> Contexts:
     return Contexts(tmp_path / "contexts.json", current, {"prod": PROD, "dev": Context("dev:1")})
 
 
-def test_the_order_of_precedence_of_targets(tmp_path: Path) -> None:
+def test_the_order_of_precedence_of_targets(tmp_path):
     known = contexts(tmp_path, "dev")
     with_context = {**ENVIRONMENT, "SPROCKETMQ_CONTEXT": "prod"}
     for given, environment, address in (
@@ -43,7 +43,7 @@ def test_the_order_of_precedence_of_targets(tmp_path: Path) -> None:
     assert resolve({}, {}, lambda: contexts(tmp_path)).namesrv_addr == DEFAULT_NAMESRV
 
 
-def test_keys_of_a_context_and_of_the_environment_do_not_meet(tmp_path: Path) -> None:
+def test_keys_of_a_context_and_of_the_environment_do_not_meet(tmp_path):
     """Whatever is given: who goes to the context's cluster has the context's keys, who goes elsewhere has not."""
     known = contexts(tmp_path, "prod")
     names: dict[str, tuple[Any, ...]] = {
@@ -67,7 +67,7 @@ def test_keys_of_a_context_and_of_the_environment_do_not_meet(tmp_path: Path) ->
         )
 
 
-def test_a_secret_that_is_given_replaces_the_file_of_a_context(tmp_path: Path) -> None:
+def test_a_secret_that_is_given_replaces_the_file_of_a_context(tmp_path):
     made = resolve({"context": "prod", "secret_key": "given"}, {}, lambda: contexts(tmp_path))
     assert (made.secret_key, made.secret_key_file) == ("given", None)
     made = resolve({"secret_key_file": "/given"}, ENVIRONMENT, lambda: contexts(tmp_path))
@@ -75,7 +75,7 @@ def test_a_secret_that_is_given_replaces_the_file_of_a_context(tmp_path: Path) -
     assert "env-secret" not in repr(resolve({}, ENVIRONMENT, lambda: contexts(tmp_path)))
 
 
-def test_authorities_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:
+def test_authorities_that_cannot_be_read_are_one_sentence(tmp_path):
     (tmp_path / "ca.pem").write_text("no certificate")
     for file in ("ca.pem", "absent.pem"):
         with pytest.raises(ConfigurationError, match="--tls-ca is .* cannot be read as certificates"):
@@ -83,7 +83,7 @@ def test_authorities_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> Non
     assert Target("h:1", tls=True).options()["tls"] is True
 
 
-def test_contexts_are_written_and_read_back(tmp_path: Path) -> None:
+def test_contexts_are_written_and_read_back(tmp_path):
     known = contexts(tmp_path / "new", "prod")
     known.save()
     again = Contexts.load(known.path)
@@ -104,20 +104,20 @@ def test_contexts_are_written_and_read_back(tmp_path: Path) -> None:
         '{"contexts": {"a": {"namesrv_addr": "h:1", "secret_key": "s"}}}',
     ],
 )
-def test_a_file_that_holds_something_else_is_one_sentence(content: str, tmp_path: Path) -> None:
+def test_a_file_that_holds_something_else_is_one_sentence(content, tmp_path):
     path = tmp_path / "contexts.json"
     path.write_text(content)
     with pytest.raises(ConfigurationError, match="the file of contexts .* cannot be read"):
         Contexts.load(path)
 
 
-def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be written"):
         Contexts(tmp_path / "file" / "contexts.json").save()
 
 
-def test_a_context_that_is_unknown_names_the_nearest_one(tmp_path: Path) -> None:
+def test_a_context_that_is_unknown_names_the_nearest_one(tmp_path):
     known = contexts(tmp_path)
     with pytest.raises(ConfigurationError, match="there is no context 'prd'; did you mean 'prod'"):
         known.get("prd")

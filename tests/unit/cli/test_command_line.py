@@ -51,7 +51,7 @@ def option_names(command: click.Command) -> set[str]:
 
 
 @pytest.mark.parametrize("words", OF_A_CLUSTER, ids=" ".join)
-def test_what_changes_a_cluster_has_a_dry_run_and_what_deletes_asks(words: tuple[str, ...]) -> None:
+def test_what_changes_a_cluster_has_a_dry_run_and_what_deletes_asks(words):
     names = option_names(OF_A_CLUSTER[words])
     verb = words[-1]
     reads = verb in READING or words in (("send",), ("request",))
@@ -65,13 +65,13 @@ def test_what_changes_a_cluster_has_a_dry_run_and_what_deletes_asks(words: tuple
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
-def test_the_first_line_of_each_help_page_fits_the_list_of_commands(words: tuple[str, ...]) -> None:
+def test_the_first_line_of_each_help_page_fits_the_list_of_commands(words):
     short = ALL[words].get_short_help_str(58)
     assert short.endswith((".", ")")), f"{short!r}: the first sentence of the docstring has more than 58 characters"
     assert not short.endswith("..."), f"{short!r}: the first sentence of the docstring has more than 58 characters"
 
 
-def test_what_is_said_of_other_tools_commands_exists() -> None:
+def test_what_is_said_of_other_tools_commands_exists():
     assert not _ELSEWHERE.keys() & {words[0] for words in ALL if len(words) == 1}
     for meant in _ELSEWHERE.values():
         words = (re.findall("'sprocketmq (.*)'", meant) or [meant])[0].split()
@@ -92,13 +92,7 @@ def test_what_is_said_of_other_tools_commands_exists() -> None:
         (("context", "use", "prod"), "there is no context 'prod'"),
     ],
 )
-def test_a_wrong_name_is_a_mistake_of_usage_with_the_nearest_one(
-    words: tuple[str, ...],
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: object,
-) -> None:
+def test_a_wrong_name_is_a_mistake_of_usage_with_the_nearest_one(words, said, monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("SPROCKETMQ_CONTEXTS", f"{tmp_path}/contexts.json")
     assert run(monkeypatch, *words) == 2
     out, err = capsys.readouterr()
@@ -123,9 +117,7 @@ def test_a_wrong_name_is_a_mistake_of_usage_with_the_nearest_one(
     ],
     ids=repr,
 )
-def test_an_error_has_its_exit_code_and_one_sentence(
-    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_has_its_exit_code_and_one_sentence(error, code, said, monkeypatch, capfd):
     def failing(**options: object) -> None:
         raise error
 
@@ -137,7 +129,7 @@ def test_an_error_has_its_exit_code_and_one_sentence(
     assert err.rstrip("\n").isprintable()
 
 
-def test_no_error_if_the_reader_of_stdout_has_closed_it() -> None:
+def test_no_error_if_the_reader_of_stdout_has_closed_it():
     """Through a real pipe: its end is closed before anything is written."""
     script = "import os, sys; sys.argv = ['sprocketmq', '--help']; from sprocketmq.cli.main import main; main()"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -154,7 +146,7 @@ def completed(*words: str) -> list[str]:
     return [item.value for item in found]
 
 
-def test_a_shell_completes_nouns_verbs_options_and_contexts(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def test_a_shell_completes_nouns_verbs_options_and_contexts(monkeypatch, tmp_path):
     monkeypatch.setenv("SPROCKETMQ_CONTEXTS", f"{tmp_path}/contexts.json")
     assert run(monkeypatch, "context", "add", "prod", "-n", "h:1") == 0
     assert completed("to") == ["topic"]
@@ -165,14 +157,12 @@ def test_a_shell_completes_nouns_verbs_options_and_contexts(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_has_its_script(
-    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_shell_has_its_script(shell, monkeypatch, capsys):
     assert run(monkeypatch, "completion", shell) == 0
     assert f"_SPROCKETMQ_COMPLETE={shell}_complete" in capsys.readouterr().out
 
 
-def test_the_version_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(monkeypatch, capsys):
     from sprocketmq.version import __version__
 
     for word in ("--version", "version"):
@@ -180,7 +170,7 @@ def test_the_version_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
         assert capsys.readouterr().out == f"sprocketmq {__version__}\n"
 
 
-def test_help_loads_no_client_and_no_server() -> None:
+def test_help_loads_no_client_and_no_server():
     """All commands are imported for their first lines."""
     heavy = ("asyncio", "sprocketmq.broker", "sprocketmq.client", "msgspec", "pyspark", "ssl")
     script = f"""

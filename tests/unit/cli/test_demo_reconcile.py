@@ -21,20 +21,20 @@ def findings() -> Reconciliation:
     return Reconciliation(Flights(table))
 
 
-def test_equal_counts_of_different_rows_do_not_reconcile(findings: Reconciliation) -> None:
+def test_equal_counts_of_different_rows_do_not_reconcile(findings):
     check = findings.rows("consumed", {0, 1, 2}, {0, 1, 3})
     assert (check.measured, check.expected, check.holds) == (3, 3, False)
     assert check.note == "1 rows missing, 1 rows that do not belong"
 
 
-def test_one_wrong_number_fails_the_whole_run(findings: Reconciliation) -> None:
+def test_one_wrong_number_fails_the_whole_run(findings):
     findings.add("publish", Check("messages", 4, 4), Check("throughput", "1 messages/s"))
     assert findings.holds
     findings.add("push", Check("lag", 1, 0))
     assert not findings.holds
 
 
-def test_the_right_means_reconcile(findings: Reconciliation) -> None:
+def test_the_right_means_reconcile(findings):
     delays = pd.DataFrame({"carrier": ["DL", "UA"], "hour": [6, 5], "flights": [1, 2], "mean_dep_delay": [-1.0, 3.0]})
     assert all(check.holds for check in findings.means(delays))
 
@@ -49,5 +49,5 @@ def test_the_right_means_reconcile(findings: Reconciliation) -> None:
     ],
     ids=["wrong mean", "wrong counts", "missing cell", "cell too many"],
 )
-def test_wrong_means_do_not_match(findings: Reconciliation, delays: dict[str, list[object]]) -> None:
+def test_wrong_means_do_not_match(findings, delays):
     assert not all(check.holds for check in findings.means(pd.DataFrame(delays)))

@@ -19,14 +19,14 @@ def handler() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
-def test_sigterm_interrupts_the_demo_and_the_handler_before_is_put_back() -> None:
+def test_sigterm_interrupts_the_demo_and_the_handler_before_is_put_back():
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), _sigterm_as_interrupt():
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_a_handler_that_was_not_installed_from_python_hides_no_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_was_not_installed_from_python_hides_no_outcome(monkeypatch):
     """Python tells None about such a handler, and takes no None back."""
     install = signal.signal
 
@@ -39,7 +39,7 @@ def test_a_handler_that_was_not_installed_from_python_hides_no_outcome(monkeypat
         raise ValueError("the outcome")
 
 
-def test_an_interrupt_right_after_the_installation_leaves_nothing_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_right_after_the_installation_leaves_nothing_replaced(monkeypatch):
     before, install = signal.getsignal(signal.SIGTERM), signal.signal
 
     def interrupted(number: signal.Signals, handler: Any) -> None:

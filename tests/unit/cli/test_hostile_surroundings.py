@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
@@ -47,7 +46,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, out: io.TextIOWrapper | None, *words:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_help(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+def test_help(monkeypatch, words):
     ascii_only = io.TextIOWrapper(io.BytesIO(), "ascii")
     assert ended(monkeypatch, ascii_only, *words, "--help") == (0, "")
     assert ended(monkeypatch, None, *words, "--help") == (
@@ -59,9 +58,7 @@ def test_help(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_an_option_with_letters_that_the_terminal_lacks(
-    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
+def test_an_option_with_letters_that_the_terminal_lacks(monkeypatch, words):
     code, errors = ended(monkeypatch, io.TextIOWrapper(io.BytesIO(), "ascii"), *words, "--größe\udcff")
     assert code == 2
     assert "Traceback" not in errors
@@ -78,7 +75,7 @@ def test_an_option_with_letters_that_the_terminal_lacks(
     ],
     ids=lambda words: words[0],
 )
-def test_a_tilde_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_tilde_without_a_home(monkeypatch, tmp_path, words):
     """As a user of a container that is not in /etc/passwd."""
 
     def unknown(number: int) -> None:
@@ -107,9 +104,7 @@ DEEP = b"[" * 200_000 + b"\n{}\n"
     ],
     ids=["send", "send, deep", "replay", "replay, deep", "serve", "console"],
 )
-def test_files_that_cannot_be_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], content: bytes
-) -> None:
+def test_files_that_cannot_be_read(monkeypatch, tmp_path, words, content):
     file = tmp_path / "file"
     file.write_bytes(content)
     monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:9")
@@ -119,6 +114,6 @@ def test_files_that_cannot_be_read(
     assert errors.count("\n") == 1
 
 
-def test_an_empty_store_is_not_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_store_is_not_the_working_directory(monkeypatch):
     code, errors = ended(monkeypatch, io.TextIOWrapper(io.BytesIO(), "utf-8"), "serve", "--store", "")
     assert (code, "it is empty" in errors) == (2, True)

@@ -11,7 +11,7 @@ from sprocketmq.cli.serve.log_lines import JsonLines, LogRateLimiter, set_up_log
 from sprocketmq.errors import ConfigurationError
 
 
-def test_a_json_line_holds_time_level_logger_message_and_what_was_added(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_json_line_holds_time_level_logger_message_and_what_was_added(capsys):
     set_up_logging("info", "json")
     logging.getLogger("sprocketmq.broker").warning("slow %s", "send", extra={"request_code": 10})
     line = json.loads(capsys.readouterr().err)
@@ -19,7 +19,7 @@ def test_a_json_line_holds_time_level_logger_message_and_what_was_added(capsys: 
     assert line == {"level": "WARNING", "logger": "sprocketmq.broker", "message": "slow send", "request_code": 10}
 
 
-def test_an_exception_stays_on_one_line() -> None:
+def test_an_exception_stays_on_one_line():
     try:
         raise OSError("disk gone")
     except OSError:
@@ -30,12 +30,12 @@ def test_an_exception_stays_on_one_line() -> None:
 
 
 @pytest.mark.parametrize(("level", "log_format"), [("loud", "text"), ("info", "xml")])
-def test_an_unknown_level_or_format_is_named_with_what_is_allowed(level: str, log_format: str) -> None:
+def test_an_unknown_level_or_format_is_named_with_what_is_allowed(level, log_format):
     with pytest.raises(ConfigurationError, match=r"is '(loud|xml)', one of .* is allowed"):
         set_up_logging(level, log_format)
 
 
-def test_of_a_thousand_lines_from_one_place_sixty_a_minute_pass_and_the_next_one_counts_the_others() -> None:
+def test_of_a_thousand_lines_from_one_place_sixty_a_minute_pass_and_the_next_one_counts_the_others():
     measure = LogRateLimiter()
 
     def passed(second: float, line: int = 1) -> str | None:
@@ -50,7 +50,7 @@ def test_of_a_thousand_lines_from_one_place_sixty_a_minute_pass_and_the_next_one
     assert passed(62) == "peer 62"
 
 
-def test_a_message_that_a_peer_made_long_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_that_a_peer_made_long_is_cut(capsys):
     set_up_logging("warning")
     logging.getLogger("sprocketmq").warning("group %s is not taken", "x" * 100_000)
     line = capsys.readouterr().err

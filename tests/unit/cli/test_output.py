@@ -43,7 +43,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
     return read
 
 
-def test_a_table_says_unknown_and_puts_numbers_to_the_right(said: Said) -> None:
+def test_a_table_says_unknown_and_puts_numbers_to_the_right(said):
     Output("table").rows(COLUMNS, ROWS)
     assert said()[0].splitlines() == [
         "name        lag     rate  perm  last",
@@ -52,21 +52,21 @@ def test_a_table_says_unknown_and_puts_numbers_to_the_right(said: Said) -> None:
     ]
 
 
-def test_wide_has_more_columns_and_json_has_all_of_it(said: Said) -> None:
+def test_wide_has_more_columns_and_json_has_all_of_it(said):
     Output("wide").rows(COLUMNS, ROWS)
     assert "1.5 s" in said()[0]
     Output("json").rows(COLUMNS, ROWS)
     assert json.loads(said()[0]) == ROWS
 
 
-def test_an_empty_list_is_an_empty_json_document_with_a_note_on_stderr(said: Said) -> None:
+def test_an_empty_list_is_an_empty_json_document_with_a_note_on_stderr(said):
     Output("json").rows(COLUMNS, [], empty="nothing there")
     assert said() == ("[]\n", "")
     Output("table").rows(COLUMNS, [], empty="nothing there")
     assert said() == ("", "nothing there\n")
 
 
-def test_one_thing_with_its_tables(said: Said) -> None:
+def test_one_thing_with_its_tables(said):
     record = {"name": "a", "lag": None, "tags": [], "note": "", "rows": ROWS, "none": []}
     lines = (Column("name"), Column("lag"), Column("note"), Column("tags"))
     tables = (("all rows", COLUMNS[:2], "rows"), ("no rows", COLUMNS[:2], "none"))
@@ -79,7 +79,7 @@ def test_one_thing_with_its_tables(said: Said) -> None:
     assert json.loads(said()[0]) == record
 
 
-def test_what_a_broker_says_stays_within_its_line(said: Said) -> None:
+def test_what_a_broker_says_stays_within_its_line(said):
     note("a\nb")
     assert said() == ("", "a\\nb\n")
     Output("table").rows(COLUMNS[:2], [{"name": "a\nlag of g: 0\x1b[2J\u202e", "lag": 7}, {"name": "b", "lag": 8}])
@@ -95,14 +95,14 @@ def change(form: str = "table", **how: bool) -> Change:
     return Change(Output(form), **{"dry_run": False, "yes": False, "needs_yes": True, **how})
 
 
-def test_a_dry_run_prints_what_would_be_done_and_does_nothing(said: Said) -> None:
+def test_a_dry_run_prints_what_would_be_done_and_does_nothing(said):
     assert not change(dry_run=True, yes=True).confirm("delete topic a", warning="it is read", topic="a")
     assert said() == ("would delete topic a\n", "sprocketmq: it is read\n")
     assert not change("json", dry_run=True).confirm("delete topic a", topic="a")
     assert json.loads(said()[0]) == {"dry_run": True, "topic": "a"}
 
 
-def test_without_a_terminal_a_deletion_needs_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_a_deletion_needs_yes(monkeypatch):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
     with pytest.raises(click.UsageError, match="nothing was changed.* --yes .*would delete topic a"):
         change().confirm("delete topic a")
@@ -111,7 +111,7 @@ def test_without_a_terminal_a_deletion_needs_yes(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("answer", "begins"), [(True, True), (False, False)])
-def test_on_a_terminal_it_is_asked(answer: bool, begins: bool, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_on_a_terminal_it_is_asked(answer, begins, monkeypatch, said):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(click, "confirm", lambda text, err: answer)
     if begins:
@@ -132,7 +132,7 @@ def message(body: bytes, **more: Any) -> MessageExt:
     )
 
 
-def test_a_line_is_read_back_as_the_message_that_it_was() -> None:
+def test_a_line_is_read_back_as_the_message_that_it_was():
     """At random: bodies of text and of any bytes, tags, keys, properties. The seed is printed where it fails."""
     seed = random.randrange(1 << 32)
     rng = random.Random(seed)
@@ -153,7 +153,7 @@ def test_a_line_is_read_back_as_the_message_that_it_was() -> None:
         ), seed
 
 
-def test_what_the_broker_wrote_is_not_sent_again() -> None:
+def test_what_the_broker_wrote_is_not_sent_again():
     stored = message(b"x", properties={"own": "1"})
     stored.properties.update(
         {"UNIQ_KEY": "id", "__SHARDINGKEY": "s", "MSG_REGION": "r", "CLUSTER": "c", "RETRY_TOPIC": "t"}
@@ -172,7 +172,7 @@ def test_what_the_broker_wrote_is_not_sent_again() -> None:
         ({"body_base64": "//4="}, b"\xff\xfe"),
     ],
 )
-def test_bodies_of_a_file(row: dict[str, Any], body: bytes) -> None:
+def test_bodies_of_a_file(row, body):
     assert message_of("t", row)[0].body == body
 
 
@@ -185,12 +185,12 @@ def test_bodies_of_a_file(row: dict[str, Any], body: bytes) -> None:
         ({"body_base64": 1}, "no base64"),
     ],
 )
-def test_a_line_that_is_not_a_message_is_one_sentence(row: dict[str, Any], said: str) -> None:
+def test_a_line_that_is_not_a_message_is_one_sentence(row, said):
     with pytest.raises(ConfigurationError, match=said):
         message_of("t", row)
 
 
-def test_a_message_is_one_line_that_steers_no_terminal() -> None:
+def test_a_message_is_one_line_that_steers_no_terminal():
     for body in (b"a\nb\x1b[2J", b"\xff" * 300, b"x" * 5_000):
         line = message_line(message(body, tags="T", keys=["k1", "k2"]))
         assert line.isprintable()
@@ -198,7 +198,7 @@ def test_a_message_is_one_line_that_steers_no_terminal() -> None:
         assert "[T] k1 k2 " in line
 
 
-def test_a_body_is_shown_as_text_as_json_or_in_hex() -> None:
+def test_a_body_is_shown_as_text_as_json_or_in_hex():
     assert body_text(b'{"a":1}') == '{\n  "a": 1\n}'
     assert body_text(b'{"a":1}', "text") == '{"a":1}'
     assert body_text(b"12") == "12"

@@ -37,7 +37,7 @@ def ready(parts: list[Part]) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_parts_start_in_order_and_stop_in_reverse(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_start_in_order_and_stop_in_reverse(number, capsys):
     events: list[str] = []
     before = signal.getsignal(number)
     serve_until_stopped(
@@ -48,7 +48,7 @@ def test_parts_start_in_order_and_stop_in_reverse(number: int, capsys: pytest.Ca
     assert capsys.readouterr().out == f"ready namesrv broker pid={os.getpid()}\n"
 
 
-def test_a_hangup_under_nohup_is_ignored() -> None:
+def test_a_hangup_under_nohup_is_ignored():
     events: list[str] = []
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -65,9 +65,7 @@ def test_a_hangup_under_nohup_is_ignored() -> None:
     assert events == ["start broker", "stop broker"]
 
 
-def test_a_part_that_cannot_start_stops_those_before_it_and_nothing_is_ready(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_part_that_cannot_start_stops_those_before_it_and_nothing_is_ready(capsys):
     events: list[str] = []
     with pytest.raises(ConfigurationError, match="broker cannot start"):
         serve_until_stopped(
@@ -77,7 +75,7 @@ def test_a_part_that_cannot_start_stops_those_before_it_and_nothing_is_ready(
     assert capsys.readouterr().out == ""
 
 
-def test_a_part_that_cannot_stop_does_not_keep_the_others_from_stopping() -> None:
+def test_a_part_that_cannot_stop_does_not_keep_the_others_from_stopping():
     events: list[str] = []
     with pytest.raises(ConfigurationError, match="broker cannot stop"):
         serve_until_stopped(
@@ -90,7 +88,7 @@ def test_a_part_that_cannot_stop_does_not_keep_the_others_from_stopping() -> Non
     assert events[-2:] == ["stop broker", "stop namesrv"]
 
 
-def test_an_error_of_a_part_while_it_serves_is_raised_after_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_part_while_it_serves_is_raised_after_the_stop(monkeypatch):
     events: list[str] = []
 
     async def fail() -> bool:

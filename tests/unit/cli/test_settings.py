@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from sprocketmq.cli.serve.settings import settings_of
 from sprocketmq.errors import ConfigurationError
 
 
-def test_set_wins_over_the_file(tmp_path: Path) -> None:
+def test_set_wins_over_the_file(tmp_path):
     config = tmp_path / "broker.conf"
     config.write_text("brokerName=a\nflushDiskType=ASYNC_FLUSH\n")
     assert settings_of(config, ["flushDiskType=SYNC_FLUSH", "x = y=z"]) == {
@@ -21,7 +20,7 @@ def test_set_wins_over_the_file(tmp_path: Path) -> None:
     }
 
 
-def test_a_password_comes_from_a_file_or_from_the_environment(tmp_path: Path) -> None:
+def test_a_password_comes_from_a_file_or_from_the_environment(tmp_path):
     config, secret = tmp_path / "broker.conf", tmp_path / "secret"
     config.write_text("tls.server.keyPassword=a\nbrokerName=a\n")
     secret.write_text("from a file\n")
@@ -49,7 +48,7 @@ def test_a_password_comes_from_a_file_or_from_the_environment(tmp_path: Path) ->
         ("brokerAllowedAdresses", "brokerAllowedAddresses"),
     ],
 )
-def test_a_misspelt_key_is_refused_wherever_one_key_is_named(tmp_path: Path, key: str, meant: str) -> None:
+def test_a_misspelt_key_is_refused_wherever_one_key_is_named(tmp_path, key, meant):
     (tmp_path / "value").write_text("x")
     variable = "SPROCKETMQ_SET_" + key.replace(".", "__")
     for where, named in (
@@ -64,7 +63,7 @@ def test_a_misspelt_key_is_refused_wherever_one_key_is_named(tmp_path: Path, key
             settings_of(None, *named, of=[BrokerConfig, NameServerConfig])  # type: ignore[arg-type]
 
 
-def test_a_key_like_no_other_is_refused_and_one_without_effect_here_is_not() -> None:
+def test_a_key_like_no_other_is_refused_and_one_without_effect_here_is_not():
     with pytest.raises(ConfigurationError, match="the key 'zzz', which does not exist; the guide to the broker"):
         settings_of(None, ["zzz=1"], of=[BrokerConfig])
     with pytest.raises(ConfigurationError, match="'brokerName'"):
@@ -73,7 +72,7 @@ def test_a_key_like_no_other_is_refused_and_one_without_effect_here_is_not() -> 
     assert settings_of(None, given, of=[BrokerConfig]) == {"sendMessageThreadPoolNums": "16", "brokerName": "a"}
 
 
-def test_an_unknown_key_in_a_file_is_left_to_the_servers_warning(tmp_path: Path) -> None:
+def test_an_unknown_key_in_a_file_is_left_to_the_servers_warning(tmp_path):
     config = tmp_path / "broker.conf"
     config.write_text("flushDisktype=SYNC_FLUSH\n")
     assert settings_of(config, [], of=[BrokerConfig]) == {"flushDisktype": "SYNC_FLUSH"}
@@ -83,12 +82,12 @@ def test_an_unknown_key_in_a_file_is_left_to_the_servers_warning(tmp_path: Path)
     ("assignments", "files"),
     [*(([], [given]) for given in ("", "key", "=file", "key=")), *(([given], []) for given in ("", "key", "=value"))],
 )
-def test_an_assignment_without_key_or_value_is_refused(assignments: list[str], files: list[str]) -> None:
+def test_an_assignment_without_key_or_value_is_refused(assignments, files):
     with pytest.raises(ConfigurationError, match=r"key=\w+ is allowed"):
         settings_of(None, assignments, files, {})
 
 
-def test_a_setting_whose_file_cannot_be_read_is_refused_without_telling_what_is_in_it(tmp_path: Path) -> None:
+def test_a_setting_whose_file_cannot_be_read_is_refused_without_telling_what_is_in_it(tmp_path):
     with pytest.raises(ConfigurationError, match="nowhere cannot be read: No such file"):
         settings_of(None, [], [f"key={tmp_path / 'nowhere'}"], {})
     (tmp_path / "binary").write_bytes(b"secret\xff")

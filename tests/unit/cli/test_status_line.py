@@ -8,14 +8,14 @@ BEFORE = BrokerSnapshot(
 )
 
 
-def test_rates_are_of_the_span_between_two_looks() -> None:
+def test_rates_are_of_the_span_between_two_looks():
     now = BEFORE._replace(at_s=102.0, stored=25_000, delivered=501, waiting_pulls=8, log_bytes=1_234_567_890)
     assert status_text(BEFORE, now, started_s=0.0) == (
         "in 12,000/s   out 0/s   waiting pulls 8   connections 1   topics 2   log 1.2 GB   up 0:01:42"
     )
 
 
-def test_the_first_look_at_a_new_broker_shows_zeros_and_not_a_division_by_zero() -> None:
+def test_the_first_look_at_a_new_broker_shows_zeros_and_not_a_division_by_zero():
     empty = BrokerSnapshot(0.0, 0, 0, 0, 0, 0, 0)
     assert status_text(empty, empty, started_s=0.0).startswith("in 0/s   out 0/s")
     assert "log 0 B" in status_text(empty, empty, started_s=0.0)

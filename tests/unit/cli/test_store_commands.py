@@ -51,7 +51,7 @@ def patch(path: Path, at: int, data: bytes) -> None:
         file.write(data)
 
 
-def test_the_check_of_a_sound_store_prints_one_line_or_one_object(run: Run, path: Path) -> None:
+def test_the_check_of_a_sound_store_prints_one_line_or_one_object(run, path):
     code, out, _ = run("check", path)
     assert code == 0
     assert out.startswith(f"{path}: sound; 40 records in ")
@@ -62,7 +62,7 @@ def test_the_check_of_a_sound_store_prints_one_line_or_one_object(run: Run, path
     assert (code, answer["sound"], answer["problems"], answer["queue_count"]) == (0, True, [], 2)
 
 
-def test_notes_are_not_violations(run: Run, path: Path) -> None:
+def test_notes_are_not_violations(run, path):
     (path / "abort").touch()
     code, out, _ = run("check", path)
     assert code == 0
@@ -80,9 +80,7 @@ def test_notes_are_not_violations(run: Run, path: Path) -> None:
         (lambda index: patch(index, 40, bytes(31 * 4)), "slots do not lead to their entries"),
     ],
 )
-def test_each_broken_law_of_the_index_is_named(
-    run: Run, path: Path, damage: Callable[[Path], None], sentence: str
-) -> None:
+def test_each_broken_law_of_the_index_is_named(run, path, damage, sentence):
     damage(sorted((path / "index").iterdir())[0])
     code, out, _ = run("check", path)
     assert code == 1
@@ -90,7 +88,7 @@ def test_each_broken_law_of_the_index_is_named(
     assert json.loads(run("check", path, "--json")[1])["sound"] is False
 
 
-def test_offsets_beyond_their_queue_and_a_checkpoint_from_the_future_are_named(run: Run, path: Path) -> None:
+def test_offsets_beyond_their_queue_and_a_checkpoint_from_the_future_are_named(run, path):
     (path / "config").mkdir()
     (path / "config/consumerOffset.json").write_text('{"offsetTable":{"flights@billing":{0:20,1:21}}}')
     (path / "config/delayOffset.json").write_text('{"offsetTable":{3:1}}')
@@ -103,7 +101,7 @@ def test_offsets_beyond_their_queue_and_a_checkpoint_from_the_future_are_named(r
     assert "physic_msg_timestamp is" in out
 
 
-def test_queues_entries_records_and_keys_are_shown(run: Run, path: Path) -> None:
+def test_queues_entries_records_and_keys_are_shown(run, path):
     assert run("inspect", path)[:2] == (0, "flights/0  0..20\nflights/1  0..20\n")
     code, out, _ = run("inspect", path, "--topic", "flights", "--queue", "1", "--from", "3", "--count", "2")
     assert code == 0
@@ -119,7 +117,7 @@ def test_queues_entries_records_and_keys_are_shown(run: Run, path: Path) -> None
     assert run("inspect", path, "--topic", "flights", "--key", "none")[0] == 1
 
 
-def test_a_live_store_is_shown_up_to_its_newest_message(run: Run, path: Path) -> None:
+def test_a_live_store_is_shown_up_to_its_newest_message(run, path):
     store = DiskMessageStore(path, SMALL)
     store.load()
     store.append(StoredMessage("flights", 0, b"new", b"UNIQ_KEY\x01fresh\x02"), NOW_MS)
@@ -140,14 +138,14 @@ def test_a_live_store_is_shown_up_to_its_newest_message(run: Run, path: Path) ->
         (["--queue", "1"], "need --topic"),
     ],
 )
-def test_a_question_without_an_answer_is_one_sentence(run: Run, path: Path, options: list[str], sentence: str) -> None:
+def test_a_question_without_an_answer_is_one_sentence(run, path, options, sentence):
     code, out, err = run("inspect", path, *options)
     assert (code, out) == (2, "")
     assert sentence in err
     assert len(err.splitlines()) == 1
 
 
-def test_a_record_has_one_printable_line_for_each_of_its_fields() -> None:
+def test_a_record_has_one_printable_line_for_each_of_its_fields():
     bad = "a\nlag of g: 0\x1b[2J\u202e"
     lines = store_commands._block(
         {"store_timestamp_ms": 1, "topic": bad, "properties": {bad: bad, "TAGS": bad}}
@@ -156,7 +154,7 @@ def test_a_record_has_one_printable_line_for_each_of_its_fields() -> None:
     assert all(line.isprintable() for line in lines)
 
 
-def test_a_directory_that_is_no_store_is_one_sentence(run: Run, tmp_path: Path) -> None:
+def test_a_directory_that_is_no_store_is_one_sentence(run, tmp_path):
     for command in ("check", "inspect"):
         code, _, err = run(command, tmp_path)
         assert code == 2

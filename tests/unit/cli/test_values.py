@@ -32,9 +32,7 @@ from sprocketmq.cli.frame import values
         (values.LIMIT, "5m", ("ms", 300_000)),
     ],
 )
-def test_a_value_is_converted_and_converting_again_keeps_it(
-    kind: click.ParamType, text: str, value: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_is_converted_and_converting_again_keeps_it(kind, text, value, monkeypatch):
     monkeypatch.setattr(values, "now_ms", lambda: 1_000_000)
     assert kind.convert(text, None, None) == value
     assert kind.convert(value, None, None) == value
@@ -57,17 +55,17 @@ def test_a_value_is_converted_and_converting_again_keeps_it(
         (values.LIMIT, "many", "a number of messages or a duration"),
     ],
 )
-def test_an_invalid_value_is_refused_with_the_allowed_ones(kind: click.ParamType, text: str, said: str) -> None:
+def test_an_invalid_value_is_refused_with_the_allowed_ones(kind, text, said):
     with pytest.raises(click.BadParameter, match=said.replace("/", "/")):
         kind.convert(text, None, None)
 
 
-def test_a_permission_is_printed_as_it_is_given() -> None:
+def test_a_permission_is_printed_as_it_is_given():
     for text in ("rw", "r", "w", "none"):
         assert values.permission_text(values.PERMISSION.convert(text, None, None)) == text
     assert values.permission_text(7) == "rw"
     assert values.permission_text(99) == "99"
 
 
-def test_a_time_is_read_as_it_is_printed() -> None:
+def test_a_time_is_read_as_it_is_printed():
     assert values.MOMENT.convert(values.time_text(1_700_000_000_000), None, None) == 1_700_000_000_000

@@ -41,7 +41,7 @@ def served() -> Iterator[str]:
             thread.join()
 
 
-def test_the_page_behind_a_redirect_and_a_password() -> None:
+def test_the_page_behind_a_redirect_and_a_password():
     with served() as host:
         assert _first_line(f"http://me:s3cret@{host}/list") == "a:9876"
         assert _first_line(f"http://{host}/old") == "a:9876"
@@ -51,5 +51,5 @@ def test_the_page_behind_a_redirect_and_a_password() -> None:
             _first_line(f"http://{host}/round")
 
 
-def test_the_password_is_not_shown() -> None:
+def test_the_password_is_not_shown():
     assert _shown("http://me:s3cret@pages:8080/ns?a=1") == "http://pages:8080/ns?a=1"

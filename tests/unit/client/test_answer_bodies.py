@@ -18,7 +18,7 @@ def answered(body: bytes) -> Command:
     return response(request(202, None), body=body)
 
 
-def test_a_long_answer_is_decoded_on_another_thread_and_a_short_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_answer_is_decoded_on_another_thread_and_a_short_one_at_once(monkeypatch):
     threads = []
     decode = bodies.TopicList.decode
 

@@ -13,9 +13,7 @@ from sprocketmq.client.remoting.concurrent_work import for_each
 
 
 @given(waits=st.lists(st.integers(1, 5), max_size=40), at_most=st.integers(0, 50), broken=st.sets(st.integers(0, 39)))
-def test_all_are_done_in_order_and_no_more_at_a_time_than_allowed(
-    waits: list[int], at_most: int, broken: set[int]
-) -> None:
+def test_all_are_done_in_order_and_no_more_at_a_time_than_allowed(waits, at_most, broken):
     begun, ended, most = list[int](), list[int](), 0
 
     async def work(number: int) -> None:
@@ -46,7 +44,7 @@ def test_all_are_done_in_order_and_no_more_at_a_time_than_allowed(
 
 
 @pytest.mark.parametrize("at_most", [1, 3])
-def test_a_cancellation_ends_what_was_begun_and_begins_nothing_more(at_most: int) -> None:
+def test_a_cancellation_ends_what_was_begun_and_begins_nothing_more(at_most):
     begun, ended = list[int](), list[int]()
 
     async def work(number: int) -> None:

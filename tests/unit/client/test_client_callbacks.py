@@ -112,7 +112,7 @@ TAKERS: Final[dict[str, tuple[Callable[[Any], object], str, bool]]] = {
 
 
 @pytest.mark.parametrize("taker", TAKERS)
-def test_a_function_of_other_parameters_is_refused(taker: str) -> None:
+def test_a_function_of_other_parameters_is_refused(taker):
     take, parameters, _ = TAKERS[taker]
 
     def of_five(a: object, b: object, c: object, d: object, e: object) -> None: ...
@@ -124,14 +124,14 @@ def test_a_function_of_other_parameters_is_refused(taker: str) -> None:
 
 
 @pytest.mark.parametrize("taker", TAKERS)
-def test_no_function_at_all_is_refused(taker: str) -> None:
+def test_no_function_at_all_is_refused(taker):
     take, _, _ = TAKERS[taker]
     with pytest.raises(rmq.ConfigurationError, match="(?: is 5, a function .*allowed|has no method|without)"):
         take(5)
 
 
 @pytest.mark.parametrize("taker", [taker for taker, (_, _, is_awaited) in TAKERS.items() if not is_awaited])
-def test_an_async_function_that_would_not_be_awaited_is_refused(taker: str) -> None:
+def test_an_async_function_that_would_not_be_awaited_is_refused(taker):
     take, _, _ = TAKERS[taker]
 
     async def later(*args: object) -> None: ...
@@ -140,7 +140,7 @@ def test_an_async_function_that_would_not_be_awaited_is_refused(taker: str) -> N
         take(later)
 
 
-def test_a_listener_of_the_other_kind_is_refused_with_the_right_method() -> None:
+def test_a_listener_of_the_other_kind_is_refused_with_the_right_method():
     def one(message: rmq.MessageExt) -> None: ...
 
     def several(messages: list[rmq.MessageExt], context: object) -> None: ...

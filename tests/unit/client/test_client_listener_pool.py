@@ -64,7 +64,7 @@ def _items(pool: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-async def test_every_item_runs_once_and_is_reported_once_on_the_loop(kind: str) -> None:
+async def test_every_item_runs_once_and_is_reported_once_on_the_loop(kind):
     ran: list[int] = []
     done: list[int] = []
     here = threading.get_ident()
@@ -84,9 +84,7 @@ async def test_every_item_runs_once_and_is_reported_once_on_the_loop(kind: str) 
     assert await pool.close(1000)
 
 
-async def test_a_stuck_item_does_not_hold_up_the_rest_of_its_chunk_nor_the_report_of_those_before_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_stuck_item_does_not_hold_up_the_rest_of_its_chunk_nor_the_report_of_those_before_it(monkeypatch):
     ticks = itertools.count()  # a microsecond at each look: so the listener is fast, however slow the machine
 
     monkeypatch.setattr(thread_listener_pool, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * 1e-6))
@@ -107,7 +105,7 @@ async def test_a_stuck_item_does_not_hold_up_the_rest_of_its_chunk_nor_the_repor
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-async def test_no_more_than_the_workers_run_at_once_and_all_of_them_do(kind: str) -> None:
+async def test_no_more_than_the_workers_run_at_once_and_all_of_them_do(kind):
     running, most, done = 0, 0, []
     lock = threading.Lock()
     gate = asyncio.Event()
@@ -148,7 +146,7 @@ async def test_no_more_than_the_workers_run_at_once_and_all_of_them_do(kind: str
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-async def test_after_close_nothing_starts_and_what_ran_is_reported(kind: str) -> None:
+async def test_after_close_nothing_starts_and_what_ran_is_reported(kind):
     release, started, done = threading.Event(), [], []
     gate = asyncio.Event()
 
@@ -172,7 +170,7 @@ async def test_after_close_nothing_starts_and_what_ran_is_reported(kind: str) ->
     assert started == done == [1]
 
 
-async def test_close_reports_a_listener_that_does_not_end() -> None:
+async def test_close_reports_a_listener_that_does_not_end():
     release = threading.Event()
     pool = _threads(lambda item: release.wait(20), lambda items: None, 2)
     pool.submit([1])
@@ -182,7 +180,7 @@ async def test_close_reports_a_listener_that_does_not_end() -> None:
     await _until(lambda: not pool._threads)
 
 
-async def test_resize_takes_idle_workers_away_and_allows_new_ones() -> None:
+async def test_resize_takes_idle_workers_away_and_allows_new_ones():
     together = threading.Barrier(6)
     done: list[int] = []
     pool = _threads(lambda item: together.wait(20), done.extend, 2)
@@ -226,7 +224,7 @@ class _Gates:
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-async def test_new_workers_take_what_waits_already(kind: str) -> None:
+async def test_new_workers_take_what_waits_already(kind):
     gates, done = _Gates(kind), []
     pool = gates.make(done.extend, 2)
     pool.submit(list(range(20)))
@@ -240,7 +238,7 @@ async def test_new_workers_take_what_waits_already(kind: str) -> None:
     assert await pool.close(1000)
 
 
-async def test_a_pool_that_was_to_shrink_and_grows_again_keeps_its_workers() -> None:
+async def test_a_pool_that_was_to_shrink_and_grows_again_keeps_its_workers():
     gates, done = _Gates("threads"), []
     pool = gates.make(done.extend, 4)
     pool.submit(list(range(12)))
@@ -257,9 +255,7 @@ async def test_a_pool_that_was_to_shrink_and_grows_again_keeps_its_workers() -> 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
 @pytest.mark.parametrize("workers", [1, 3])
-async def test_workers_that_are_too_many_leave_after_the_item_in_hand_and_forget_nothing(
-    kind: str, workers: int
-) -> None:
+async def test_workers_that_are_too_many_leave_after_the_item_in_hand_and_forget_nothing(kind, workers):
     gates, done = _Gates(kind), []
     pool = gates.make(done.extend, 8)
     pool.submit(list(range(30)))
@@ -285,7 +281,7 @@ async def test_workers_that_are_too_many_leave_after_the_item_in_hand_and_forget
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
 @pytest.mark.parametrize("error", [ValueError("a bug"), SystemExit(1)], ids=["a bug", "an exit"])
-async def test_an_item_whose_run_raises_is_reported_and_the_next_ones_run(kind: str, error: BaseException) -> None:
+async def test_an_item_whose_run_raises_is_reported_and_the_next_ones_run(kind, error):
     done: list[int] = []
 
     def run(item: int) -> None:
@@ -300,7 +296,7 @@ async def test_an_item_whose_run_raises_is_reported_and_the_next_ones_run(kind: 
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-async def test_resized_at_random_it_still_runs_everything_once(kind: str) -> None:
+async def test_resized_at_random_it_still_runs_everything_once(kind):
     ran: list[int] = []
     done: list[int] = []
     dice = random.Random(7)
@@ -315,7 +311,7 @@ async def test_resized_at_random_it_still_runs_everything_once(kind: str) -> Non
     assert await pool.close(1000)
 
 
-async def test_a_call_on_a_thread_is_awaited_and_does_not_delay_the_end_of_the_process() -> None:
+async def test_a_call_on_a_thread_is_awaited_and_does_not_delay_the_end_of_the_process():
     where: list[threading.Thread] = []
     await run_in_own_thread(lambda: where.append(threading.current_thread()), "direct")
     assert where[0].name == "direct"
@@ -324,7 +320,7 @@ async def test_a_call_on_a_thread_is_awaited_and_does_not_delay_the_end_of_the_p
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-async def test_the_time_of_each_call_is_reported_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_time_of_each_call_is_reported_once(kind, monkeypatch):
     ticks = itertools.count()  # a clock that goes on by one at each look
 
     for module in (async_listener_pool, thread_listener_pool):
@@ -352,7 +348,7 @@ async def test_the_time_of_each_call_is_reported_once(kind: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-async def test_what_runs_is_found_with_the_moment_it_began(kind: str) -> None:
+async def test_what_runs_is_found_with_the_moment_it_began(kind):
     gates, now_ms = _Gates(kind), 5
     done: list[int] = []
     pool = gates.make(done.extend, 4)
@@ -372,7 +368,7 @@ async def test_what_runs_is_found_with_the_moment_it_began(kind: str) -> None:
     assert await pool.close(1000)
 
 
-async def test_a_listener_that_never_waits_keeps_one_task_busy() -> None:
+async def test_a_listener_that_never_waits_keeps_one_task_busy():
     tasks: set[asyncio.Task[Any] | None] = set()
     done: list[int] = []
 
@@ -387,7 +383,7 @@ async def test_a_listener_that_never_waits_keeps_one_task_busy() -> None:
     assert await pool.close(1000)
 
 
-async def test_one_that_waits_leaves_the_rest_to_other_tasks_at_once() -> None:
+async def test_one_that_waits_leaves_the_rest_to_other_tasks_at_once():
     gate = asyncio.Event()
     ran: list[int] = []
     done: list[int] = []
@@ -408,7 +404,7 @@ async def test_one_that_waits_leaves_the_rest_to_other_tasks_at_once() -> None:
     assert await pool.close(1000)
 
 
-def test_items_wait_until_a_thread_can_be_started(caplog: pytest.LogCaptureFixture) -> None:
+def test_items_wait_until_a_thread_can_be_started(caplog):
     async def main() -> None:
         finished: list[int] = []
         pool = _threads(lambda item: None, finished.extend, 2)

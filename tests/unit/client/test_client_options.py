@@ -62,7 +62,7 @@ MAX_INT: Final = 2**31 - 1
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS).concurrent_listener(batch_size=0), "from 1 to 1024"),
     ],
 )
-def test_a_mistake_is_one_sentence(make: Any, sentence: str) -> None:
+def test_a_mistake_is_one_sentence(make, sentence):
     def build() -> None:
         made = make()
         if callable(made) and not isinstance(made, type):
@@ -88,12 +88,12 @@ def test_a_mistake_is_one_sentence(make: Any, sentence: str) -> None:
         (rmq.Producer, "nothing_alike", "allowed are access_channel"),
     ],
 )
-def test_an_option_of_another_client_names_ours(make: Any, name: str, hint: str) -> None:
+def test_an_option_of_another_client_names_ours(make, name, hint):
     with pytest.raises(rmq.ConfigurationError, match=f"has no option '{name}'; {hint}"):
         make("delays", namesrv_addr="127.0.0.1:9876", **{name: 1})
 
 
-def test_what_is_said_of_other_names_exists() -> None:
+def test_what_is_said_of_other_names_exists():
     ours = {
         name
         for options in (rmq.ProducerOptions, rmq.PushConsumerOptions, rmq.PullConsumerOptions)
@@ -105,7 +105,7 @@ def test_what_is_said_of_other_names_exists() -> None:
     assert _ELSEWHERE.keys() & (ours | common) == set()
 
 
-def test_namesrv_addr_comes_from_the_environment_when_it_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_namesrv_addr_comes_from_the_environment_when_it_is_not_given(monkeypatch):
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
     with pytest.raises(rmq.ConfigurationError, match="NAMESRV_ADDR"):
         ClientOptions()
@@ -114,11 +114,11 @@ def test_namesrv_addr_comes_from_the_environment_when_it_is_not_given(monkeypatc
     assert ClientOptions(namesrv_addr=ADDRESS).namesrv_addr == ADDRESS
 
 
-def test_address_lists_are_read_as_java_reads_them() -> None:
+def test_address_lists_are_read_as_java_reads_them():
     assert parse_addresses(" http://a:1 ; b:2,[::1]:3 ") == ["a:1", "b:2", "[::1]:3"]
 
 
-def test_the_client_id_is_javas() -> None:
+def test_the_client_id_is_javas():
     options = ClientOptions(namesrv_addr=ADDRESS, client_ip="10.0.0.1", instance_name="one", unit_name="u")
     assert options.client_id() == "10.0.0.1@one@u"
     default = ClientOptions(namesrv_addr=ADDRESS, client_ip="10.0.0.1")
@@ -126,7 +126,7 @@ def test_the_client_id_is_javas() -> None:
     assert default.client_id(keep_default_name=True) == "10.0.0.1@DEFAULT"
 
 
-def test_clients_made_within_one_tick_of_the_clock_have_different_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_made_within_one_tick_of_the_clock_have_different_ids(monkeypatch):
     monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_000_000_000)
     options = ClientOptions(namesrv_addr=ADDRESS, client_ip="10.0.0.1")
     assert len({options.client_id() for _ in range(3)}) == 3
@@ -274,13 +274,13 @@ def made(kind: Any, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", DEFAULTS)
-def test_the_defaults_are_javas(kind: Any) -> None:
+def test_the_defaults_are_javas(kind):
     settings = made(kind)
     assert {name: getattr(settings, name) for name in DEFAULTS[kind]} == DEFAULTS[kind]
 
 
 @pytest.mark.parametrize("kind", RANGES)
-def test_each_number_is_taken_up_to_its_limits_and_refused_beyond_them(kind: Any) -> None:
+def test_each_number_is_taken_up_to_its_limits_and_refused_beyond_them(kind):
     for name, (low, high) in RANGES[kind].items():
         for allowed in (low, high, *((-1,) if name in OFF else ())):
             assert getattr(made(kind, **BESIDE.get(name, {}), **{name: allowed}), name) == allowed
@@ -292,7 +292,7 @@ def test_each_number_is_taken_up_to_its_limits_and_refused_beyond_them(kind: Any
 
 
 @pytest.mark.parametrize("kind", RANGES)
-def test_every_number_has_limits(kind: Any) -> None:
+def test_every_number_has_limits(kind):
     types = get_type_hints(kind)
     numbers = [name for name, hint in types.items() if hint in (int, int | None)]
     for name in numbers:
@@ -302,13 +302,13 @@ def test_every_number_has_limits(kind: Any) -> None:
                 pytest.fail(f"{name} takes {value}: give it a line in the table of ranges below {kind.__name__}")
 
 
-def test_an_answer_is_waited_for_at_least_as_long_as_the_broker_may_hold_the_pull() -> None:
+def test_an_answer_is_waited_for_at_least_as_long_as_the_broker_may_hold_the_pull():
     assert PullSettings(group="g", broker_suspend_max_time_ms=1_000, consumer_timeout_when_suspend_ms=1_000)
     with pytest.raises(rmq.ConfigurationError, match="at least broker_suspend_max_time_ms"):
         PullSettings(group="g", broker_suspend_max_time_ms=1_001, consumer_timeout_when_suspend_ms=1_000)
 
 
-def test_names_have_javas_characters_and_lengths() -> None:
+def test_names_have_javas_characters_and_lengths():
     assert check_topic("%RETRY%" + "g" * 120)
     assert check_topic("a-Z_0|%")
     assert check_topic("t" * 127)
@@ -321,7 +321,7 @@ def test_names_have_javas_characters_and_lengths() -> None:
             check_group(bad)  # type: ignore[arg-type]
 
 
-def test_a_batch_has_one_topic_no_delay_and_no_retry_topic() -> None:
+def test_a_batch_has_one_topic_no_delay_and_no_retry_topic():
     message = rmq.Message("t", b"x")
     assert check_batch([message, message])
     for bad in (
@@ -347,12 +347,12 @@ def shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("shanghai")
-def test_consume_timestamp_is_local_time() -> None:
+def test_consume_timestamp_is_local_time():
     moment = datetime(2013, 1, 1, 19, 4, 5, tzinfo=UTC)
     assert consume_timestamp_ms("20130102030405") == int(moment.timestamp() * 1000)
 
 
-def test_a_consume_timestamp_at_the_end_of_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_consume_timestamp_at_the_end_of_time_is_refused(monkeypatch):
     monkeypatch.setenv("TZ", "EST5")
     time.tzset()
     try:
@@ -363,13 +363,13 @@ def test_a_consume_timestamp_at_the_end_of_time_is_refused(monkeypatch: pytest.M
         time.tzset()
 
 
-def test_settings_accept_names_and_members() -> None:
+def test_settings_accept_names_and_members():
     settings = PushSettings(group="g", message_model="BROADCASTING", consume_from_where="CONSUME_FROM_TIMESTAMP")  # type: ignore[arg-type]
     assert settings.message_model is rmq.MessageModel.BROADCASTING
     assert settings.consume_from_where is rmq.ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
 
 
-def test_the_public_names_are_all_there() -> None:
+def test_the_public_names_are_all_there():
     for name in rmq.__all__:
         assert getattr(rmq, name) is not None
     assert set(rmq.__all__) <= set(dir(rmq))

@@ -51,7 +51,7 @@ def _store(path: Path, offsets: dict[rmq.MessageQueue, int] | None = None) -> Lo
     return store
 
 
-def test_the_offset_file_is_javas_and_is_found_again(tmp_path: Path) -> None:
+def test_the_offset_file_is_javas_and_is_found_again(tmp_path):
     store = _store(tmp_path, {QUEUE: 5})
     assert store.path == tmp_path / "10.0.0.1@DEFAULT" / "delays" / "offsets.json"
     assert b'{{"brokerName":"broker-a","queueId":1,"topic":"flights"}:5}' in store.path.read_bytes().replace(b" ", b"")
@@ -59,7 +59,7 @@ def test_the_offset_file_is_javas_and_is_found_again(tmp_path: Path) -> None:
     assert asyncio.run(_store(tmp_path).read(rmq.MessageQueue("flights", "broker-a", 0))) == OFFSET_NOT_FOUND
 
 
-def test_a_broken_offset_file_falls_back_to_its_backup(tmp_path: Path) -> None:
+def test_a_broken_offset_file_falls_back_to_its_backup(tmp_path):
     store = _store(tmp_path, {QUEUE: 5})
     store.progress.update(QUEUE, 6)
     asyncio.run(store.persist_all([QUEUE]))
@@ -67,16 +67,14 @@ def test_a_broken_offset_file_falls_back_to_its_backup(tmp_path: Path) -> None:
     assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
 
 
-def test_an_offset_file_without_a_readable_copy_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:
+def test_an_offset_file_without_a_readable_copy_is_an_error_not_a_fresh_start(tmp_path):
     store = _store(tmp_path, {QUEUE: 5})
     store.path.write_bytes(b"garbage")
     with pytest.raises(rmq.ConfigurationError, match="repair it, or remove it"):
         _store(tmp_path)
 
 
-def test_an_offset_file_that_was_written_without_a_thread_is_not_written_again_with_older_offsets(
-    tmp_path: Path,
-) -> None:
+def test_an_offset_file_that_was_written_without_a_thread_is_not_written_again_with_older_offsets(tmp_path):
     store = LocalFileOffsetStore(tmp_path, "10.0.0.1@DEFAULT", "delays")
     written: list[int] = []
     write = store._write
@@ -101,9 +99,7 @@ def test_an_offset_file_that_was_written_without_a_thread_is_not_written_again_w
     assert asyncio.run(_store(tmp_path).read(QUEUE)) == 6
 
 
-def test_giving_up_many_queues_at_once_writes_the_offset_file_twice_at_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_giving_up_many_queues_at_once_writes_the_offset_file_twice_at_most(tmp_path, monkeypatch):
     store = _store(tmp_path)
     queues = [rmq.MessageQueue("flights", "broker-a", number) for number in range(100)]
     for number, queue in enumerate(queues):
@@ -122,7 +118,7 @@ def test_giving_up_many_queues_at_once_writes_the_offset_file_twice_at_most(
     assert [asyncio.run(again.read(queue)) for queue in queues] == list(range(100))
 
 
-def test_an_offset_file_that_cannot_be_written_is_tried_again_and_not_forgotten(tmp_path: Path) -> None:
+def test_an_offset_file_that_cannot_be_written_is_tried_again_and_not_forgotten(tmp_path):
     store = _store(tmp_path)
     blocked = tmp_path / "10.0.0.1@DEFAULT"
     blocked.write_text("in the way of the folder")
@@ -134,15 +130,13 @@ def test_an_offset_file_that_cannot_be_written_is_tried_again_and_not_forgotten(
     assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
 
 
-def test_a_crash_between_the_two_renames_leaves_the_backup_to_be_read(tmp_path: Path) -> None:
+def test_a_crash_between_the_two_renames_leaves_the_backup_to_be_read(tmp_path):
     store = _store(tmp_path, {QUEUE: 5})
     store.path.rename(store.path.with_name("offsets.json.bak"))
     assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
 
 
-def test_processes_that_share_an_offset_file_never_write_into_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_that_share_an_offset_file_never_write_into_one(tmp_path, monkeypatch):
     """Another process writes its file while this one is between writing and replacing: here by a store that comes in at each sync."""
     store, other = _store(tmp_path, {QUEUE: 1}), _store(tmp_path)
     sync, entered = os.fsync, []
@@ -164,9 +158,7 @@ def test_processes_that_share_an_offset_file_never_write_into_one(
     assert sorted(file.name for file in store.path.parent.iterdir()) == ["offsets.json", "offsets.json.bak"]
 
 
-def test_a_broken_offset_file_is_kept_aside_and_never_takes_the_backups_place(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broken_offset_file_is_kept_aside_and_never_takes_the_backups_place(tmp_path, caplog):
     store = _store(tmp_path, {QUEUE: 5})
     store.progress.update(QUEUE, 6)
     asyncio.run(store.persist(QUEUE))
@@ -197,9 +189,7 @@ def _send_back(ask: Any, send: Any) -> SendBack:
 
 
 @pytest.mark.parametrize("status", list(SendStatus))
-def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(
-    status: SendStatus, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(status, caplog):
     refused: list[str] = []
 
     async def ask(asked: object, header: object, *, at: str, timeout_ms: int) -> None:
@@ -221,7 +211,7 @@ def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(
 
 
 @pytest.mark.parametrize("status", [one for one in SendStatus if one is not SendStatus.SEND_OK])
-def test_a_message_does_not_double_with_each_try_while_a_slave_is_away(status: SendStatus) -> None:
+def test_a_message_does_not_double_with_each_try_while_a_slave_is_away(status):
     copies: list[rmq.Message] = []
 
     async def ask(*args: object, **how: object) -> None:
@@ -241,7 +231,7 @@ def test_a_message_does_not_double_with_each_try_while_a_slave_is_away(status: S
     assert len(copies) == 1, "a dead letter does not come again"
 
 
-def test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up() -> None:
+def test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up():
     message = rmq.MessageExt(
         "flights", b"x", tags="UA", keys="k", properties={"year": "2013"}, reconsume_times=2, commit_log_offset=77
     )
@@ -262,7 +252,7 @@ def test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up() -> N
     assert "DELAY" not in retry_copy(message, "delays", 16, 0).properties
 
 
-def test_unique_keys_differ_and_carry_the_time() -> None:
+def test_unique_keys_differ_and_carry_the_time():
     keys = UniqueKeys("10.0.0.1")
     made = [keys.next(1_700_000_000_000 + n) for n in range(1000)]
     blocks = [list(keys.block(1_700_000_000_500)) for _ in range(300)]  # more than the counter's 16 bits
@@ -277,7 +267,7 @@ def test_unique_keys_differ_and_carry_the_time() -> None:
     assert keys.next(1_700_000_000_000 + 40 * 86_400_000)[20:28] < "9A7EC800"  # a new month began meanwhile
 
 
-def test_a_forked_child_makes_other_unique_keys() -> None:
+def test_a_forked_child_makes_other_unique_keys():
     keys = UniqueKeys("10.0.0.1")
     before = keys.next(1_700_000_000_000)
     keys.after_fork_in_child()
@@ -302,7 +292,7 @@ def _record(properties: dict[str, str], body: bytes = b"x", topic: bytes = b"fli
     )
 
 
-def test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic() -> None:
+def test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic():
     body = _record({"TAGS": "Aa"}) + _record({"TAGS": "BB"}, offset=1) + _record({}, offset=2)
     result = PullResult(PullStatus.FOUND, 3, 0, 9, body=body)
     (message,) = decode_pull(result, QUEUE, parse_tag_expression("flights", "Aa", 1), "delays")
@@ -323,7 +313,7 @@ def test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic(
     assert message.topic == "%DLQ%delays"  # only a retry of this group has another topic
 
 
-def test_an_answer_with_another_code_is_an_error_and_not_an_empty_pull() -> None:
+def test_an_answer_with_another_code_is_an_error_and_not_an_empty_pull():
     answer = response(request(RequestCode.PULL_MESSAGE), ResponseCode.SYSTEM_ERROR, "the disk is gone")
     with pytest.raises(rmq.RemoteError, match="the disk is gone"):
         pull_result(answer, "a:1")
@@ -344,9 +334,7 @@ class _Pool:
 
 
 @pytest.mark.parametrize("start", range(3))
-def test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried(
-    monkeypatch: pytest.MonkeyPatch, start: int
-) -> None:
+def test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried(monkeypatch, start):
     monkeypatch.setattr("sprocketmq.client.remoting.name_servers.random.randrange", lambda count: start)
     pool, given = _Pool(set()), ["a:1", "b:2", "c:3"]
     servers = NameServers(pool, given)  # type: ignore[arg-type]
@@ -367,7 +355,7 @@ def test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried(
     assert pool.asked == [second, third, first]
 
 
-def test_a_name_server_that_does_not_answer_leaves_time_for_the_others() -> None:
+def test_a_name_server_that_does_not_answer_leaves_time_for_the_others():
     pool = _Pool({"a:1", "b:2", "c:3"})
     servers = NameServers(pool, ["a:1", "b:2", "c:3"])  # type: ignore[arg-type]
     with pytest.raises(ConnectFailed):
@@ -409,7 +397,7 @@ class _Page:
         self._server.server_close()
 
 
-def test_a_url_with_a_path_is_an_address_server_and_one_without_is_an_endpoint() -> None:
+def test_a_url_with_a_path_is_an_address_server_and_one_without_is_an_endpoint():
     assert is_address_server("http://config:8080/rocketmq/nsaddr")
     assert is_address_server("https://config/nsaddr-unit?nofix=1")
     for endpoint in ("http://endpoint:8080", "http://endpoint:8080/", "a:1;b:2", "http://a:1;http://b:2/"):
@@ -418,7 +406,7 @@ def test_a_url_with_a_path_is_an_address_server_and_one_without_is_an_endpoint()
     assert parse_addresses("http://endpoint:8080/") == ["endpoint:8080"]
 
 
-def test_an_address_server_is_asked_before_the_first_request_and_again_for_a_new_list() -> None:
+def test_an_address_server_is_asked_before_the_first_request_and_again_for_a_new_list():
     async def run(page: _Page) -> None:
         pool = _Pool(set())
         servers = NameServers(pool, parse_addresses(page.url))  # type: ignore[arg-type]
@@ -447,7 +435,7 @@ def test_an_address_server_is_asked_before_the_first_request_and_again_for_a_new
         asyncio.run(run(page))
 
 
-def test_the_environment_is_read_again_when_the_list_came_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_read_again_when_the_list_came_from_it(monkeypatch):
     monkeypatch.setenv("NAMESRV_ADDR", "a:1")
     options = ClientOptions()
     given = ClientOptions(namesrv_addr="a:1")
@@ -464,7 +452,7 @@ def test_the_environment_is_read_again_when_the_list_came_from_it(monkeypatch: p
     assert fixed.addresses == ["a:1"]
 
 
-def test_requests_that_fail_together_move_to_the_next_name_server_not_past_it() -> None:
+def test_requests_that_fail_together_move_to_the_next_name_server_not_past_it():
     pool = _Pool({"a:1"})
     servers = NameServers(pool, ["a:1", "b:2", "c:3"])  # type: ignore[arg-type]
     servers._chosen = 0
@@ -490,7 +478,7 @@ def test_requests_that_fail_together_move_to_the_next_name_server_not_past_it() 
     assert servers.chosen == "b:2"
 
 
-async def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_back_at_once() -> None:
+async def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_back_at_once():
     """Both changes come before the loop's next step, which finds the subscription as it was."""
 
     first, second = parse_tag_expression("flights", "UA", 1), parse_tag_expression("flights", "AA", 2)
@@ -527,9 +515,7 @@ async def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_b
 
 
 @pytest.mark.parametrize(("most", "settled_until"), [(1000, 250), (10, 0)])
-async def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled(
-    most: int, settled_until: int
-) -> None:
+async def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled(most, settled_until):
     process_queue = ProcessQueue(QUEUE)
     process_queue.put([rmq.MessageExt("flights", b"x", queue_offset=offset) for offset in range(most + 1)])
     waits_ms: list[float] = []

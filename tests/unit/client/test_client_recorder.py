@@ -55,7 +55,7 @@ def _replayed(file: Path) -> Replay:
     return replay
 
 
-def test_the_header_names_the_consumer_and_its_settings(recorder: Recorder, file: Path) -> None:
+def test_the_header_names_the_consumer_and_its_settings(recorder, file):
     header = next(record_lines(file))
     assert (header["record"], header["group"], header["client_id"], header["part"]) == (1, "delays", "me", 0)
     assert header["settings"]["consume_timeout_ms"] == 900_000
@@ -63,7 +63,7 @@ def test_the_header_names_the_consumer_and_its_settings(recorder: Recorder, file
     assert os.stat(file).st_mode & 0o077 == 0
 
 
-def test_any_prefix_of_the_file_is_readable_and_replays(recorder: Recorder, file: Path) -> None:
+def test_any_prefix_of_the_file_is_readable_and_replays(recorder, file):
     _consume(recorder.tape.recorded(ProcessQueue)(QUEUE, 0), 0, 3)
     data = file.read_bytes()
     header = data.index(b"\n") + 1
@@ -72,7 +72,7 @@ def test_any_prefix_of_the_file_is_readable_and_replays(recorder: Recorder, file
         assert _replayed(file).differences == []
 
 
-def test_the_file_is_bounded_and_its_rest_replays(file: Path) -> None:
+def test_the_file_is_bounded_and_its_rest_replays(file):
     recorder = _recorder(file)
     queue = recorder.tape.recorded(ProcessQueue)(QUEUE, 0)
     older = file.with_name("record.jsonl.1")
@@ -91,7 +91,7 @@ def test_the_file_is_bounded_and_its_rest_replays(file: Path) -> None:
     assert newest.machines["flights/broker-a/0#1"].commit_offset == 0
 
 
-def test_a_record_that_is_there_is_kept_beside_the_new_one(file: Path) -> None:
+def test_a_record_that_is_there_is_kept_beside_the_new_one(file):
     file.write_text("of the run before\n")
     recorder = _recorder(file)
     recorder.close()
@@ -99,25 +99,23 @@ def test_a_record_that_is_there_is_kept_beside_the_new_one(file: Path) -> None:
     assert len(list(record_lines(file))) == 2
 
 
-def test_a_part_of_another_run_is_not_read_along(file: Path) -> None:
+def test_a_part_of_another_run_is_not_read_along(file):
     for _ in range(2):
         _recorder(file).close()
     assert [line.get("note") for line in record_lines(file)] == [None, "record_ended"]
 
 
-def test_a_file_that_cannot_be_made_is_the_callers_mistake(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_made_is_the_callers_mistake(tmp_path):
     with pytest.raises(ConfigurationError):
         _recorder(tmp_path / "missing" / "record.jsonl")
 
 
-def test_two_consumers_of_a_process_do_not_write_one_file(recorder: Recorder, file: Path) -> None:
+def test_two_consumers_of_a_process_do_not_write_one_file(recorder, file):
     with pytest.raises(ConfigurationError):
         _recorder(file)
 
 
-def test_a_full_disk_ends_the_record_and_not_the_consumer(
-    recorder: Recorder, file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_full_disk_ends_the_record_and_not_the_consumer(recorder, file, monkeypatch, caplog):
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "no space left on device")
 
@@ -131,11 +129,11 @@ def test_a_full_disk_ends_the_record_and_not_the_consumer(
 
 
 @pytest.mark.parametrize("options", [{"record": 7}, {"record_max_bytes": 100}])
-def test_wrong_options_are_refused(options: dict[str, object]) -> None:
+def test_wrong_options_are_refused(options):
     with pytest.raises(ConfigurationError):
         PushSettings(group="delays", **options)  # type: ignore[arg-type]
 
 
-def test_a_missing_record_is_one_sentence(tmp_path: Path) -> None:
+def test_a_missing_record_is_one_sentence(tmp_path):
     with pytest.raises(ConfigurationError):
         list(record_lines(tmp_path / "missing"))

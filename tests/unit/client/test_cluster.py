@@ -50,9 +50,7 @@ class Names:
 
 
 @pytest.mark.parametrize("are_refreshed", [True, False])
-def test_a_route_counts_for_some_seconds_and_for_as_long_as_it_is_refreshed(
-    are_refreshed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_route_counts_for_some_seconds_and_for_as_long_as_it_is_refreshed(are_refreshed, monkeypatch):
     names = Names({"flights": route({0: "m:1", 1: "s:1"})})
     names.cluster.routes._are_refreshed = are_refreshed
 
@@ -70,7 +68,7 @@ def test_a_route_counts_for_some_seconds_and_for_as_long_as_it_is_refreshed(
     asyncio.run(main())
 
 
-def test_a_route_of_another_topic_names_the_broker_too_while_it_is_not_old() -> None:
+def test_a_route_of_another_topic_names_the_broker_too_while_it_is_not_old():
     names = Names({"flights": route({0: "m:1"})}, {0: "moved:1"})
     assert names.find("flights").address == "m:1"
     assert names.find("gone").address == "m:1"
@@ -79,7 +77,7 @@ def test_a_route_of_another_topic_names_the_broker_too_while_it_is_not_old() -> 
     assert names.find("gone").address == "moved:1"
 
 
-def test_only_a_master_counts_unless_a_replica_will_do() -> None:
+def test_only_a_master_counts_unless_a_replica_will_do():
     slaves = {2: "s2:1", 1: "s1:1"}
     names = Names({"flights": route(slaves)}, slaves)
     with pytest.raises(NetworkError, match="has no master now"):
@@ -102,7 +100,7 @@ def failing(*errors: Exception) -> Callable[[], Any]:
     return ask
 
 
-def test_a_request_is_repeated_while_its_failure_may_pass_and_there_is_time() -> None:
+def test_a_request_is_repeated_while_its_failure_may_pass_and_there_is_time():
     told: list[str] = []
     busy = [SystemBusy(2, "later") for _ in range(3)]
     asked = retrying(failing(*busy), 5_000, failed=lambda error, left_s: told.append(str(error)))
@@ -115,6 +113,6 @@ def test_a_request_is_repeated_while_its_failure_may_pass_and_there_is_time() ->
     assert asyncio.run(retrying(failing(RemoteError(1, "no")), 5_000, lambda error: True)) == 7
 
 
-def test_pauses_double_up_to_the_longest() -> None:
+def test_pauses_double_up_to_the_longest():
     backoff = Backoff(0.1, 0.5)
     assert [backoff.next_s() for _ in range(5)] == [0.1, 0.2, 0.4, 0.5, 0.5]

@@ -10,7 +10,7 @@ import pytest
 from sprocketmq.client.remoting.concurrent_work import all_ended
 
 
-def test_results_come_in_the_order_of_the_work() -> None:
+def test_results_come_in_the_order_of_the_work():
     async def after(turns: int) -> int:
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -20,7 +20,7 @@ def test_results_come_in_the_order_of_the_work() -> None:
     assert asyncio.run(all_ended([])) == []
 
 
-def test_a_result_that_is_an_exception_is_no_failure() -> None:
+def test_a_result_that_is_an_exception_is_no_failure():
     error = ValueError("told as a result")
 
     async def answered() -> ValueError:
@@ -29,7 +29,7 @@ def test_a_result_that_is_an_exception_is_no_failure() -> None:
     assert asyncio.run(all_ended([answered()])) == [error]
 
 
-def test_the_first_exception_is_raised_when_all_have_ended() -> None:
+def test_the_first_exception_is_raised_when_all_have_ended():
     ended = []
 
     async def work(number: int, turns: int, *, fails: bool) -> None:
@@ -44,7 +44,7 @@ def test_the_first_exception_is_raised_when_all_have_ended() -> None:
     assert sorted(ended) == [0, 1, 2]
 
 
-async def test_a_cancellation_ends_all_of_it() -> None:
+async def test_a_cancellation_ends_all_of_it():
     ended = []
 
     async def work(number: int) -> None:

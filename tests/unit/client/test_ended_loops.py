@@ -8,8 +8,6 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from sprocketmq.client.consume import forgotten_members
 from sprocketmq.client.listen import listener_call
 from sprocketmq.client.listen.listener_call import Listener
@@ -31,7 +29,7 @@ class OtherLoop:
         self.loop.close()
 
 
-def test_a_coroutine_that_a_listener_returns_is_not_waited_for_after_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coroutine_that_a_listener_returns_is_not_waited_for_after_its_loop(monkeypatch):
     monkeypatch.setattr(listener_call, "_WAIT_S", 0.01)
     other, begun = OtherLoop(), threading.Event()
 
@@ -58,7 +56,7 @@ def test_a_coroutine_that_a_listener_returns_is_not_waited_for_after_its_loop(mo
     assert isinstance(batch.failure, ClosedError)
 
 
-def test_a_forgotten_member_on_a_loop_that_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forgotten_member_on_a_loop_that_ends_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(forgotten_members, "_WAIT_S", 0.01)
     other = OtherLoop()
 

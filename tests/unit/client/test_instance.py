@@ -140,9 +140,7 @@ def _noted_work(
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_periodic_work_runs_when_javas_does_also_after_failures(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, failure: type[Exception] | None
-) -> None:
+def test_periodic_work_runs_when_javas_does_also_after_failures(bench, monkeypatch, failure):
     monkeypatch.setenv("NAMESRV_ADDR", NAME_SERVER)
     times = _noted_work(bench, monkeypatch, failure)
     bench.acquire()
@@ -156,7 +154,7 @@ def test_periodic_work_runs_when_javas_does_also_after_failures(
     }
 
 
-def test_a_list_of_name_servers_that_was_given_is_not_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_of_name_servers_that_was_given_is_not_read_again(bench, monkeypatch):
     monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:2")
     times = _noted_work(bench, monkeypatch)
     instance = bench.acquire(namesrv_addr=NAME_SERVER)
@@ -165,7 +163,7 @@ def test_a_list_of_name_servers_that_was_given_is_not_read_again(bench: Bench, m
     assert instance.name_servers.addresses == [NAME_SERVER]
 
 
-def test_an_instance_works_from_its_first_user_to_its_last(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_instance_works_from_its_first_user_to_its_last(bench, monkeypatch):
     times = _noted_work(bench, monkeypatch)
     first, second = (bench.acquire(namesrv_addr=NAME_SERVER) for _ in range(2))
     assert first is second
@@ -179,7 +177,7 @@ def test_an_instance_works_from_its_first_user_to_its_last(bench: Bench, monkeyp
     assert bench.acquire(namesrv_addr=NAME_SERVER) is not first
 
 
-def test_a_group_has_one_consumer_at_a_time_and_an_instance_has_many_groups(bench: Bench) -> None:
+def test_a_group_has_one_consumer_at_a_time_and_an_instance_has_many_groups(bench):
     instance = bench.acquire(namesrv_addr=NAME_SERVER)
     bench.member(instance, "delays")
     bench.member(instance, "weather")
@@ -189,7 +187,7 @@ def test_a_group_has_one_consumer_at_a_time_and_an_instance_has_many_groups(benc
     bench.member(instance, "delays")
 
 
-def test_a_consumer_is_rebalanced_each_20_s_and_each_second_while_it_has_not_what_it_should_have(bench: Bench) -> None:
+def test_a_consumer_is_rebalanced_each_20_s_and_each_second_while_it_has_not_what_it_should_have(bench):
     instance = bench.acquire(namesrv_addr=NAME_SERVER)
     member = bench.member(instance, "delays")
     times = member.called["rebalance"]
@@ -208,9 +206,7 @@ def test_a_consumer_is_rebalanced_each_20_s_and_each_second_while_it_has_not_wha
 
 
 @pytest.mark.parametrize("failure", FAILURES[1:])
-def test_a_member_that_fails_is_asked_again_and_keeps_no_other_from_its_work(
-    bench: Bench, caplog: pytest.LogCaptureFixture, failure: type[Exception]
-) -> None:
+def test_a_member_that_fails_is_asked_again_and_keeps_no_other_from_its_work(bench, caplog, failure):
     instance = bench.acquire(namesrv_addr=NAME_SERVER)
     sick, well = bench.member(instance, "a-sick"), bench.member(instance, "well")
     sick.failure = failure
@@ -226,7 +222,7 @@ def test_a_member_that_fails_is_asked_again_and_keeps_no_other_from_its_work(
     }
 
 
-def test_a_member_that_hangs_keeps_no_other_from_its_work(bench: Bench) -> None:
+def test_a_member_that_hangs_keeps_no_other_from_its_work(bench):
     instance = bench.acquire(namesrv_addr=NAME_SERVER)
     sick, well = bench.member(instance, "a-sick"), bench.member(instance, "well")
     sick.hangs = True
@@ -243,7 +239,7 @@ def _route(*brokers: tuple[str, dict[int, str]]) -> TopicRouteData:
     )
 
 
-def test_a_heartbeat_names_all_groups_and_goes_to_all_brokers_of_all_topics(bench: Bench) -> None:
+def test_a_heartbeat_names_all_groups_and_goes_to_all_brokers_of_all_topics(bench):
     instance = bench.acquire(namesrv_addr=NAME_SERVER)
     said: dict[str, tuple[list[str], list[str]]] = {}
 
@@ -274,7 +270,7 @@ def test_a_heartbeat_names_all_groups_and_goes_to_all_brokers_of_all_topics(benc
     assert instance.topics == {"sent", "read", "new"}
 
 
-def test_only_connections_to_brokers_that_no_route_names_are_closed(bench: Bench) -> None:
+def test_only_connections_to_brokers_that_no_route_names_are_closed(bench):
     class Pool:
         addresses = ("10.0.0.1:10911", "10.0.0.1:10909", "10.0.0.2:10911", "10.0.0.2:10909", NAME_SERVER)
 

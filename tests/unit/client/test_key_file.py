@@ -25,7 +25,7 @@ def replaced(file: Path, content: str) -> None:
     new.rename(file)
 
 
-def test_the_next_request_is_signed_with_the_new_keys(tmp_path: Path) -> None:
+def test_the_next_request_is_signed_with_the_new_keys(tmp_path):
     file = tmp_path / "keys"
     file.write_text(BOTH.format("secret-1"))
     keys = KeyFile(str(file))
@@ -37,7 +37,7 @@ def test_the_next_request_is_signed_with_the_new_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["time", "size", "file"])
-def test_each_sign_of_a_change_is_enough(tmp_path: Path, change: str) -> None:
+def test_each_sign_of_a_change_is_enough(tmp_path, change):
     file = tmp_path / "keys"
     file.write_text("secret-1")
     keys = KeyFile(str(file), "Worker77")
@@ -51,7 +51,7 @@ def test_each_sign_of_a_change_is_enough(tmp_path: Path, change: str) -> None:
     assert keys.current().secret_key == file.read_text()
 
 
-def test_a_file_that_did_not_change_is_not_read_again(tmp_path: Path) -> None:
+def test_a_file_that_did_not_change_is_not_read_again(tmp_path):
     file = tmp_path / "keys"
     file.write_text("secret-1")
     keys = KeyFile(str(file), "Worker77")
@@ -64,7 +64,7 @@ def test_a_file_that_did_not_change_is_not_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [None, "", "accessKey: Worker77\nsecr", "my secret is secret-2"])
-def test_known_keys_stay_in_use_while_the_file_is_away_or_half_written(tmp_path: Path, meanwhile: str | None) -> None:
+def test_known_keys_stay_in_use_while_the_file_is_away_or_half_written(tmp_path, meanwhile):
     file = tmp_path / "keys"
     file.write_text(BOTH.format("secret-1"))
     keys = KeyFile(str(file))
@@ -89,9 +89,7 @@ def test_known_keys_stay_in_use_while_the_file_is_away_or_half_written(tmp_path:
         (b"secret-1", "holds no accessKey on host {host}"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_one_sentence_with_the_host_and_no_secret(
-    tmp_path: Path, content: bytes | None, sentence: str
-) -> None:
+def test_a_file_that_cannot_be_used_is_one_sentence_with_the_host_and_no_secret(tmp_path, content, sentence):
     if content is not None:
         (tmp_path / "keys").write_bytes(content)
     options = ClientOptions(namesrv_addr="127.0.0.1:9876", secret_key_file=str(tmp_path / "keys"))
@@ -102,7 +100,7 @@ def test_a_file_that_cannot_be_used_is_one_sentence_with_the_host_and_no_secret(
     assert "\n" not in str(error.value)
 
 
-def test_options_come_before_the_file_and_a_secret_beside_it_is_refused(tmp_path: Path) -> None:
+def test_options_come_before_the_file_and_a_secret_beside_it_is_refused(tmp_path):
     (tmp_path / "keys").write_text("accessKey: Worker77\nsecretKey: secret-1\nsecurityToken: token-1\n")
     given = {"namesrv_addr": "127.0.0.1:9876", "secret_key_file": str(tmp_path / "keys")}
     credentials = ClientOptions(**given, access_key="Other78", security_token="token-2").credentials
@@ -112,7 +110,7 @@ def test_options_come_before_the_file_and_a_secret_beside_it_is_refused(tmp_path
         ClientOptions(**given, access_key="Other78", secret_key="secret-2")
 
 
-def test_a_key_file_shows_no_secret_and_cannot_be_pickled(tmp_path: Path) -> None:
+def test_a_key_file_shows_no_secret_and_cannot_be_pickled(tmp_path):
     (tmp_path / "keys").write_text(BOTH.format("secret-1"))
     keys = KeyFile(str(tmp_path / "keys"))
     assert repr(keys) == f"KeyFile('{tmp_path}/keys')"
@@ -121,7 +119,7 @@ def test_a_key_file_shows_no_secret_and_cannot_be_pickled(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_in_place_of_the_file_does_not_block(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_the_file_does_not_block(tmp_path):
     file = tmp_path / "keys"
     file.write_text("secret-1")
     keys = KeyFile(str(file), "Worker77")
@@ -132,7 +130,7 @@ def test_a_pipe_in_place_of_the_file_does_not_block(tmp_path: Path) -> None:
         KeyFile(str(file), "Worker77")
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_not_read(tmp_path):
     file = tmp_path / "keys"
     with file.open("wb") as opened:
         opened.truncate(1 << 40)
@@ -149,14 +147,14 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     ],
     ids=["byte order mark", "comments", "quotes"],
 )
-def test_forms_that_editors_and_yaml_know(tmp_path: Path, content: bytes) -> None:
+def test_forms_that_editors_and_yaml_know(tmp_path, content):
     file = tmp_path / "keys"
     file.write_bytes(content)
     keys = KeyFile(str(file)).current()
     assert (keys.access_key, keys.secret_key) == ("Worker77", "secret-1")
 
 
-def test_an_error_holds_nothing_of_what_was_read(tmp_path: Path) -> None:
+def test_an_error_holds_nothing_of_what_was_read(tmp_path):
     file = tmp_path / "keys"
     file.write_bytes("my secret".encode("utf-16"))
     with pytest.raises(ConfigurationError) as raised:

@@ -73,7 +73,7 @@ def on_a_loop(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(run())
 
 
-async def test_the_number_of_requested_calls_is_that_of_waiting_and_working_iterations() -> None:
+async def test_the_number_of_requested_calls_is_that_of_waiting_and_working_iterations():
     stream = MessageStream()
     calls = Calls(stream)
     takes = [asyncio.ensure_future(stream.receive()) for _ in range(2)]
@@ -91,7 +91,7 @@ async def test_the_number_of_requested_calls_is_that_of_waiting_and_working_iter
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])
-async def test_a_receive_that_is_cancelled_at_the_moment_of_its_message_has_not_taken_it(turns: int) -> None:
+async def test_a_receive_that_is_cancelled_at_the_moment_of_its_message_has_not_taken_it(turns):
     stream = MessageStream()
     calls = Calls(stream)
     take = asyncio.ensure_future(stream.receive())
@@ -109,7 +109,7 @@ async def test_a_receive_that_is_cancelled_at_the_moment_of_its_message_has_not_
     await call
 
 
-async def test_a_message_that_was_put_back_goes_to_the_next_waiting_receive() -> None:
+async def test_a_message_that_was_put_back_goes_to_the_next_waiting_receive():
     stream = MessageStream()
     calls = Calls(stream)
     first = asyncio.ensure_future(stream.receive())
@@ -125,7 +125,7 @@ async def test_a_message_that_was_put_back_goes_to_the_next_waiting_receive() ->
     await call
 
 
-async def test_a_stop_ends_all_receives_and_a_late_verdict_is_an_error() -> None:
+async def test_a_stop_ends_all_receives_and_a_late_verdict_is_an_error():
     stream = MessageStream()
     calls = Calls(stream)
     take = asyncio.ensure_future(stream.receive())
@@ -147,7 +147,7 @@ async def test_a_stop_ends_all_receives_and_a_late_verdict_is_an_error() -> None
     assert not held.is_settled
 
 
-async def test_a_copy_of_an_earlier_delivery_says_nothing_about_a_later_one() -> None:
+async def test_a_copy_of_an_earlier_delivery_says_nothing_about_a_later_one():
     stream = MessageStream()
     Calls(stream)
     stored = message(7)
@@ -169,7 +169,7 @@ async def test_a_copy_of_an_earlier_delivery_says_nothing_about_a_later_one() ->
     await new_call
 
 
-async def test_a_received_message_has_what_its_record_has() -> None:
+async def test_a_received_message_has_what_its_record_has():
     stream = MessageStream()
     Calls(stream)
     take = asyncio.ensure_future(stream.receive())
@@ -187,7 +187,7 @@ async def test_a_received_message_has_what_its_record_has() -> None:
     await call
 
 
-async def test_closing_does_not_wait_for_a_message_whose_receive_was_cancelled() -> None:
+async def test_closing_does_not_wait_for_a_message_whose_receive_was_cancelled():
     stream = MessageStream()
     calls = Calls(stream)
     take = asyncio.ensure_future(stream.receive())
@@ -202,7 +202,7 @@ async def test_closing_does_not_wait_for_a_message_whose_receive_was_cancelled()
     await asyncio.gather(call, return_exceptions=True)
 
 
-async def test_a_copy_has_the_same_delivery_and_a_pickled_one_says_who_gives_the_verdict() -> None:
+async def test_a_copy_has_the_same_delivery_and_a_pickled_one_says_who_gives_the_verdict():
     stream = MessageStream()
     Calls(stream)
     take = asyncio.ensure_future(stream.receive())
@@ -230,7 +230,7 @@ async def test_a_copy_has_the_same_delivery_and_a_pickled_one_says_who_gives_the
     await call
 
 
-def test_a_message_made_by_hand_keeps_its_verdict_for_a_test_of_a_handler() -> None:
+def test_a_message_made_by_hand_keeps_its_verdict_for_a_test_of_a_handler():
     made = rmq.ReceivedMessage("flights", b"x", tags="UA")
     assert not made.is_settled
     with made.process():
@@ -242,7 +242,7 @@ def test_a_message_made_by_hand_keeps_its_verdict_for_a_test_of_a_handler() -> N
 
 
 @pytest.mark.parametrize("line", range(1, 10))
-async def test_a_signal_handler_may_give_a_verdict_in_the_middle_of_another(line: int) -> None:
+async def test_a_signal_handler_may_give_a_verdict_in_the_middle_of_another(line):
     stream = MessageStream()
     calls = Calls(stream)
     take = asyncio.ensure_future(stream.receive())
@@ -282,7 +282,7 @@ async def test_a_signal_handler_may_give_a_verdict_in_the_middle_of_another(line
     assert given == (["ack"] if outcome is None else ["nack"])
 
 
-async def test_a_receive_returns_what_is_there_up_to_its_number() -> None:
+async def test_a_receive_returns_what_is_there_up_to_its_number():
     stream = MessageStream()
     pool = new_pool(stream)
     assert await stream.receive(32, 0) == []
@@ -297,7 +297,7 @@ async def test_a_receive_returns_what_is_there_up_to_its_number() -> None:
     await pool.close(0)
 
 
-async def test_a_receive_that_found_nothing_in_time_asks_for_nothing_any_more() -> None:
+async def test_a_receive_that_found_nothing_in_time_asks_for_nothing_any_more():
     stream = MessageStream()
     pool = new_pool(stream)
     assert await stream.receive(32, 0.001) == []
@@ -310,7 +310,7 @@ async def test_a_receive_that_found_nothing_in_time_asks_for_nothing_any_more() 
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_receive_that_is_cancelled_while_its_messages_begin_has_taken_none(turns: int) -> None:
+async def test_a_receive_that_is_cancelled_while_its_messages_begin_has_taken_none(turns):
     stream = MessageStream()
     pool = new_pool(stream)
     receive = asyncio.ensure_future(stream.receive(4, 60))
@@ -327,7 +327,7 @@ async def test_a_receive_that_is_cancelled_while_its_messages_begin_has_taken_no
     await pool.close(0)
 
 
-async def test_two_receives_share_what_comes() -> None:
+async def test_two_receives_share_what_comes():
     stream = MessageStream()
     pool = new_pool(stream)
     both = [asyncio.ensure_future(stream.receive(2)) for _ in range(2)]
@@ -337,7 +337,7 @@ async def test_two_receives_share_what_comes() -> None:
     await pool.close(0)
 
 
-async def test_the_descriptor_is_readable_while_a_receive_would_return_at_once() -> None:
+async def test_the_descriptor_is_readable_while_a_receive_would_return_at_once():
     stream = MessageStream()
     await stream.make_descriptor()
     assert not await is_readable(stream)
@@ -370,7 +370,7 @@ async def test_the_descriptor_is_readable_while_a_receive_would_return_at_once()
     assert await is_readable(stream)
 
 
-async def test_the_descriptor_of_messages_that_waited_before_it_was_made_is_readable() -> None:
+async def test_the_descriptor_of_messages_that_waited_before_it_was_made_is_readable():
     waiting, over = MessageStream(), MessageStream()
     pool = new_pool(waiting)
     pool.submit([message(0)])
@@ -381,7 +381,7 @@ async def test_the_descriptor_of_messages_that_waited_before_it_was_made_is_read
     await pool.close(0)
 
 
-async def test_the_descriptor_is_not_readable_for_messages_that_a_receive_takes() -> None:
+async def test_the_descriptor_is_not_readable_for_messages_that_a_receive_takes():
     stream = MessageStream()
     await stream.make_descriptor()
     pool = new_pool(stream)
@@ -397,7 +397,7 @@ async def test_the_descriptor_is_not_readable_for_messages_that_a_receive_takes(
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_whatever_happens_the_descriptor_keeps_up_and_each_message_is_received_once(seed: int) -> None:
+async def test_whatever_happens_the_descriptor_keeps_up_and_each_message_is_received_once(seed):
     chance = random.Random(seed)
 
     stream = MessageStream()

@@ -43,7 +43,7 @@ def forms(writer: MessageWriter) -> list[Send]:
     return sends
 
 
-def test_the_header_that_is_written_out_is_the_typed_one(writer: MessageWriter) -> None:
+def test_the_header_that_is_written_out_is_the_typed_one(writer):
     codes = []
     for outgoing in forms(writer):
         command = writer.command(outgoing, QUEUE)
@@ -53,7 +53,7 @@ def test_the_header_that_is_written_out_is_the_typed_one(writer: MessageWriter) 
     assert codes == [310, 310, 310, 310, 325, 320, 310]
 
 
-def test_a_frame_is_that_of_the_command(writer: MessageWriter) -> None:
+def test_a_frame_is_that_of_the_command(writer):
     for _ in range(2):  # with a template that is made, and with one that is known
         for opaque, outgoing in enumerate(forms(writer)):
             target = MessageQueue(outgoing.topic, "broker-a", 3)
@@ -67,7 +67,7 @@ def test_a_frame_is_that_of_the_command(writer: MessageWriter) -> None:
             assert writer.frame(template, opaque, outgoing) == encode_command(command)
 
 
-def test_templates_do_not_grow_for_ever(writer: MessageWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_templates_do_not_grow_for_ever(writer, monkeypatch):
     monkeypatch.setattr(message_writer, "_MOST_TEMPLATES", 10)
     outgoing = forms(writer)[0]
     for number in range(100):
@@ -75,14 +75,14 @@ def test_templates_do_not_grow_for_ever(writer: MessageWriter, monkeypatch: pyte
         assert len(writer._templates[outgoing.code]) <= 10
 
 
-def test_a_copy_for_a_retry_topic_carries_its_counts_in_the_header(writer: MessageWriter) -> None:
+def test_a_copy_for_a_retry_topic_carries_its_counts_in_the_header(writer):
     ext = writer.command(forms(writer)[-1], QUEUE).ext_fields
     assert (ext["j"], ext["l"]) == ("2", "5")
     assert "RECONSUME" not in ext["i"]
 
 
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=5)))
-def test_properties_as_text_are_those_of_the_bytes(properties: dict[str, str]) -> None:
+def test_properties_as_text_are_those_of_the_bytes(properties):
     try:
         raw = encode_properties(properties)
     except ConfigurationError:
@@ -92,7 +92,7 @@ def test_properties_as_text_are_those_of_the_bytes(properties: dict[str, str]) -
         assert properties_text(properties) == raw.decode()
 
 
-def test_properties_that_are_too_long_are_refused_as_text_too() -> None:
+def test_properties_that_are_too_long_are_refused_as_text_too():
     for value in ("a" * 32_765, "ü" * 16_382):
         with pytest.raises(ConfigurationError, match="at most 32767"):
             properties_text({"ab": value})

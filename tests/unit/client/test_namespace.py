@@ -14,7 +14,7 @@ NAMES = st.from_regex(r"[a-zA-Z0-9_|%-]{1,40}", fullmatch=True)
 NAMESPACES = st.from_regex(r"[a-zA-Z0-9_-]{1,10}", fullmatch=True)
 
 
-def test_prefixes_stay_first_and_system_names_stay_as_they_are() -> None:
+def test_prefixes_stay_first_and_system_names_stay_as_they_are():
     assert wrap("ns", "flights") == "ns%flights"
     assert wrap("ns", "%RETRY%delays") == "%RETRY%ns%delays"
     assert wrap("ns", "%DLQ%delays") == "%DLQ%ns%delays"
@@ -26,26 +26,26 @@ def test_prefixes_stay_first_and_system_names_stay_as_they_are() -> None:
 
 
 @given(NAMESPACES, NAMES)
-def test_wrapping_twice_is_wrapping_once_and_unwrapping_undoes_it(namespace: str, name: str) -> None:
+def test_wrapping_twice_is_wrapping_once_and_unwrapping_undoes_it(namespace, name):
     wrapped = wrap(namespace, name)
     assert wrap(namespace, wrapped) == wrapped
     if unwrap(namespace, name) == name:
         assert unwrap(namespace, wrapped) == name
 
 
-def test_queues_change_their_topic_only() -> None:
+def test_queues_change_their_topic_only():
     queue = MessageQueue("flights", "broker-a", 3)
     assert wrap_queue("ns", queue) == MessageQueue("ns%flights", "broker-a", 3)
     assert unwrap_queue("ns", wrap_queue("ns", queue)) == queue
     assert wrap_queue(None, queue) is queue
 
 
-def test_an_instances_own_endpoint_names_its_namespace() -> None:
+def test_an_instances_own_endpoint_names_its_namespace():
     assert namespace_of_endpoint("http://MQ_INST_123_abc.example.com:80") == "MQ_INST_123_abc"
     assert namespace_of_endpoint("MQ_INST_123_abc.example.com:80") == "MQ_INST_123_abc"
     assert namespace_of_endpoint("127.0.0.1:9876") is None
 
 
-def test_the_second_port_is_two_below_the_first() -> None:
+def test_the_second_port_is_two_below_the_first():
     assert vip_address("127.0.0.1:10911") == "127.0.0.1:10909"
     assert vip_address("[::1]:10911") == "[::1]:10909"

@@ -29,7 +29,7 @@ class SharedInbox(deque[Any]):
         return taken
 
 
-def test_two_threads_that_empty_the_inbox_of_a_closed_engine_lose_no_future() -> None:
+def test_two_threads_that_empty_the_inbox_of_a_closed_engine_lose_no_future():
     engine = Engine()
     producer = rmq.Producer("closed", namesrv_addr="127.0.0.1:9876", auto_batch=True, engine=engine)
     engine.close()

@@ -69,7 +69,7 @@ CAUGHT_INSIDE = {
 }
 
 
-def test_every_exception_that_can_be_raised_is_exported() -> None:
+def test_every_exception_that_can_be_raised_is_exported():
     ours = exception_classes()
     exported = {*rmq.__all__, *sprocketmq.spark.__all__}
     met = {name for name, _ in raised() if name in ours and not name.startswith("_")} - CAUGHT_INSIDE.keys()
@@ -77,7 +77,7 @@ def test_every_exception_that_can_be_raised_is_exported() -> None:
     assert met - exported == set()
 
 
-def test_the_whole_tree_of_exceptions_is_exported() -> None:
+def test_the_whole_tree_of_exceptions_is_exported():
     """Also those that are chosen by a code of the remoting protocol, such as NoPermission."""
     tree = {name for name, path in exception_classes().items() if path == SOURCE / "errors.py"}
     assert {"NoPermission", "SystemBusy", "GroupNotExist"} <= tree
@@ -97,7 +97,7 @@ def check(message: rmq.MessageExt) -> rmq.LocalTransactionState:
     "name", ["Producer", "PushConsumer", "PullConsumer", "DeadLetters", "TransactionProducer", "Admin"]
 )
 @pytest.mark.parametrize("prefix", ["", "Async"])
-def test_what_a_client_can_do_is_of_its_class(name: str, prefix: str) -> None:
+def test_what_a_client_can_do_is_of_its_class(name, prefix):
     """``help(PushConsumer)`` and editors look at the class: nothing public is put into the object alone."""
     made = getattr(rmq, prefix + name)
     more = {"check": check} if name == "TransactionProducer" else {}
@@ -108,7 +108,7 @@ def test_what_a_client_can_do_is_of_its_class(name: str, prefix: str) -> None:
 @pytest.mark.parametrize(
     "name", ["Producer", "PushConsumer", "PullConsumer", "DeadLetters", "TransactionProducer", "Admin"]
 )
-def test_the_blocking_class_has_every_verb_of_its_async_twin(name: str) -> None:
+def test_the_blocking_class_has_every_verb_of_its_async_twin(name):
     def public(kind: type) -> set[str]:
         return {attribute for attribute in dir(kind) if not attribute.startswith("_")}
 
@@ -142,7 +142,7 @@ def says_what_it_raises(kind: type, name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", [*CLASSES, *OF_TESTS])
-def test_help_of_a_class_says_everything(name: str) -> None:
+def test_help_of_a_class_says_everything(name):
     kind = {**CLASSES, **OF_TESTS}[name]
     missing = {name: missing_in_class(kind, with_example=name in CLIENTS)}
     for verb_name, verb in members(kind):
@@ -152,7 +152,7 @@ def test_help_of_a_class_says_everything(name: str) -> None:
     assert {where: what for where, what in missing.items() if what} == {}
 
 
-def test_help_of_a_function_says_everything() -> None:
+def test_help_of_a_function_says_everything():
     assert missing_in_verb(rmq.sql92, asks=False) == []
 
 
@@ -160,7 +160,7 @@ def test_help_of_a_function_says_everything() -> None:
     "name",
     [name for name, kind in CLASSES.items() if typing.is_typeddict(kind)],
 )
-def test_help_of_options_names_each_with_unit_and_default(name: str) -> None:
+def test_help_of_options_names_each_with_unit_and_default(name):
     said = entries(sections(inspect.getdoc(CLASSES[name]) or "")["Keyword Args"])
     common = {} if name == "CommonOptions" else inspect.get_annotations(rmq.CommonOptions)
     assert said.keys() == inspect.get_annotations(CLASSES[name]).keys() - common.keys()
@@ -173,7 +173,7 @@ def test_help_of_options_names_each_with_unit_and_default(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CLIENTS if not name.startswith("Async")])
-def test_help_of_a_blocking_class_awaits_nothing(name: str) -> None:
+def test_help_of_a_blocking_class_awaits_nothing(name):
     kind = CLASSES[name]
     texts = {name: inspect.getdoc(kind) or ""} | {
         verb_name: inspect.getdoc(verb) or "" for verb_name, verb in members(kind)
@@ -184,7 +184,7 @@ def test_help_of_a_blocking_class_awaits_nothing(name: str) -> None:
 # -- the rules themselves ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_help_does_not_say_is_found() -> None:
+def test_what_help_does_not_say_is_found():
     class Badly:
         """Without a full stop"""
 
@@ -213,7 +213,7 @@ def test_what_help_does_not_say_is_found() -> None:
     ]
 
 
-def test_a_class_may_say_once_what_every_method_takes_and_raises() -> None:
+def test_a_class_may_say_once_what_every_method_takes_and_raises():
     class Once:
         """Sends.
 

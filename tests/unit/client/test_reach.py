@@ -36,7 +36,7 @@ class SilentServers(ConnectionPool):
 STRANGERS = [f"10.0.{number // 250}.{number % 250}:1" for number in range(300)]
 
 
-def test_strangers_are_asked_a_few_at_a_time_and_not_in_each_round() -> None:
+def test_strangers_are_asked_a_few_at_a_time_and_not_in_each_round():
     pool = SilentServers("10.0.1.7:1")
 
     async def run() -> None:
@@ -54,7 +54,7 @@ def test_strangers_are_asked_a_few_at_a_time_and_not_in_each_round() -> None:
     assert set(pool.asked.values()) == {1}
 
 
-async def test_who_answered_is_asked_although_strangers_keep_all_other_turns() -> None:
+async def test_who_answered_is_asked_although_strangers_keep_all_other_turns():
     class Hanging(SilentServers):
         async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
             if address not in self.honest:
@@ -78,7 +78,7 @@ async def test_who_answered_is_asked_although_strangers_keep_all_other_turns() -
     await asyncio.gather(*hanging, return_exceptions=True)
 
 
-def test_others_are_asked_each_time() -> None:
+def test_others_are_asked_each_time():
     pool = SilentServers()
 
     async def run() -> None:
@@ -91,7 +91,7 @@ def test_others_are_asked_each_time() -> None:
     assert pool.asked["a:1"] == 3
 
 
-async def test_few_connections_stay_open() -> None:
+async def test_few_connections_stay_open():
     server, pool = Server(lambda connection, command, *_: response(command)), ConnectionPool()
     reach = Reach(pool)
     port = await server.start("127.0.0.1", 0)
@@ -106,7 +106,7 @@ async def test_few_connections_stay_open() -> None:
 
 
 @pytest.mark.parametrize("steps", range(5))
-async def test_a_cancelled_request_asks_nobody_though_its_turn_comes_at_the_same_moment(steps: int) -> None:
+async def test_a_cancelled_request_asks_nobody_though_its_turn_comes_at_the_same_moment(steps):
     pool = SilentServers("a:1")
 
     reach = Reach(pool, leaves_silent=True)

@@ -39,7 +39,7 @@ def routes(asked: Asked) -> Routes:
     return Routes(cast(Any, asked), asked.outages)
 
 
-def test_many_routes_are_asked_for_several_at_a_time() -> None:
+def test_many_routes_are_asked_for_several_at_a_time():
     for each in (True, False):
         asked = Asked()
         table = routes(asked)
@@ -49,7 +49,7 @@ def test_many_routes_are_asked_for_several_at_a_time() -> None:
         assert asked.most_at_once == 16
 
 
-def test_when_no_name_server_answers_one_topic_is_enough() -> None:
+def test_when_no_name_server_answers_one_topic_is_enough():
     asked = Asked({topic: ConnectFailed("refused", "127.0.0.1:1") for topic in TOPICS})
     asyncio.run(routes(asked).refresh_all(TOPICS))
     assert len(asked.topics) == 1
@@ -58,7 +58,7 @@ def test_when_no_name_server_answers_one_topic_is_enough() -> None:
     assert len(asked.topics) == 2
 
 
-def test_no_further_request_is_sent_to_a_name_server_that_stopped_answering() -> None:
+def test_no_further_request_is_sent_to_a_name_server_that_stopped_answering():
     asked = Asked({topic: ConnectFailed("refused", "127.0.0.1:1") for topic in sorted(TOPICS)[40:]})
     asyncio.run(routes(asked).refresh_all(TOPICS))
     assert 40 < len(asked.topics) <= 40 + 16
@@ -68,7 +68,7 @@ def test_no_further_request_is_sent_to_a_name_server_that_stopped_answering() ->
     assert (40 < len(asked.topics) <= 40 + 16, asked.at_once) == (True, 0)
 
 
-def test_a_route_that_cannot_be_used_is_that_topics_alone_in_a_refresh_and_ends_a_start() -> None:
+def test_a_route_that_cannot_be_used_is_that_topics_alone_in_a_refresh_and_ends_a_start():
     asked = Asked({"topic-7": ProtocolError("a route of no cluster")})
     asyncio.run(routes(asked).refresh_all(TOPICS))
     assert len(asked.topics) == len(TOPICS)

@@ -56,7 +56,7 @@ def frequent_switches() -> Iterator[None]:
 @pytest.mark.parametrize("before", range(len(_LOOKS)))
 @pytest.mark.parametrize("between", range(len(_LOOKS)))
 @pytest.mark.parametrize("outcome", [_STORED, ValueError("no")])
-def test_it_has_the_states_of_a_concurrent_future(before: int, between: int, outcome: Any) -> None:
+def test_it_has_the_states_of_a_concurrent_future(before, between, outcome):
     ours, theirs = SendFuture(), concurrent.futures.Future[SendResult]()
     called: list[object] = []
     for future in (ours, theirs):
@@ -75,7 +75,7 @@ def test_it_has_the_states_of_a_concurrent_future(before: int, between: int, out
     assert called == [SendFuture, concurrent.futures.Future]
 
 
-def test_waiters_for_one_and_for_many_are_woken() -> None:
+def test_waiters_for_one_and_for_many_are_woken():
     futures = [SendFuture() for _ in range(20)]
     waiting = threading.Event()
 
@@ -96,7 +96,7 @@ def test_waiters_for_one_and_for_many_are_woken() -> None:
 
 
 @pytest.mark.usefixtures("frequent_switches")
-def test_no_wakening_is_lost_when_somebody_begins_to_wait_at_the_same_time() -> None:
+def test_no_wakening_is_lost_when_somebody_begins_to_wait_at_the_same_time():
     """One thread finishes each future while the other begins to wait for it."""
     futures = [SendFuture() for _ in range(3_000)]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -108,7 +108,7 @@ def test_no_wakening_is_lost_when_somebody_begins_to_wait_at_the_same_time() -> 
 
 
 @pytest.mark.usefixtures("frequent_switches")
-def test_every_look_from_other_threads_sees_the_one_outcome_while_many_are_finished_at_once() -> None:
+def test_every_look_from_other_threads_sees_the_one_outcome_while_many_are_finished_at_once():
     """Threads wait, add callbacks and cancel, while another one begins and finishes groups of futures."""
     seed = random.SystemRandom().getrandbits(32)
     print(f"seed {seed}")
@@ -172,9 +172,7 @@ class _AskedLock:
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
-def test_who_begins_to_wait_under_the_lock_is_seen_by_who_asks_for_it_next(
-    is_begun: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_begins_to_wait_under_the_lock_is_seen_by_who_asks_for_it_next(is_begun, monkeypatch):
     """One future is cancelled while another thread is about to begin it; one gets a callback while it is about to be finished."""
     lock = _AskedLock()
     monkeypatch.setattr(send_future._guard, "lock", lock)
@@ -195,7 +193,7 @@ def test_who_begins_to_wait_under_the_lock_is_seen_by_who_asks_for_it_next(
     assert called == ([future] if is_begun else [])
 
 
-def test_futures_of_both_kinds_are_finished_together_and_ended_ones_keep_their_outcome() -> None:
+def test_futures_of_both_kinds_are_finished_together_and_ended_ones_keep_their_outcome():
     loop = asyncio.new_event_loop()
     plain, ours, awaited, failed, cancelled = (
         loop.create_future(),
@@ -217,7 +215,7 @@ def test_futures_of_both_kinds_are_finished_together_and_ended_ones_keep_their_o
     loop.close()
 
 
-def test_nothing_is_made_for_a_future_that_nobody_waits_for() -> None:
+def test_nothing_is_made_for_a_future_that_nobody_waits_for():
     future = SendFuture()
     assert begin_all([future]) == set()
     finish_all([future], [_STORED])
@@ -227,7 +225,7 @@ def test_nothing_is_made_for_a_future_that_nobody_waits_for() -> None:
 
 @pytest.mark.parametrize("look", range(len(_LOOKS)))
 @pytest.mark.parametrize("is_stored", [True, False])
-def test_nothing_that_two_threads_write_is_in_a_dictionary(look: int, is_stored: bool) -> None:
+def test_nothing_that_two_threads_write_is_in_a_dictionary(look, is_stored):
     future = SendFuture()
     for _ in range(2):
         _LOOKS[look](future)
@@ -258,7 +256,7 @@ def frequent_collections() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("frequent_collections")
-def test_the_garbage_collector_lets_another_thread_look_while_many_are_finished() -> None:
+def test_the_garbage_collector_lets_another_thread_look_while_many_are_finished():
     """CPython 3.11 collects wherever memory is allocated. A future with a dictionary of attributes crashed the process here."""
     results = [SendResult(SendStatus.SEND_OK, f"{number}", _STORED.message_queue, number) for number in range(2_000)]
 
@@ -276,7 +274,7 @@ def test_the_garbage_collector_lets_another_thread_look_while_many_are_finished(
             assert [future.result(20) for future in futures] == results
 
 
-def test_a_forked_child_has_a_lock_of_its_own() -> None:
+def test_a_forked_child_has_a_lock_of_its_own():
     guard = send_future.fork.LockAcrossForks(threading.RLock)
     with guard.lock:
         inherited = guard.lock
@@ -284,7 +282,7 @@ def test_a_forked_child_has_a_lock_of_its_own() -> None:
         assert guard.lock is not inherited
 
 
-def test_a_signal_handler_may_look_at_a_future_while_its_thread_makes_another_wait() -> None:
+def test_a_signal_handler_may_look_at_a_future_while_its_thread_makes_another_wait():
     future, handled = SendFuture(), threading.Event()
 
     def interrupted() -> None:
@@ -299,9 +297,7 @@ def test_a_signal_handler_may_look_at_a_future_while_its_thread_makes_another_wa
 
 @pytest.mark.parametrize("raised", [asyncio.CancelledError, SystemExit, ValueError])
 @pytest.mark.parametrize("is_stored", [True, False])
-def test_a_callback_that_raises_leaves_no_other_future_without_its_outcome(
-    raised: type[BaseException], is_stored: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_callback_that_raises_leaves_no_other_future_without_its_outcome(raised, is_stored, caplog):
     futures, called = [SendFuture() for _ in range(3)], []
 
     def fails(_: object) -> None:
@@ -321,9 +317,7 @@ def test_a_callback_that_raises_leaves_no_other_future_without_its_outcome(
 
 @pytest.mark.parametrize("is_stored", [True, False])
 @pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_it_is_not_copied_because_nothing_would_finish_the_copy(
-    duplicate: Callable[[object], object], is_stored: bool
-) -> None:
+def test_it_is_not_copied_because_nothing_would_finish_the_copy(duplicate, is_stored):
     future = SendFuture()
     begin_all([future])
     if is_stored:

@@ -33,7 +33,7 @@ def played(
 
 
 @given(NOTES)
-def test_the_sums_are_those_of_the_last_notes(notes: list[tuple[int, int, int, float, bool]]) -> None:
+def test_the_sums_are_those_of_the_last_notes(notes):
     budget, known, _ = played(notes)
     assert budget.in_bytes == sum(share[0] for share in known.values())
     assert budget.out_bytes == sum(share[1] for share in known.values())
@@ -42,7 +42,7 @@ def test_the_sums_are_those_of_the_last_notes(notes: list[tuple[int, int, int, f
 
 
 @given(NOTES)
-def test_the_closed_connections_are_just_enough(notes: list[tuple[int, int, int, float, bool]]) -> None:
+def test_the_closed_connections_are_just_enough(notes):
     budget, _, now_s = played(notes)
     victims = budget.victims(now_s)
     assert bool(victims) == budget.is_over
@@ -53,14 +53,14 @@ def test_the_closed_connections_are_just_enough(notes: list[tuple[int, int, int,
     assert not budget.is_over
 
 
-def test_connections_are_closed_by_bytes_times_seconds_and_not_by_bytes() -> None:
+def test_connections_are_closed_by_bytes_times_seconds_and_not_by_bytes():
     budget: BufferBudget[str] = BufferBudget(LIMIT)
     budget.note("for a minute", 300, 0, 0.0)
     budget.note("just now", 800, 0, 60.0)
     assert budget.victims(60.0) == ["for a minute"]
 
 
-def test_no_connection_is_closed_exactly_at_the_limit() -> None:
+def test_no_connection_is_closed_exactly_at_the_limit():
     budget: BufferBudget[str] = BufferBudget(LIMIT)
     budget.note("one", 500, 0, 0.0)
     budget.note("two", 0, 500, 0.0)
@@ -69,14 +69,14 @@ def test_no_connection_is_closed_exactly_at_the_limit() -> None:
     assert budget.victims(1.0) == ["one"], "without it the others fit exactly"
 
 
-def test_of_two_that_began_together_the_larger_goes() -> None:
+def test_of_two_that_began_together_the_larger_goes():
     budget: BufferBudget[str] = BufferBudget(LIMIT)
     budget.note("small", 400, 0, 0.0)
     budget.note("large", 0, 900, 0.0)
     assert budget.victims(0.0) == ["large"]
 
 
-def test_a_peer_that_reads_again_starts_a_new_interval() -> None:
+def test_a_peer_that_reads_again_starts_a_new_interval():
     budget: BufferBudget[str] = BufferBudget(LIMIT)
     budget.note("reads", 0, 900, 0.0)
     budget.note("deaf", 0, 500, 0.0)

@@ -60,7 +60,7 @@ TAKES_ONE: list[Callable[..., Any]] = [
 
 
 @pytest.mark.parametrize("function", TAKES_ONE)
-def test_callables_are_accepted(function: Callable[..., Any]) -> None:
+def test_callables_are_accepted(function):
     check_callback("the listener", function, "message")
 
 
@@ -77,19 +77,19 @@ def test_callables_are_accepted(function: Callable[..., Any]) -> None:
         (None, "is None, a function"),
     ],
 )
-def test_callables_with_other_parameters_are_refused_with_the_allowed_ones(function: object, sentence: str) -> None:
+def test_callables_with_other_parameters_are_refused_with_the_allowed_ones(function, sentence):
     with pytest.raises(
         ConfigurationError, match=f"^the listener {sentence}" if sentence.startswith("is") else sentence
     ):
         check_callback("the listener", function, "message")
 
 
-def test_the_sentence_ends_with_what_to_do() -> None:
+def test_the_sentence_ends_with_what_to_do():
     with pytest.raises(ConfigurationError, match="; register it elsewhere$"):
         check_callback("the listener", of_two, "message", "register it elsewhere")
 
 
-def test_a_function_without_a_signature_is_accepted() -> None:
+def test_a_function_without_a_signature_is_accepted():
     with pytest.raises(ValueError, match="no signature"):
         inspect.signature(dict.update)
     check_callback("the listener", dict.update, "message")
@@ -103,7 +103,7 @@ class AsyncListener:
 
 
 @pytest.mark.parametrize("function", [later, AsyncListener(), functools.partial(later_of_two, context=None)])
-def test_an_async_function_is_refused_where_it_would_not_be_awaited(function: Callable[..., Any]) -> None:
+def test_an_async_function_is_refused_where_it_would_not_be_awaited(function):
     assert is_async(function)
     check_callback("the listener", function, "message", may_be_async=True)
     with pytest.raises(ConfigurationError, match=r"the listener is async def .* nobody would await; a plain function"):
@@ -111,5 +111,5 @@ def test_an_async_function_is_refused_where_it_would_not_be_awaited(function: Ca
 
 
 @pytest.mark.parametrize("function", [of_one, Listener(), str, print, AsyncListener, 5])
-def test_what_runs_when_it_is_called_is_not_async(function: object) -> None:
+def test_what_runs_when_it_is_called_is_not_async(function):
     assert not is_async(function)

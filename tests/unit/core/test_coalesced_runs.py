@@ -20,7 +20,7 @@ STEPS = st.lists(
 )
 
 
-def test_the_first_run_is_due_at_once_and_the_next_an_interval_after_its_end() -> None:
+def test_the_first_run_is_due_at_once_and_the_next_an_interval_after_its_end():
     pace = CoalescedRuns(INTERVAL_MS)
     assert pace.due_ms is None
     pace.ask(50)
@@ -32,7 +32,7 @@ def test_the_first_run_is_due_at_once_and_the_next_an_interval_after_its_end() -
     assert pace.due_ms == 1_070
 
 
-def test_an_earlier_run_also_serves_a_delayed_request() -> None:
+def test_an_earlier_run_also_serves_a_delayed_request():
     pace = CoalescedRuns(INTERVAL_MS)
     pace.ask(0, 20_000)
     pace.ask(0, 3_000)
@@ -44,7 +44,7 @@ def test_an_earlier_run_also_serves_a_delayed_request() -> None:
 
 
 @given(STEPS)
-def test_runs_keep_the_interval_and_each_request_is_followed_by_a_run(steps: list[tuple[str, int]]) -> None:
+def test_runs_keep_the_interval_and_each_request_is_followed_by_a_run(steps):
     pace, now_ms, free_ms = CoalescedRuns(INTERVAL_MS), 0, 0
     wishes: list[int] = []  # latest times by which those that wait are due
     for step, number in [*steps, ("end", 0), ("pass", 50_000)]:

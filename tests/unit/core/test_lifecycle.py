@@ -36,9 +36,7 @@ def _in(state: LifeState, *, restarts: bool) -> Lifecycle:
         (LifeState.ENDED, StartStep.REFUSED, StartStep.OPEN, ShutdownStep.DONE),
     ],
 )
-def test_every_call_has_its_answer_in_every_state(
-    state: LifeState, start: StartStep, start_again: StartStep, shutdown: ShutdownStep
-) -> None:
+def test_every_call_has_its_answer_in_every_state(state, start, start_again, shutdown):
     assert _in(state, restarts=False).start() is start
     assert _in(state, restarts=True).start() is start_again
     for restarts in (False, True):
@@ -46,7 +44,7 @@ def test_every_call_has_its_answer_in_every_state(
         assert _in(state, restarts=restarts).is_stopped == (state in (LifeState.NEW, LifeState.ENDED))
 
 
-def test_a_start_that_nobody_waits_for_is_undone_and_may_be_repeated() -> None:
+def test_a_start_that_nobody_waits_for_is_undone_and_may_be_repeated():
     life = Lifecycle(restarts=False)
     assert life.start() is StartStep.OPEN
     assert life.start() is StartStep.JOIN
@@ -58,7 +56,7 @@ def test_a_start_that_nobody_waits_for_is_undone_and_may_be_repeated() -> None:
     assert life.start() is StartStep.OPEN
 
 
-def test_a_shutdown_of_a_start_that_is_being_undone_is_for_good() -> None:
+def test_a_shutdown_of_a_start_that_is_being_undone_is_for_good():
     life = Lifecycle(restarts=False)
     life.start()
     assert life.start_abandoned()

@@ -18,7 +18,7 @@ def requests(pulls: Iterable[ParkedPull[str] | None]) -> list[str]:
     return [pull.request for pull in pulls if pull is not None]
 
 
-def test_pulls_that_leave_or_arrive_during_a_wake_are_skipped() -> None:
+def test_pulls_that_leave_or_arrive_during_a_wake_are_skipped():
     room: LongPoll[str] = LongPoll()
     gone, stays = object(), object()
     for number in range(3):
@@ -35,7 +35,7 @@ def test_pulls_that_leave_or_arrive_during_a_wake_are_skipped() -> None:
     room.check_invariants()
 
 
-def test_woken_pulls_do_not_pile_up_behind_their_deadlines() -> None:
+def test_woken_pulls_do_not_pile_up_behind_their_deadlines():
     room: LongPoll[str] = LongPoll()
     for number in range(10_000):
         room.park("flights", 0, number, 15_000 + number, "r")
@@ -43,7 +43,7 @@ def test_woken_pulls_do_not_pile_up_behind_their_deadlines() -> None:
     assert len(room._heap) < 200
 
 
-def test_waking_one_queue_asks_no_other_queue() -> None:
+def test_waking_one_queue_asks_no_other_queue():
     asked: list[int] = []
     room: LongPoll[str] = LongPoll()
     for number in range(1_000):
@@ -52,7 +52,7 @@ def test_waking_one_queue_asks_no_other_queue() -> None:
     assert asked == [7]
 
 
-def test_drain_removes_all_pulls() -> None:
+def test_drain_removes_all_pulls():
     room: LongPoll[str] = LongPoll()
     room.park("flights", 0, 0, 100, "a")
     room.park("flights", 1, 0, 100, "b")
@@ -123,7 +123,7 @@ TestLongPollModel = LongPollModel.TestCase
 TestLongPollModel.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)
 
 
-def test_a_connection_that_closes_costs_its_own_waiters_only() -> None:
+def test_a_connection_that_closes_costs_its_own_waiters_only():
     room: LongPoll[str] = LongPoll()
     for owner in range(50):
         for queue_id in range(4):

@@ -18,7 +18,7 @@ from sprocketmq.core.quantities import counted, duration
         (2, ("entry", "entries"), "2 entries"),
     ],
 )
-def test_the_unit_is_singular_for_one(count: int, nouns: tuple[str, ...], text: str) -> None:
+def test_the_unit_is_singular_for_one(count, nouns, text):
     assert counted(count, *nouns) == text
 
 
@@ -37,5 +37,5 @@ def test_the_unit_is_singular_for_one(count: int, nouns: tuple[str, ...], text: 
         (172_800_000, "2 d 0 h"),
     ],
 )
-def test_a_span_has_the_unit_that_shows_its_size(span_ms: int, text: str) -> None:
+def test_a_span_has_the_unit_that_shows_its_size(span_ms, text):
     assert duration(span_ms) == text

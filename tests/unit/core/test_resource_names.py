@@ -20,48 +20,48 @@ from sprocketmq.core.resource_names import (
 
 
 @pytest.mark.parametrize("name", ["a", "%RETRY%g", "a-b_c|d", "t" * 127, "%DLQ%" + "g" * 250])
-def test_names_that_are_allowed(name: str) -> None:
+def test_names_that_are_allowed(name):
     assert topic_name_problem(name) is None
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a@b", "ä", "t" * 128, "%RETRY%" + "g" * 255, "a\n"])
-def test_names_that_are_not(name: str) -> None:
+def test_names_that_are_not(name):
     assert topic_name_problem(name)
 
 
 @pytest.mark.parametrize("name", ["a", "%RETRY%g", "g" * 248])
-def test_group_names_that_are_allowed(name: str) -> None:
+def test_group_names_that_are_allowed(name):
     assert group_name_problem(name) is None
 
 
 @pytest.mark.parametrize("name", ["", "a b", "g" * 249])
-def test_group_names_that_are_not(name: str) -> None:
+def test_group_names_that_are_not(name):
     assert group_name_problem(name)
 
 
 @pytest.mark.parametrize("name", ["", "...", "a.b", "a b", "ä", "%RETRY%g+t", "x" * 10_000])
-def test_a_name_that_is_only_looked_up_may_hold_what_no_new_one_may(name: str) -> None:
+def test_a_name_that_is_only_looked_up_may_hold_what_no_new_one_may(name):
     assert harmful_name_problem("topic", name) is None
 
 
 @pytest.mark.parametrize("name", [".", "..", "a/b", "a\\b", "a\x00", "a\n", "\x7f", "\ud800"])
-def test_a_harmful_name_is_refused_by_every_question(name: str) -> None:
+def test_a_harmful_name_is_refused_by_every_question(name):
     for problem in (harmful_name_problem("topic", name), name_problem("topic", name)):
         assert problem is not None
         assert problem.startswith("topic is ")
 
 
-def test_a_long_harmful_name_is_not_repeated_whole() -> None:
+def test_a_long_harmful_name_is_not_repeated_whole():
     assert len(harmful_name_problem("topic", "/" * 100_000) or "") < 400
 
 
-def test_a_text_may_be_a_path_and_holds_no_control_character() -> None:
+def test_a_text_may_be_a_path_and_holds_no_control_character():
     assert control_character_problem("address", "/a\\b..") is None
     assert control_character_problem("address", "a\nb") is not None
     assert text_problem("address", "a\x1fb") is not None
 
 
-def test_lengths_end_at_the_limit() -> None:
+def test_lengths_end_at_the_limit():
     assert name_problem("topic", "t" * MAX_NAME_LENGTH) is None
     assert name_problem("topic", "t" * (MAX_NAME_LENGTH + 1)) is not None
     assert text_problem("client id", "c" * MAX_TEXT_LENGTH) is None
@@ -69,5 +69,5 @@ def test_lengths_end_at_the_limit() -> None:
 
 
 @pytest.mark.parametrize(("number", "allowed"), [(-1, False), (0, True), (MAX_QUEUES, True), (MAX_QUEUES + 1, False)])
-def test_a_topic_has_a_bounded_number_of_queues(number: int, allowed: bool) -> None:
+def test_a_topic_has_a_bounded_number_of_queues(number, allowed):
     assert (queue_number_problem("readQueueNums", number) is None) is allowed

@@ -40,9 +40,7 @@ class JavaItem:
     start_ms=st.integers(1, 100_000_000),
     steps=st.lists(st.tuples(st.integers(0, 12_000_000), st.integers(1, 9), st.booleans()), max_size=40),
 )
-def test_a_window_shows_what_javas_timers_would_have_sampled(
-    window: Window, start_ms: int, steps: list[tuple[int, int, bool]]
-) -> None:
+def test_a_window_shows_what_javas_timers_would_have_sampled(window, start_ms, steps):
     statistics, java, now_ms = ConsumerStatistics(), JavaItem(window), start_ms
     for step_ms, value, is_event in steps:
         before_ms, now_ms = now_ms, now_ms + step_ms
@@ -66,9 +64,7 @@ def test_a_window_shows_what_javas_timers_would_have_sampled(
         (Window.DAY, HOUR_MS, 24 * HOUR_MS),
     ],
 )
-def test_a_window_is_a_minute_an_hour_or_a_day_and_moves_by_its_period(
-    window: Window, period_ms: int, span_ms: int
-) -> None:
+def test_a_window_is_a_minute_an_hour_or_a_day_and_moves_by_its_period(window, period_ms, span_ms):
     statistics = ConsumerStatistics()
     end_ms = 25 * HOUR_MS
     for at_ms in range(1, end_ms, 10_000):
@@ -82,7 +78,7 @@ def test_a_window_is_a_minute_an_hour_or_a_day_and_moves_by_its_period(
     assert shown(end_ms + period_ms) == ((span_ms - period_ms) // 10_000, span_ms)
 
 
-def test_a_steady_rate_is_the_rate() -> None:
+def test_a_steady_rate_is_the_rate():
     statistics = ConsumerStatistics()
     for second in range(3_700):
         statistics.pulled("t", 32, 8, second * 1000)
@@ -93,7 +89,7 @@ def test_a_steady_rate_is_the_rate() -> None:
     assert statistics.totals("t", Measure.PULL_RT, Window.MINUTE, 3_700_000).mean == 8.0
 
 
-def test_a_consumers_numbers_are_kept_by_topic() -> None:
+def test_a_consumers_numbers_are_kept_by_topic():
     statistics = ConsumerStatistics()
     statistics.pulled("t", 32, 8, 0)
     statistics.pulled("t", 28, 4, 1_000)
@@ -116,7 +112,7 @@ def test_a_consumers_numbers_are_kept_by_topic() -> None:
     assert statistics.since_start("other", Measure.PULL_TPS) == (0, 0.0)
 
 
-def test_the_consume_time_of_a_quiet_minute_is_that_of_the_hour() -> None:
+def test_the_consume_time_of_a_quiet_minute_is_that_of_the_hour():
     statistics = ConsumerStatistics()
     statistics.consumed("t", 1, 0, 20, 1_000)
     assert statistics.status("t", 30 * MINUTE_MS).consume_rt == 20.0
@@ -124,7 +120,7 @@ def test_the_consume_time_of_a_quiet_minute_is_that_of_the_hour() -> None:
     assert statistics.status("t", 3 * HOUR_MS).consume_rt == 0.0
 
 
-def test_failures_are_remembered_for_an_hour() -> None:
+def test_failures_are_remembered_for_an_hour():
     statistics = ConsumerStatistics()
     statistics.consumed("t", 0, 7, 1, 1_000)
     assert statistics.status("t", HOUR_MS // 2).consume_failed_msgs == 7
@@ -132,7 +128,7 @@ def test_failures_are_remembered_for_an_hour() -> None:
     assert statistics.status("t", HOUR_MS + 10 * MINUTE_MS).consume_failed_msgs == 0
 
 
-def test_clock_steps_in_both_directions_do_no_harm() -> None:
+def test_clock_steps_in_both_directions_do_no_harm():
     statistics = ConsumerStatistics()
     for now_ms in (100_000, 5_000, 100_500, 10**12, 10**12 - 50_000):
         statistics.consumed("t", 1, 0, 1, now_ms)
@@ -140,7 +136,7 @@ def test_clock_steps_in_both_directions_do_no_harm() -> None:
     assert statistics.since_start("t", Measure.CONSUME_OK_TPS) == (5, 5)
 
 
-def test_reading_changes_nothing() -> None:
+def test_reading_changes_nothing():
     statistics = ConsumerStatistics()
     statistics.consumed("t", 4, 0, 2, 5_000)
     early = statistics.status("t", 6_000)
@@ -148,7 +144,7 @@ def test_reading_changes_nothing() -> None:
     assert statistics.status("t", 6_000) == early
 
 
-def test_the_log_has_javas_lines() -> None:
+def test_the_log_has_javas_lines():
     statistics = ConsumerStatistics()
     statistics.pulled("t", 3, 7, 1_000)
     statistics.consumed("t", 3, 0, 5, 2_000)

@@ -121,7 +121,7 @@ def large_answer(connection: Connection, command: Command) -> Command:
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_the_mark_is_looked_at_within_one_read() -> None:
+def test_the_mark_is_looked_at_within_one_read():
     handled = 0
 
     def answer(connection: Connection, command: Command) -> Command:
@@ -147,7 +147,7 @@ def test_the_mark_is_looked_at_within_one_read() -> None:
     run(scenario)
 
 
-def test_requests_that_are_being_worked_on_pause_their_peer_until_some_have_ended() -> None:
+def test_requests_that_are_being_worked_on_pause_their_peer_until_some_have_ended():
     held: list[tuple[Connection, Command, int]] = []
 
     def work(connection: Connection, command: Command) -> None:
@@ -175,7 +175,7 @@ def test_requests_that_are_being_worked_on_pause_their_peer_until_some_have_ende
     run(scenario)
 
 
-def test_a_held_body_does_not_keep_the_read_it_came_in() -> None:
+def test_a_held_body_does_not_keep_the_read_it_came_in():
     command = decode_command(memoryview(encode_command(Command(900, 1, body=b"body")))[4:])
     assert isinstance(command.body, memoryview)
     assert bytes_while_waiting(command) > 4
@@ -183,7 +183,7 @@ def test_a_held_body_does_not_keep_the_read_it_came_in() -> None:
     assert isinstance(command.body, bytes)
 
 
-def test_what_is_held_is_noted_in_steps_and_not_each_time() -> None:
+def test_what_is_held_is_noted_in_steps_and_not_each_time():
     noted = 0
 
     async def scenario(queued: QueuedBytes) -> None:
@@ -209,7 +209,7 @@ def test_what_is_held_is_noted_in_steps_and_not_each_time() -> None:
     run(scenario)
 
 
-def test_what_is_held_of_a_peer_that_has_gone_stays_counted_until_it_is_released() -> None:
+def test_what_is_held_of_a_peer_that_has_gone_stays_counted_until_it_is_released():
     async def scenario(queued: QueuedBytes) -> None:
         side = Side(queued, large_answer)
         side.connection.hold(100 * KIB)
@@ -221,7 +221,7 @@ def test_what_is_held_of_a_peer_that_has_gone_stays_counted_until_it_is_released
     run(scenario)
 
 
-def test_pushes_to_a_peer_that_does_not_read_are_dropped_and_notices_wait_one_of_each_kind() -> None:
+def test_pushes_to_a_peer_that_does_not_read_are_dropped_and_notices_wait_one_of_each_kind():
     async def scenario(queued: QueuedBytes) -> None:
         side = Side(queued, large_answer)
         pushed = sum(side.connection.push(request(39, body=bytes(50 * KIB), oneway=True)) for _ in range(100))
@@ -241,7 +241,7 @@ def test_pushes_to_a_peer_that_does_not_read_are_dropped_and_notices_wait_one_of
     run(scenario)
 
 
-def test_a_queue_that_others_fill_closes_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_queue_that_others_fill_closes_its_connection(caplog):
     async def scenario(queued: QueuedBytes) -> None:
         queued.most_out_bytes = 4 * MARK
         side = Side(queued, large_answer)
@@ -257,7 +257,7 @@ def test_a_queue_that_others_fill_closes_its_connection(caplog: pytest.LogCaptur
     assert "does not read" in caplog.text
 
 
-def test_one_large_answer_goes_to_a_peer_that_read_until_now() -> None:
+def test_one_large_answer_goes_to_a_peer_that_read_until_now():
     async def scenario(queued: QueuedBytes) -> None:
         queued.most_out_bytes = 4 * MARK
         side = Side(queued, lambda connection, command: response(command, body=bytes(6 * MARK)))
@@ -268,7 +268,7 @@ def test_one_large_answer_goes_to_a_peer_that_read_until_now() -> None:
     run(scenario)
 
 
-def test_over_the_limit_of_all_the_largest_go_and_the_others_stay(caplog: pytest.LogCaptureFixture) -> None:
+def test_over_the_limit_of_all_the_largest_go_and_the_others_stay(caplog):
     async def scenario(queued: QueuedBytes) -> None:
         honest = Side(queued, large_answer)
         honest.ask(b"one")
@@ -286,7 +286,7 @@ def test_over_the_limit_of_all_the_largest_go_and_the_others_stay(caplog: pytest
     assert "maxQueuedBytes" in caplog.text
 
 
-def test_what_tls_keeps_beside_an_unfinished_frame_is_counted() -> None:
+def test_what_tls_keeps_beside_an_unfinished_frame_is_counted():
     begun = (16 * 1024 * KIB - 4).to_bytes(4, "big") + bytes(1024 * KIB)
 
     async def scenario(queued: QueuedBytes) -> None:
@@ -302,7 +302,7 @@ def test_what_tls_keeps_beside_an_unfinished_frame_is_counted() -> None:
     run(scenario)
 
 
-def test_no_connection_is_closed_for_bytes_that_were_sent_meanwhile() -> None:
+def test_no_connection_is_closed_for_bytes_that_were_sent_meanwhile():
     async def scenario(queued: QueuedBytes) -> None:
         sides = [Side(queued, large_answer) for _ in range(60)]
         for side in sides:
@@ -313,7 +313,7 @@ def test_no_connection_is_closed_for_bytes_that_were_sent_meanwhile() -> None:
     run(scenario)
 
 
-def test_after_an_abort_nothing_is_kept() -> None:
+def test_after_an_abort_nothing_is_kept():
     async def scenario(queued: QueuedBytes) -> None:
         side = Side(queued, large_answer)
         side.ask(*[b"question"] * 100)
@@ -327,7 +327,7 @@ def test_after_an_abort_nothing_is_kept() -> None:
     run(scenario)
 
 
-def test_requests_wait_in_their_order_and_each_only_as_long_as_it_may() -> None:
+def test_requests_wait_in_their_order_and_each_only_as_long_as_it_may():
     async def scenario(queued: QueuedBytes) -> None:
         side = Side(queued, large_answer, is_served=False)
         first = asyncio.ensure_future(side.connection.invoke(Command(1, body=bytes(2 * MARK)), 60_000))
@@ -358,7 +358,7 @@ def test_requests_wait_in_their_order_and_each_only_as_long_as_it_may() -> None:
     run(scenario)
 
 
-def test_a_waiting_write_fails_when_the_connection_breaks() -> None:
+def test_a_waiting_write_fails_when_the_connection_breaks():
     async def scenario(queued: QueuedBytes) -> None:
         side = Side(queued, large_answer, is_served=False)
         await side.connection.invoke_oneway(Command(1, body=bytes(2 * MARK)))
@@ -373,7 +373,7 @@ def test_a_waiting_write_fails_when_the_connection_breaks() -> None:
     run(scenario)
 
 
-def test_a_connection_that_cannot_be_written_to_costs_the_others_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_connection_that_cannot_be_written_to_costs_the_others_nothing(caplog):
     async def scenario() -> None:
         queued = QueuedBytes()
         sides = [Side(queued, lambda *_: None) for _ in range(3)]
@@ -403,7 +403,7 @@ def test_a_connection_that_cannot_be_written_to_costs_the_others_nothing(caplog:
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_a_slave_that_does_not_read_is_sent_no_more_of_the_log() -> None:
+def test_a_slave_that_does_not_read_is_sent_no_more_of_the_log():
     async def scenario(queued: QueuedBytes) -> None:
         slave = HaConnection(lambda slave: None, lambda slave, offset: None, lambda slave: None, lambda slave: None)
         transport = Transport(slave)

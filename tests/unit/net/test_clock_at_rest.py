@@ -39,11 +39,11 @@ def a_connection() -> tuple[End, End]:
     return End("client:1", "server:2"), End("server:2", "client:1")
 
 
-def test_a_clock_without_work_is_at_rest() -> None:
+def test_a_clock_without_work_is_at_rest():
     assert ManualClock().is_at_rest()
 
 
-def test_work_that_waits_for_no_timer_is_waited_for() -> None:
+def test_work_that_waits_for_no_timer_is_waited_for():
     clock, work = ManualClock(), Work()
     watch(clock, work)
     work.is_busy = True
@@ -52,7 +52,7 @@ def test_work_that_waits_for_no_timer_is_waited_for() -> None:
     assert clock.is_at_rest()
 
 
-def test_calls_that_are_said_to_hang_are_not_waited_for() -> None:
+def test_calls_that_are_said_to_hang_are_not_waited_for():
     clock, work, other = ManualClock(), Work(), Work()
     watch(clock, work)
     watch(clock, other)
@@ -64,7 +64,7 @@ def test_calls_that_are_said_to_hang_are_not_waited_for() -> None:
     assert not clock.is_at_rest({1, 2})
 
 
-def test_work_that_does_not_exist_any_more_is_forgotten() -> None:
+def test_work_that_does_not_exist_any_more_is_forgotten():
     clock, work = ManualClock(), Work()
     watch(clock, work)
     work.is_busy = True
@@ -72,7 +72,7 @@ def test_work_that_does_not_exist_any_more_is_forgotten() -> None:
     assert clock.is_at_rest()
 
 
-def test_bytes_that_were_written_and_not_read_are_under_way() -> None:
+def test_bytes_that_were_written_and_not_read_are_under_way():
     clock, (client, server) = ManualClock(), a_connection()
     watch(clock, work := Work(client))
     watch(clock, other := Work(server))
@@ -86,7 +86,7 @@ def test_bytes_that_were_written_and_not_read_are_under_way() -> None:
     del work, other
 
 
-def test_a_connection_whose_other_end_is_elsewhere_never_rests() -> None:
+def test_a_connection_whose_other_end_is_elsewhere_never_rests():
     clock, (client, server) = ManualClock(), a_connection()
     work = Work(server)
     watch(clock, work)
@@ -95,7 +95,7 @@ def test_a_connection_whose_other_end_is_elsewhere_never_rests() -> None:
     assert clock.is_at_rest()
 
 
-def test_what_happens_between_two_looks_is_seen(engine: Engine) -> None:
+def test_what_happens_between_two_looks_is_seen(engine):
     """A whole exchange, that leaves all as it was but for the numbers of bytes."""
     clock, (client, server) = ManualClock(), a_connection()
 
@@ -119,7 +119,7 @@ def test_what_happens_between_two_looks_is_seen(engine: Engine) -> None:
     assert work.looks == 4
 
 
-def test_what_a_loop_can_do_now_is_done_first(engine: Engine) -> None:
+def test_what_a_loop_can_do_now_is_done_first(engine):
     """Steps of a task that follow on each other, and begin work at last."""
     clock, work = ManualClock(), Work()
     watch(clock, work)
@@ -136,7 +136,7 @@ def test_what_a_loop_can_do_now_is_done_first(engine: Engine) -> None:
     assert not clock.is_at_rest()
 
 
-def test_a_loop_that_something_blocks_is_not_at_rest(engine: Engine) -> None:
+def test_a_loop_that_something_blocks_is_not_at_rest(engine):
     clock, go_on = ManualClock(), threading.Event()
 
     async def use() -> None:
@@ -150,7 +150,7 @@ def test_a_loop_that_something_blocks_is_not_at_rest(engine: Engine) -> None:
     assert clock.is_at_rest()
 
 
-def test_the_next_timer_is_the_first_that_was_not_cancelled(engine: Engine) -> None:
+def test_the_next_timer_is_the_first_that_was_not_cancelled(engine):
     clock = ManualClock()
 
     async def schedule() -> None:
@@ -167,5 +167,5 @@ def test_the_next_timer_is_the_first_that_was_not_cancelled(engine: Engine) -> N
     assert clock.next_timer_ms() is None
 
 
-def test_other_clocks_wait_for_nothing() -> None:
+def test_other_clocks_wait_for_nothing():
     watch(SystemClock(), Work())

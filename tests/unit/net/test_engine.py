@@ -24,7 +24,7 @@ def _printed(program: str) -> str:
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="sends a signal to one thread")
-def test_a_waiting_caller_sees_a_signal_that_does_not_end_its_wait() -> None:
+def test_a_waiting_caller_sees_a_signal_that_does_not_end_its_wait():
     """Another thread gets the signal, so nothing interrupts the wait of the main thread, which has to run the handler."""
     program = """
         import asyncio, signal, sys, threading, time
@@ -85,13 +85,13 @@ def _call(gate: Gate) -> _BlockingCall[int]:
 
 
 @pytest.mark.parametrize("in_vain", [0, 1, 3])
-def test_a_call_without_a_timeout_waits_again_until_it_has_ended(in_vain: int) -> None:
+def test_a_call_without_a_timeout_waits_again_until_it_has_ended(in_vain):
     gate = Gate(in_vain)
     assert _call(gate).result(None) == 7
     assert gate.timeouts == [_WAIT_S] * (in_vain + 1)
 
 
-def test_a_call_with_a_timeout_waits_once() -> None:
+def test_a_call_with_a_timeout_waits_once():
     gate = Gate(1)
     with pytest.raises(concurrent.futures.TimeoutError):
         _call(gate).result(2.5)
@@ -99,7 +99,7 @@ def test_a_call_with_a_timeout_waits_once() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_a_child_forked_while_the_shared_engine_is_made_makes_its_own() -> None:
+def test_a_child_forked_while_the_shared_engine_is_made_makes_its_own():
     program = """
         import os, signal, threading
         from sprocketmq.net.process import engine as module
@@ -130,7 +130,7 @@ def test_a_child_forked_while_the_shared_engine_is_made_makes_its_own() -> None:
     assert _printed(program) == "7\n"
 
 
-def test_a_call_that_begins_while_the_engine_closes_ends() -> None:
+def test_a_call_that_begins_while_the_engine_closes_ends():
     """Its coroutine begins when all tasks of that moment were cancelled already, and the loop stops right after that."""
     engine = Engine("closing")
     outcomes: list[concurrent.futures.Future[None]] = []
@@ -159,7 +159,7 @@ def test_a_call_that_begins_while_the_engine_closes_ends() -> None:
     assert engine.loop.is_closed()
 
 
-def test_a_call_whose_engine_was_closed_before_it_began_ends() -> None:
+def test_a_call_whose_engine_was_closed_before_it_began_ends():
     async def never() -> None:
         raise AssertionError("it began")
 
@@ -174,7 +174,7 @@ def test_a_call_whose_engine_was_closed_before_it_began_ends() -> None:
 
 
 @pytest.mark.slow
-def test_an_engine_whose_executor_hangs_is_closed_all_the_same() -> None:
+def test_an_engine_whose_executor_hangs_is_closed_all_the_same():
     """In a process of its own: asyncio's thread that waits for the executor fails later, because the loop is closed."""
     program = """
         import asyncio, os, threading
@@ -193,7 +193,7 @@ def test_an_engine_whose_executor_hangs_is_closed_all_the_same() -> None:
     assert _printed(program) == "True False\n"
 
 
-def test_a_closed_engine_takes_no_calls() -> None:
+def test_a_closed_engine_takes_no_calls():
     engine = Engine("closed")
     engine.close()
     with pytest.raises(ClosedError):

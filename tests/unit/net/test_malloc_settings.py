@@ -26,7 +26,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told")
-def test_blocks_that_are_made_again_need_no_new_pages() -> None:
+def test_blocks_that_are_made_again_need_no_new_pages():
     faults = {
         way: int(subprocess.run([sys.executable, "-c", PROGRAM, way], capture_output=True, check=True).stdout)
         for way in ("kept", "as it is")

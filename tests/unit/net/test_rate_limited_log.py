@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import logging
 
-import pytest
-
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 
 
-def test_the_first_event_is_logged_at_once_and_the_others_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_event_is_logged_at_once_and_the_others_once_a_minute(caplog):
     limited = RateLimitedLog(logging.getLogger("sprocketmq.test"))
     with caplog.at_level(logging.WARNING):
         for second in range(121):

@@ -16,7 +16,7 @@ def is_readable(descriptor: int) -> bool:
     return bool(select.select([descriptor], [], [], 0)[0])
 
 
-def test_it_is_readable_exactly_while_it_is_set() -> None:
+def test_it_is_readable_exactly_while_it_is_set():
     ready = ReadyDescriptor()
     number = ready.fileno()
     for is_ready in (False, True, True, False, False, True, True):
@@ -30,7 +30,7 @@ def test_it_is_readable_exactly_while_it_is_set() -> None:
     ready.set(True)
 
 
-def test_a_byte_that_somebody_else_read_comes_again_with_the_next_change() -> None:
+def test_a_byte_that_somebody_else_read_comes_again_with_the_next_change():
     ready = ReadyDescriptor()
     ready.set(True)
     ready._reader.recv(1)
@@ -40,7 +40,7 @@ def test_a_byte_that_somebody_else_read_comes_again_with_the_next_change() -> No
     ready.close()
 
 
-def test_both_ends_are_closed_with_the_last_reference() -> None:
+def test_both_ends_are_closed_with_the_last_reference():
     ready = ReadyDescriptor()
     ends = [ready._reader, ready._writer]
     assert not any(end.get_inheritable() for end in ends)
@@ -52,7 +52,7 @@ def test_both_ends_are_closed_with_the_last_reference() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only where there are forks")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forks beside threads
 @pytest.mark.parametrize("is_ready", [False, True])
-def test_a_forked_child_has_a_pair_of_its_own_and_begins_readable(is_ready: bool) -> None:
+def test_a_forked_child_has_a_pair_of_its_own_and_begins_readable(is_ready):
     ready = ReadyDescriptor()
     ready.set(is_ready)
     child = os.fork()

@@ -87,7 +87,7 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-def test_requests_of_one_turn_of_the_loop_leave_in_one_write() -> None:
+def test_requests_of_one_turn_of_the_loop_leave_in_one_write():
     async def scenario(connection: Connection, transport: Transport) -> None:
         asked = [asyncio.ensure_future(connection.invoke(request(ECHO), 5000)) for _ in range(10)]
         await turn()
@@ -99,7 +99,7 @@ def test_requests_of_one_turn_of_the_loop_leave_in_one_write() -> None:
     on_a_loop(scenario)
 
 
-def test_one_request_at_a_time_is_written_at_once() -> None:
+def test_one_request_at_a_time_is_written_at_once():
     async def scenario(connection: Connection, transport: Transport) -> None:
         for opaque in (1, 2, 3):
             future = connection.start_invoke(request(ECHO))
@@ -110,7 +110,7 @@ def test_one_request_at_a_time_is_written_at_once() -> None:
     on_a_loop(scenario)
 
 
-def test_gathered_requests_are_bounded() -> None:
+def test_gathered_requests_are_bounded():
     async def scenario(connection: Connection, transport: Transport) -> None:
         futures = [connection.start_invoke(request(ECHO, body=bytes(4096))) for _ in range(9)]
         assert [len(write) for write in transport.opaques()] == [1, 4, 4], (
@@ -124,7 +124,7 @@ def test_gathered_requests_are_bounded() -> None:
     on_a_loop(scenario)
 
 
-def test_nothing_overtakes_what_was_asked_before() -> None:
+def test_nothing_overtakes_what_was_asked_before():
     async def scenario(connection: Connection, transport: Transport) -> None:
         futures = [connection.start_invoke(request(ECHO)) for _ in range(3)]
         await connection.invoke_oneway(request(ECHO))
@@ -136,7 +136,7 @@ def test_nothing_overtakes_what_was_asked_before() -> None:
     on_a_loop(scenario)
 
 
-def test_closing_writes_what_was_asked() -> None:
+def test_closing_writes_what_was_asked():
     async def scenario(connection: Connection, transport: Transport) -> None:
         futures = [connection.start_invoke(request(ECHO)) for _ in range(3)]
         connection.close()
@@ -149,7 +149,7 @@ def test_closing_writes_what_was_asked() -> None:
     on_a_loop(scenario)
 
 
-def test_each_request_has_its_own_deadline_whichever_was_asked_first() -> None:
+def test_each_request_has_its_own_deadline_whichever_was_asked_first():
     async def scenario(connection: Connection, transport: Transport) -> None:
         ended: list[int] = []
         futures = []
@@ -170,7 +170,7 @@ def test_each_request_has_its_own_deadline_whichever_was_asked_first() -> None:
     on_a_loop(scenario)
 
 
-def test_a_cancelled_request_is_removed() -> None:
+def test_a_cancelled_request_is_removed():
     async def scenario(connection: Connection, transport: Transport) -> None:
         asked = asyncio.ensure_future(connection.invoke(request(ECHO), 60_000))
         await turn()
@@ -184,7 +184,7 @@ def test_a_cancelled_request_is_removed() -> None:
     on_a_loop(scenario)
 
 
-def test_many_requests_of_one_timeout_arm_one_timer() -> None:
+def test_many_requests_of_one_timeout_arm_one_timer():
     async def scenario(connection: Connection, transport: Transport) -> None:
         loop = asyncio.get_running_loop()
         armed, call_at = 0, loop.call_at
@@ -203,7 +203,7 @@ def test_many_requests_of_one_timeout_arm_one_timer() -> None:
     on_a_loop(scenario)
 
 
-def test_a_stored_answer_is_for_sends_and_commands_are_for_everybody_else() -> None:
+def test_a_stored_answer_is_for_sends_and_commands_are_for_everybody_else():
     async def scenario(connection: Connection, transport: Transport) -> None:
         plain, stored, refused, late = (
             connection.start_invoke(request(ECHO)),
@@ -232,7 +232,7 @@ def test_a_stored_answer_is_for_sends_and_commands_are_for_everybody_else() -> N
     on_a_loop(scenario)
 
 
-def test_frames_are_taken_while_they_can_be_written() -> None:
+def test_frames_are_taken_while_they_can_be_written():
     async def scenario(connection: Connection, transport: Transport) -> None:
         assert connection.takes_frames
         transport.unsent_bytes = 5_000_000
@@ -249,7 +249,7 @@ def test_frames_are_taken_while_they_can_be_written() -> None:
 
 
 @pytest.mark.parametrize("leaves", ["cancelled", "timed out"])
-def test_a_cancelled_write_to_a_peer_that_does_not_read_delays_no_other(leaves: str) -> None:
+def test_a_cancelled_write_to_a_peer_that_does_not_read_delays_no_other(leaves):
     async def scenario(connection: Connection, transport: Transport) -> None:
         transport.unsent_bytes = 5_000_000
         connection.pause_writing()
@@ -274,7 +274,7 @@ def test_a_cancelled_write_to_a_peer_that_does_not_read_delays_no_other(leaves: 
     on_a_loop(scenario)
 
 
-def test_requests_that_wait_for_a_peer_that_reads_again_are_not_overtaken() -> None:
+def test_requests_that_wait_for_a_peer_that_reads_again_are_not_overtaken():
     async def scenario(connection: Connection, transport: Transport) -> None:
         transport.unsent_bytes = 5_000_000
         connection.pause_writing()
@@ -303,7 +303,7 @@ def test_requests_that_wait_for_a_peer_that_reads_again_are_not_overtaken() -> N
     on_a_loop(scenario)
 
 
-def test_many_requests_to_a_frozen_peer_end_once_each_in_order_and_in_few_turns() -> None:
+def test_many_requests_to_a_frozen_peer_end_once_each_in_order_and_in_few_turns():
     """A third waits for answers, the others for their turn to write; every tenth is cancelled by the first that ends."""
 
     async def scenario(connection: Connection, transport: Transport) -> None:
@@ -352,7 +352,7 @@ def test_many_requests_to_a_frozen_peer_end_once_each_in_order_and_in_few_turns(
 
 
 @pytest.mark.parametrize("ends", ["times out", "closes"])
-def test_the_error_of_a_request_is_gone_when_its_caller_drops_it(ends: str) -> None:
+def test_the_error_of_a_request_is_gone_when_its_caller_drops_it(ends):
     """It is in no cycle with its traceback, so thousands of them are no work for the garbage collector."""
 
     async def scenario(connection: Connection, transport: Transport) -> None:

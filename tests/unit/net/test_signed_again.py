@@ -83,12 +83,12 @@ async def asked(server: Server, keys: Renewed, count: int) -> list[Command | Bas
         return await asyncio.gather(*requests, return_exceptions=True)
 
 
-def test_each_request_under_way_is_signed_with_the_new_keys() -> None:
+def test_each_request_under_way_is_signed_with_the_new_keys():
     answers = asyncio.run(asked(Server(), Renewed(), 8))
     assert [getattr(answer, "code", answer) for answer in answers] == [0] * 8
 
 
-def test_a_topic_name_with_the_word_signature_is_not_a_signature_error() -> None:
+def test_a_topic_name_with_the_word_signature_is_not_a_signature_error():
     answers = asyncio.run(asked(Server("no permission to publish to topic signature-events"), Renewed(), 2))
     assert [getattr(answer, "code", answer) for answer in answers] == [ResponseCode.NO_PERMISSION] * 2
 
@@ -102,7 +102,7 @@ def test_a_topic_name_with_the_word_signature_is_not_a_signature_error() -> None
         "Check signature failed for accessKey=Worker77",
     ],
 )
-def test_the_sentences_of_each_broker_are_known(remark: str) -> None:
+def test_the_sentences_of_each_broker_are_known(remark):
     async def run() -> None:
         server = Server(remark)
         server.secret = "another"

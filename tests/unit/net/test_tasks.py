@@ -7,14 +7,12 @@ import asyncio
 import logging
 from unittest.mock import Mock
 
-import pytest
-
 from sprocketmq.net.process.tasks import Tasks
 
 log = logging.getLogger("sprocketmq.tests")
 
 
-def test_a_failure_is_logged_and_what_has_ended_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_logged_and_what_has_ended_is_forgotten(caplog):
     async def fail() -> None:
         raise ValueError
 
@@ -27,7 +25,7 @@ def test_a_failure_is_logged_and_what_has_ended_is_forgotten(caplog: pytest.LogC
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ValueError]
 
 
-async def test_kept_work_begins_again_after_other_code_cancelled_it_until_its_owner_closes() -> None:
+async def test_kept_work_begins_again_after_other_code_cancelled_it_until_its_owner_closes():
     begun = 0
 
     async def work() -> None:
@@ -53,7 +51,7 @@ async def test_kept_work_begins_again_after_other_code_cancelled_it_until_its_ow
     assert not tasks
 
 
-async def test_a_close_waits_as_long_as_it_may_and_spares_its_caller() -> None:
+async def test_a_close_waits_as_long_as_it_may_and_spares_its_caller():
     tasks, may_end = Tasks(log, "this work"), asyncio.Event()
     ends, hangs = tasks.start(may_end.wait()), tasks.start(asyncio.Event().wait())
     asyncio.get_running_loop().call_soon(may_end.set)

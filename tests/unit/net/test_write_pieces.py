@@ -30,7 +30,7 @@ class Written(asyncio.Transport):
 
 
 @given(st.lists(SIZES, max_size=80))
-def test_full_records_are_the_same_bytes_and_few(sizes: list[int]) -> None:
+def test_full_records_are_the_same_bytes_and_few(sizes):
     pieces = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
     records = list(full_records(map(memoryview, pieces)))
     assert b"".join(records) == b"".join(pieces)
@@ -41,7 +41,7 @@ def test_full_records_are_the_same_bytes_and_few(sizes: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 400_000), max_size=20))
-def test_portions_are_the_same_bytes_and_none_is_large(sizes: list[int]) -> None:
+def test_portions_are_the_same_bytes_and_none_is_large(sizes):
     pieces = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
     found = list(portions(pieces))
     assert b"".join(b"".join(portion) for portion in found) == b"".join(pieces)
@@ -51,7 +51,7 @@ def test_portions_are_the_same_bytes_and_none_is_large(sizes: list[int]) -> None
 
 
 @pytest.mark.parametrize(("context", "count"), [(None, 64), (object(), 2)])
-def test_64_requests_are_two_records_over_tls_and_are_not_copied_without_it(context: object, count: int) -> None:
+def test_64_requests_are_two_records_over_tls_and_are_not_copied_without_it(context, count):
     transport = Written(context)
     write_pieces(transport, [b"x" * 400] * 64, 65_536, is_paused=False)
     assert b"".join(transport.pieces) == b"x" * 400 * 64

@@ -55,7 +55,7 @@ def ask(faults: FaultInjector, code: int, served: Served, connection: Any = None
     return faults.intercept(connection, command, served)
 
 
-def test_a_dropped_request_is_not_handled_and_the_next_one_is(faults: FaultInjector) -> None:
+def test_a_dropped_request_is_not_handled_and_the_next_one_is(faults):
     served = Served()
     fault = faults.drop(RequestCode.HEART_BEAT)
     assert ask(faults, RequestCode.HEART_BEAT, served) is None
@@ -63,7 +63,7 @@ def test_a_dropped_request_is_not_handled_and_the_next_one_is(faults: FaultInjec
     assert (fault.hits, served.codes) == (1, [RequestCode.HEART_BEAT])
 
 
-def test_a_dropped_answer_is_handled_all_the_same(faults: FaultInjector) -> None:
+def test_a_dropped_answer_is_handled_all_the_same(faults):
     served = Served()
     faults.drop_answer(SENDS)
     assert ask(faults, RequestCode.SEND_BATCH_MESSAGE, served) is None
@@ -129,13 +129,13 @@ HOW = pytest.mark.parametrize("how", ["returned", "with body", "later"])
 
 
 @HOW
-def test_an_answer_can_be_lost_or_repeated_whoever_writes_it(how: str) -> None:
+def test_an_answer_can_be_lost_or_repeated_whoever_writes_it(how):
     assert _strike(lambda faults: faults.drop_answer(PULLS), how).written == b""
     assert _strike(lambda faults: faults.repeat_answer(PULLS), how).written == _whole(how) * 2
 
 
 @HOW
-def test_a_mislabelled_answer_comes_before_the_real_one(how: str) -> None:
+def test_a_mislabelled_answer_comes_before_the_real_one(how):
     written = _strike(lambda faults: faults.mislabel_answer(PULLS), how).written
     stray = written.removesuffix(_whole(how))
     assert len(stray) >= len(_whole(how))
@@ -144,7 +144,7 @@ def test_a_mislabelled_answer_comes_before_the_real_one(how: str) -> None:
 
 @HOW
 @pytest.mark.parametrize("keep_bytes", [0, 3, 20, -1])
-def test_a_partly_sent_answer_ends_with_the_connection(how: str, keep_bytes: int) -> None:
+def test_a_partly_sent_answer_ends_with_the_connection(how, keep_bytes):
     async def main() -> None:
         connection = _strike(lambda faults: faults.cut_answer(PULLS, keep_bytes), how)
         assert connection.written == _whole(how)[:keep_bytes]
@@ -156,7 +156,7 @@ def test_a_partly_sent_answer_ends_with_the_connection(how: str, keep_bytes: int
 
 
 @HOW
-def test_a_late_answer_is_made_now_and_written_then(how: str) -> None:
+def test_a_late_answer_is_made_now_and_written_then(how):
     clock = _Alarm()
     connection = _strike(lambda faults: faults.delay_answer(PULLS, 500), how, clock)
     assert (connection.written, clock.delays) == (b"", [500])
@@ -166,7 +166,7 @@ def test_a_late_answer_is_made_now_and_written_then(how: str) -> None:
         FaultInjector(clock).delay_answer(PULLS, -1)
 
 
-def test_a_failed_request_has_the_given_code_and_remark(faults: FaultInjector) -> None:
+def test_a_failed_request_has_the_given_code_and_remark(faults):
     served = Served()
     faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "try later", times=2)
     for code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2):
@@ -177,27 +177,27 @@ def test_a_failed_request_has_the_given_code_and_remark(faults: FaultInjector) -
     assert served.codes == [RequestCode.SEND_MESSAGE]
 
 
-def test_closing_cuts_the_connection_that_asked(faults: FaultInjector) -> None:
+def test_closing_cuts_the_connection_that_asked(faults):
     connection = RecordingConnection()
     faults.close_connection(PULLS)
     assert ask(faults, RequestCode.PULL_MESSAGE, Served(), connection) is None
     assert connection.is_aborted
 
 
-def test_other_codes_pass_a_fault_by(faults: FaultInjector) -> None:
+def test_other_codes_pass_a_fault_by(faults):
     fault = faults.drop(PULLS, times=None)
     assert ask(faults, RequestCode.SEND_MESSAGE_V2, Served()) is not None
     assert fault.hits == 0
 
 
-def test_the_argument_when_limits_a_fault_to_some_requests(faults: FaultInjector) -> None:
+def test_the_argument_when_limits_a_fault_to_some_requests(faults):
     served = Served()
     faults.drop(SENDS, times=None, when=lambda command: command.ext_fields.get("topic") == "flights")
     assert ask(faults, RequestCode.SEND_MESSAGE, served, topic="flights") is None
     assert ask(faults, RequestCode.SEND_MESSAGE, served, topic="trains") is not None
 
 
-def test_faults_strike_in_the_order_they_were_asked_for_and_one_at_a_time(faults: FaultInjector) -> None:
+def test_faults_strike_in_the_order_they_were_asked_for_and_one_at_a_time(faults):
     first = faults.drop(SENDS)
     second = faults.fail(SENDS, ResponseCode.SYSTEM_BUSY)
     assert ask(faults, RequestCode.SEND_MESSAGE, Served()) is None
@@ -205,7 +205,7 @@ def test_faults_strike_in_the_order_they_were_asked_for_and_one_at_a_time(faults
     assert faults.active == [second]
 
 
-def test_a_fault_ends_with_its_with_block_and_clear_ends_all(faults: FaultInjector) -> None:
+def test_a_fault_ends_with_its_with_block_and_clear_ends_all(faults):
     with faults.drop(SENDS, times=None):
         assert ask(faults, RequestCode.SEND_MESSAGE, Served()) is None
     assert ask(faults, RequestCode.SEND_MESSAGE, Served()) is not None
@@ -214,7 +214,7 @@ def test_a_fault_ends_with_its_with_block_and_clear_ends_all(faults: FaultInject
     assert ask(faults, RequestCode.SEND_MESSAGE, Served()) is not None
 
 
-def test_impossible_faults_are_refused(faults: FaultInjector) -> None:
+def test_impossible_faults_are_refused(faults):
     with pytest.raises(ConfigurationError, match="times is 0"):
         faults.drop(SENDS, times=0)
     with pytest.raises(ConfigurationError, match="code is empty"):

@@ -37,16 +37,14 @@ def acknowledge(ledger: StormLedger, number: int, topic: str, queue_id: int, off
     ledger.receipts[number] = (topic, queue_id, offset)
 
 
-def test_a_ledger_without_violations_passes(ledger: StormLedger) -> None:
+def test_a_ledger_without_violations_passes(ledger):
     assert place(ledger, TOPIC, 0, 1, 3, 2) == []  # connections may overtake each other
     acknowledge(ledger, 3, TOPIC, 0, 1)
     assert list(ledger._broken_receipts(ledger.receipts)) == []
 
 
 @pytest.mark.parametrize(("placed", "said"), [((), "is lost"), ((2, 1), "there is 2")])
-def test_a_message_that_is_not_where_it_was_acknowledged_is_noticed(
-    ledger: StormLedger, placed: tuple[int, ...], said: str
-) -> None:
+def test_a_message_that_is_not_where_it_was_acknowledged_is_noticed(ledger, placed, said):
     place(ledger, TOPIC, 0, *placed)
     acknowledge(ledger, 1, TOPIC, 0, 0)
     assert said in next(ledger._broken_receipts(ledger.receipts))
@@ -64,14 +62,12 @@ def test_a_message_that_is_not_where_it_was_acknowledged_is_noticed(
         (TRANSFERS, 5, 1, 5, "twice"),
     ],
 )
-def test_a_message_that_should_not_be_there_is_noticed(
-    ledger: StormLedger, topic: str, before: int, queue_id: int, number: int, said: str
-) -> None:
+def test_a_message_that_should_not_be_there_is_noticed(ledger, topic, before, queue_id, number, said):
     assert place(ledger, topic, 0, before) == []
     assert said in " ".join(place(ledger, topic, queue_id, number))
 
 
-def test_messages_that_have_not_arrived_are_outstanding(ledger: StormLedger) -> None:
+def test_messages_that_have_not_arrived_are_outstanding(ledger):
     for number, topic in ((4, SCHEDULE), (5, "halves"), (6, "halves")):
         acknowledge(ledger, number, topic, 0, 0)
     ledger._acks[1] = 2
@@ -83,14 +79,14 @@ def test_messages_that_have_not_arrived_are_outstanding(ledger: StormLedger) -> 
     assert ledger.outstanding() == {}
 
 
-def test_a_delivery_before_its_time_and_one_out_of_nowhere_are_noticed(ledger: StormLedger) -> None:
+def test_a_delivery_before_its_time_and_one_out_of_nowhere_are_noticed(ledger):
     place(ledger, LATER, 0, 4, at_ms=1_999)
     assert "waited nowhere" in " ".join(ledger.broken_deliveries())
     place(ledger, SCHEDULE, 0, 4, at_ms=1_000)
     assert "before it was due" in " ".join(ledger.broken_deliveries())
 
 
-def test_a_retry_that_waits_too_often_is_noticed(ledger: StormLedger) -> None:
+def test_a_retry_that_waits_too_often_is_noticed(ledger):
     place(ledger, SCHEDULE, 0, 1, 1)
     ledger._tries[1] = ledger._acks[1] = 1
     assert "2 copies waited" in " ".join(ledger.broken_deliveries())
@@ -102,8 +98,8 @@ NOTHING: dict[str, dict[str, str]] = {kind: {} for kind in StormTables.KINDS}
 @pytest.mark.parametrize("kind", StormTables.KINDS)
 @pytest.mark.parametrize("open_request", [False, True])
 def test_a_name_that_was_deleted_and_is_there_is_noticed_and_so_is_one_that_was_made_and_is_not(
-    ledger: StormLedger, kind: str, open_request: bool
-) -> None:
+    ledger, kind, open_request
+):
     tables = ledger._tables
     tables._allowed = {(kind, "deleted"): (None,), (kind, "made"): ("2",), (kind, "cut off"): ("2", None)}
     found = {**NOTHING, kind: {"made": "2", **({"cut off": "2"} if open_request else {})}}

@@ -17,8 +17,8 @@ OFFSETS = st.integers(0, 2**62)
 
 @given(NAMES, NAMES, NAMES, st.booleans(), OFFSETS, OFFSETS, st.integers(0, 2**31 - 1))
 def test_a_frame_by_template_is_the_frame_of_its_command(
-    group: str, topic: str, broker: str, commit: bool, queue_offset: int, commit_log_offset: int, opaque: int
-) -> None:
+    group, topic, broker, commit, queue_offset, commit_log_offset, opaque
+):
     def header(queue: int, log: int) -> EndTransactionRequestHeader:
         return EndTransactionRequestHeader(
             producer_group=group,

@@ -148,7 +148,7 @@ def _has_header(frame: GoldenFrame, command: Command) -> bool:
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=_id)
-def test_a_java_frame_is_read_and_written_back_equal(frame: GoldenFrame) -> None:
+def test_a_java_frame_is_read_and_written_back_equal(frame):
     command = _command(frame)
     encoded = encode_command(command)
     (again,) = decoded(FrameDecoder(), encoded)
@@ -163,7 +163,7 @@ def test_a_java_frame_is_read_and_written_back_equal(frame: GoldenFrame) -> None
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=_id)
-def test_every_ext_field_of_a_java_frame_is_known(frame: GoldenFrame) -> None:
+def test_every_ext_field_of_a_java_frame_is_known(frame):
     command = _command(frame)
     if not _has_header(frame, command):
         assert set(command.ext_fields) <= BESIDE, "ext fields, but no header type"
@@ -194,7 +194,7 @@ def _required(header: ExtHeader) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("frame", [frame for frame in FRAMES if (frame.code, frame.kind) in JSON_BODIES], ids=_id)
-def test_a_java_json_body_is_read_and_written_back_equal(frame: GoldenFrame) -> None:
+def test_a_java_json_body_is_read_and_written_back_equal(frame):
     body_type = JSON_BODIES[frame.code, frame.kind]
     data = bytes(_command(frame).body)
     if not data:
@@ -235,7 +235,7 @@ def _missing(java: Any, ours: Any, code: int, path: str = "$") -> list[str]:
 
 
 @pytest.mark.parametrize("frame", [frame for frame in FRAMES if (frame.code, frame.kind) in RECORD_BODIES], ids=_id)
-def test_java_records_are_read_and_written_back_byte_for_byte(frame: GoldenFrame) -> None:
+def test_java_records_are_read_and_written_back_byte_for_byte(frame):
     data = bytes(_command(frame).body)
     at, views = 0, list[RecordView]()
     while at < len(data):
@@ -269,7 +269,7 @@ def _encoded(view: RecordView) -> bytes:
 
 
 @pytest.mark.parametrize("frame", frames(code=320, kind="request"), ids=_id)
-def test_a_java_batch_is_split_and_written_back_byte_for_byte(frame: GoldenFrame) -> None:
+def test_a_java_batch_is_split_and_written_back_byte_for_byte(frame):
     data = bytes(_command(frame).body)
     elements = split_batch(data)
     assert len(elements) > 1
@@ -285,7 +285,7 @@ def test_a_java_batch_is_split_and_written_back_byte_for_byte(frame: GoldenFrame
 
 
 @pytest.mark.parametrize("frame", frames(code=310, kind="request"), ids=_id)
-def test_java_properties_are_read_and_written_back_byte_for_byte(frame: GoldenFrame) -> None:
+def test_java_properties_are_read_and_written_back_byte_for_byte(frame):
     header = headers.SendMessageRequestHeader.from_v2(_command(frame))
     assert header.properties is not None
     properties = decode_properties(header.properties.encode())
@@ -294,13 +294,13 @@ def test_java_properties_are_read_and_written_back_byte_for_byte(frame: GoldenFr
     assert encode_properties(properties).decode() == header.properties + last
 
 
-def test_no_body_is_left_unread() -> None:
+def test_no_body_is_left_unread():
     read = JSON_BODIES.keys() | RECORD_BODIES | MESSAGE_BODIES | {(320, "request")}
     assert [_id(frame) for frame in FRAMES if _command(frame).body and (frame.code, frame.kind) not in read] == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_commit_log_of_java_is_read_and_written_back_byte_for_byte(version: str) -> None:
+def test_the_commit_log_of_java_is_read_and_written_back_byte_for_byte(version):
     log = store_file(version, "commitlog-head.bin")
     at, kinds = 0, set()
     while at < len(log):

@@ -20,22 +20,22 @@ from sprocketmq.wire.hashing import index_hash, java_hash, tags_code
         ("polygenelubricants", -(2**31)),
     ],
 )
-def test_hash_codes_are_those_of_a_jdk(text: str, value: int) -> None:
+def test_hash_codes_are_those_of_a_jdk(text, value):
     assert java_hash(text) == value
 
 
-def test_index_hash_is_never_negative() -> None:
+def test_index_hash_is_never_negative():
     assert index_hash("T#key1") == 1854506879
     assert index_hash("polygenelubricants") == 0
 
 
-def test_no_tags_have_code_zero() -> None:
+def test_no_tags_have_code_zero():
     assert tags_code(None) == tags_code("") == 0
     assert tags_code("TagA") == 2598919
 
 
 @given(st.text(max_size=300))
-def test_hash_is_the_definition_step_by_step(text: str) -> None:
+def test_hash_is_the_definition_step_by_step(text):
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):
@@ -43,7 +43,7 @@ def test_hash_is_the_definition_step_by_step(text: str) -> None:
     assert java_hash(text) == (value - 2**32 if value >= 2**31 else value)
 
 
-def test_long_tags_are_not_remembered() -> None:
+def test_long_tags_are_not_remembered():
     before = hashing._cached_hash.cache_info().currsize
     assert tags_code("a" * 30_000) == java_hash("a" * 30_000)
     assert hashing._cached_hash.cache_info().currsize == before
@@ -51,9 +51,7 @@ def test_long_tags_are_not_remembered() -> None:
 
 @pytest.mark.parametrize("letter", ["a", "\uffff", "\ud800", "\U0001f600"])
 @pytest.mark.parametrize("size", [65, 1_023, 1_024, 1_025, 5_000])
-def test_a_long_text_is_hashed_without_a_step_for_each_letter(
-    monkeypatch: pytest.MonkeyPatch, letter: str, size: int
-) -> None:
+def test_a_long_text_is_hashed_without_a_step_for_each_letter(monkeypatch, letter, size):
     text = "x" + letter * size
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0

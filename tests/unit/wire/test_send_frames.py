@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import example, given
 
 from decoded_frames import decoded
-from golden import GoldenFrame, frames
+from golden import frames
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.frames.acl_signature import Credentials, signed_fields
 from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command, decode_command, encode_command
@@ -52,15 +51,7 @@ namespaces = st.one_of(st.just({}), st.builds(lambda name: {"nsd": "true", "ns":
     Credentials("%s", "%d", 'to"ken%'),
     {"nsd": "true", "ns": "%d"},
 )
-def test_a_template_writes_what_the_command_would_be(
-    code: int,
-    names: tuple[str, ...],
-    messages: list[tuple[Any, ...]],
-    unit_mode: bool,
-    batch: bool,
-    keys: Credentials | None,
-    added: dict[str, str],
-) -> None:
+def test_a_template_writes_what_the_command_would_be(code, names, messages, unit_mode, batch, keys, added):
     group, topic, default_topic, broker = names
 
     def header(sys_flag: int, born_ms: int, flag: int, properties: str) -> SendMessageRequestHeaderV2:
@@ -81,7 +72,7 @@ SIGNED_SENDS = [frame for frame in frames(kind="request", sender="client") if fr
 
 
 @pytest.mark.parametrize("sent", SIGNED_SENDS, ids=lambda frame: frame.file.removeprefix("frames/"))
-def test_a_template_signs_a_java_clients_send_as_that_client_did(sent: GoldenFrame) -> None:
+def test_a_template_signs_a_java_clients_send_as_that_client_did(sent):
     """The access control of Apache's brokers took these frames."""
     (java,) = decoded(FrameDecoder(), sent.data)
     header = java.header(SendMessageRequestHeaderV2)
@@ -139,7 +130,7 @@ fields = st.fixed_dictionaries(
     st.binary(max_size=2),
     st.sampled_from([0, 0, 0, 1]),
 )
-def test_an_answer_is_read_as_by_decode_command_or_not_at_all(header: dict[str, Any], body: bytes, kind: int) -> None:
+def test_an_answer_is_read_as_by_decode_command_or_not_at_all(header, body, kind):
     frame = framed(msgspec.json.encode(header), body, kind)
     answer = read_alone(frame)
     if answer is not None:
@@ -160,7 +151,7 @@ def stored(**more: str) -> Command:
 
 
 @pytest.mark.parametrize("language", ["JAVA", "PYTHON"])
-def test_the_answers_of_brokers_are_read_here(language: str) -> None:
+def test_the_answers_of_brokers_are_read_here(language):
     command = stored(transactionId="T1", recallHandle="again")
     command.language = language
     frame = encode_command(command)
@@ -181,11 +172,11 @@ def test_the_answers_of_brokers_are_read_here(language: str) -> None:
     ],
     ids=["stored, but", "a request", "with a body", "a binary header", "of a pull", "no number"],
 )
-def test_any_other_frame_is_left_to_decode_command(command: Command) -> None:
+def test_any_other_frame_is_left_to_decode_command(command):
     assert read_alone(memoryview(encode_command(command))[4:]) is None
 
 
-def test_bytes_that_are_no_frame_are_left_to_decode_command() -> None:
+def test_bytes_that_are_no_frame_are_left_to_decode_command():
     for frame in (
         framed(b'{"code":0,"extFields":{'),
         framed(b"\xff\xff"),
@@ -199,7 +190,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "frames"
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.4.0"])
-def test_what_apaches_brokers_answered_to_sends_is_read_here(version: str) -> None:
+def test_what_apaches_brokers_answered_to_sends_is_read_here(version):
     read = 0
     for path in sorted((GOLDEN / version).glob("json-*-3[12]0-response.bin")):
         frame = memoryview(path.read_bytes())[4:]

@@ -38,12 +38,12 @@ RECORDS = st.one_of(
 
 
 @given(records=st.lists(RECORDS, max_size=6))
-def test_what_is_written_is_read_again(records: list[TraceRecord]) -> None:
+def test_what_is_written_is_read_again(records):
     body = "".join(map(encode_trace, records)).encode()
     assert decode_trace(body) == records
 
 
-def test_the_fields_stand_in_javas_order() -> None:
+def test_the_fields_stand_in_javas_order():
     sent = TraceRecord(
         TraceType.PUB, 1, "R", "g", "t", "id", None, "k1 k2", "h:1", 5, 7, MessageType.DELAY, "off", False
     )
@@ -65,7 +65,7 @@ def test_the_fields_stand_in_javas_order() -> None:
     assert trace_keys([sent, before, after]) == ["id", "k1", "k2"]
 
 
-def test_records_of_older_and_newer_clients_are_read() -> None:
+def test_records_of_older_and_newer_clients_are_read():
     old = "\x01".join(["Pub", "1", "R", "g", "t", "id", "", "", "h", "5", "7", "0", "true\x02"])
     new = "\x01".join(["Pub", "1", "R", "g", "t", "id", "", "", "h", "5", "7", "0", "off", "true", "host\x02"])
     short = "\x01".join(["SubAfter", "r", "id", "3", "false", "k\x02"])
@@ -76,7 +76,7 @@ def test_records_of_older_and_newer_clients_are_read() -> None:
 
 
 @given(body=st.binary(max_size=200))
-def test_what_cannot_be_read_is_left_out(body: bytes) -> None:
+def test_what_cannot_be_read_is_left_out(body):
     good = TraceRecord(TraceType.RECALL, 1, "R", "g", "t", "id")
     assert decode_trace(b"Nonsense\x01\x02" + b"Pub\x011\x02" + encode_trace(good).encode())[-1] == good
     decode_trace(body)

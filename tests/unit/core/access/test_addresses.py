@@ -31,7 +31,7 @@ from sprocketmq.errors import ConfigurationError
         ("10.0.0.*", [], ["somewhere", "10.0.0", "fe80::10"]),
     ],
 )
-def test_a_pattern_matches_exactly_these_names(pattern: str, inside: list[str], outside: list[str]) -> None:
+def test_a_pattern_matches_exactly_these_names(pattern, inside, outside):
     parsed = AddressPattern(pattern)
     assert [host for host in inside if not parsed.matches(host)] == []
     assert [host for host in outside if parsed.matches(host)] == []
@@ -42,19 +42,19 @@ def test_a_pattern_matches_exactly_these_names(pattern: str, inside: list[str], 
     ["10.0.0", "10.0.0.256", "10.0.0.9-1", "10.0.0.-1", "10.0.0.{1,300}", "10.0.0.7}", "{1,2}", "10.0.0.x", "1::2::3", "10.0.0.7,", "g::1",
      "1:2:3:4:5:6:7:8:9", "10.0.0.１"],
 )  # fmt: skip
-def test_other_values_are_refused_with_their_text(pattern: str) -> None:
+def test_other_values_are_refused_with_their_text(pattern):
     with pytest.raises(ConfigurationError, match="white address"):
         AddressPattern(pattern)
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_a_pattern_or_a_clear_refusal(text: str) -> None:
+def test_any_text_is_a_pattern_or_a_clear_refusal(text):
     with contextlib.suppress(ConfigurationError):
         AddressPattern(text).matches("10.0.0.7")
 
 
 @given(st.ip_addresses())
-def test_an_address_is_matched_by_itself_and_by_the_star_alone(address: object) -> None:
+def test_an_address_is_matched_by_itself_and_by_the_star_alone(address):
     assert address_parts(str(address)) is not None
     assert AddressPattern(str(address)).matches(str(address))
     assert AddressPattern("*").matches(str(address))

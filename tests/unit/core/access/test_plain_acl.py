@@ -88,21 +88,21 @@ def ask(
     )
 
 
-def test_a_global_white_address_needs_no_key() -> None:
+def test_a_global_white_address_needs_no_key():
     assert ask(None, ("closed", PUBLISH), host="10.10.3.4") is None
     assert "no access key" in (ask(None, ("closed", PUBLISH)) or "")
 
 
-def test_an_unknown_key_is_refused_by_its_name() -> None:
+def test_an_unknown_key_is_refused_by_its_name():
     assert ask("Stranger", ("orders", PUBLISH)) == "no account has the access key Stranger"
 
 
-def test_an_account_s_white_address_needs_no_signature_and_no_permission() -> None:
+def test_an_account_s_white_address_needs_no_signature_and_no_permission():
     assert ask("Worker77", ("closed", PUBLISH), host="192.168.0.5", secret="wrong") is None
     assert ask("Boss7777", ("closed", PUBLISH), host="192.168.0.5", secret="wrong") is not None
 
 
-def test_a_decision_is_remembered_for_one_account_and_the_signature_is_not() -> None:
+def test_a_decision_is_remembered_for_one_account_and_the_signature_is_not():
     second = {"accessKey": "Worker88", "secretKey": "worker-secret", "topicPerms": ["flights=PUB"]}
     acl, asked = PlainAcl({"f": {**FILE, "accounts": [*FILE["accounts"], second]}}), []
 
@@ -129,7 +129,7 @@ def test_a_decision_is_remembered_for_one_account_and_the_signature_is_not() -> 
     assert len(asked) == 6
 
 
-def test_the_cache_of_decisions_of_an_account_is_bounded() -> None:
+def test_the_cache_of_decisions_of_an_account_is_bounded():
     acl = PlainAcl(
         {"f": {"accounts": [{"accessKey": "Anything", "secretKey": "any-secret", "defaultTopicPerm": "PUB"}]}}
     )
@@ -141,7 +141,7 @@ def test_the_cache_of_decisions_of_an_account_is_bounded() -> None:
     assert max(len(name) for _, name in allowed) <= 255
 
 
-def test_a_wrong_signature_is_refused_without_the_secret() -> None:
+def test_a_wrong_signature_is_refused_without_the_secret():
     reason = ask("Worker77", ("orders", PUBLISH), secret="wrong")
     assert "signature of access key Worker77" in (reason or "")
     assert "worker-secret" not in (reason or "")
@@ -161,35 +161,35 @@ def test_a_wrong_signature_is_refused_without_the_secret() -> None:
         (("%RETRY%shut", CONSUME), "subscribe to group shut"),
     ],
 )
-def test_each_topic_and_group_has_its_permission_or_the_default(need: tuple[str, Right], refused: str | None) -> None:
+def test_each_topic_and_group_has_its_permission_or_the_default(need, refused):
     reason = ask("Worker77", need)
     assert reason is None if refused is None else refused in (reason or "")
 
 
-def test_every_resource_of_a_request_must_allow_it() -> None:
+def test_every_resource_of_a_request_must_allow_it():
     assert ask("Worker77", ("orders", CONSUME), ("%RETRY%billing", CONSUME)) is None
     assert "flights" in (ask("Worker77", ("orders", PUBLISH), ("flights", PUBLISH)) or "")
 
 
-def test_the_trace_topic_may_be_published_to_by_anybody_who_signs() -> None:
+def test_the_trace_topic_may_be_published_to_by_anybody_who_signs():
     assert ask("Worker77", ("RMQ_SYS_TRACE_TOPIC", PUBLISH)) is None
     assert ask("Worker77", ("RMQ_SYS_TRACE_TOPIC", PUBLISH), secret="wrong") is not None
     assert ask("Worker77", ("RMQ_SYS_TRACE_TOPIC", CONSUME)) is not None
 
 
 @pytest.mark.parametrize("right", [CREATE, CHANGE_CLUSTER])
-def test_what_is_for_administrators_needs_one_whatever_else_is_permitted(right: Right) -> None:
+def test_what_is_for_administrators_needs_one_whatever_else_is_permitted(right):
     assert "needs an administrator" in (ask("Worker77", ("orders", right)) or "")
     assert ask("Boss7777", ("orders", right)) is None
     assert ask("Boss8888", ("anything", right)) is None
 
 
-def test_reading_needs_any_permission() -> None:
+def test_reading_needs_any_permission():
     assert ask("Worker77", ("flights", LOOK)) is None
     assert "look at topic closed" in (ask("Worker77", ("closed", LOOK)) or "")
 
 
-def test_a_reply_needs_an_account_that_consumes_and_is_not_denied() -> None:
+def test_a_reply_needs_an_account_that_consumes_and_is_not_denied():
     def reply(**account: Any) -> str | None:
         made = {"accessKey": "Replier7", "secretKey": "replier-secret", **account}
         wanted = Need("Topic", "DefaultCluster_REPLY_TOPIC", REPLY)
@@ -205,14 +205,14 @@ def test_a_reply_needs_an_account_that_consumes_and_is_not_denied() -> None:
     assert reply(groupPerms=["g=SUB"], topicPerms=["DefaultCluster_REPLY_TOPIC=DENY"]) is not None
 
 
-def test_an_administrator_without_permissions_may_touch_all_and_one_with_them_only_those() -> None:
+def test_an_administrator_without_permissions_may_touch_all_and_one_with_them_only_those():
     assert ask("Boss7777", ("anything", PUBLISH)) is None
     assert ask("Boss8888", ("orders", CONSUME)) is None
     assert ask("Boss8888", ("orders", PUBLISH)) is not None
     assert ask("Boss8888", ("anything", PUBLISH)) is not None
 
 
-def test_an_access_key_in_two_files_counts_in_the_first() -> None:
+def test_an_access_key_in_two_files_counts_in_the_first():
     other = {"accounts": [{"accessKey": "Worker77", "secretKey": "other-secret"}]}
     acl = PlainAcl({"acl/other.yml": other, "plain_acl.yml": FILE})
     assert acl.accounts["Worker77"].secret_key == "other-secret"
@@ -236,7 +236,7 @@ def test_an_access_key_in_two_files_counts_in_the_first() -> None:
         ),
     ],
 )
-def test_an_error_in_a_file_names_the_file_and_never_shows_a_secret(content: dict[str, Any], named: str) -> None:
+def test_an_error_in_a_file_names_the_file_and_never_shows_a_secret(content, named):
     with pytest.raises(ConfigurationError, match=f"(?s)conf.yml: .*{named}") as caught:
         PlainAcl({"conf.yml": content})
     assert "long enough" not in str(caught.value)
@@ -255,11 +255,11 @@ def test_an_error_in_a_file_names_the_file_and_never_shows_a_secret(content: dic
         (None, DENY),
     ],
 )
-def test_permissions_are_spelled_as_in_apache(text: str | None, permission: int) -> None:
+def test_permissions_are_spelled_as_in_apache(text, permission):
     assert parse_permission(text) == permission
 
 
-def test_the_text_of_an_account_shows_no_secret() -> None:
+def test_the_text_of_an_account_shows_no_secret():
     assert "worker-secret" not in repr(PlainAcl({"f": FILE}).accounts["Worker77"])
     assert "sesame7" not in repr(AccountChange("Worker77", "sesame7"))
 
@@ -267,7 +267,7 @@ def test_the_text_of_an_account_shows_no_secret() -> None:
 # -- an administrator's changes ------------------------------------------------------------------------------------------------
 
 
-def test_a_new_account_is_added_and_the_version_moves_on() -> None:
+def test_a_new_account_is_added_and_the_version_moves_on():
     changed = with_account(FILE, AccountChange("Newcomer", "new-secret", topic_perms=["orders=PUB"]), 1_000)
     assert PlainAcl({"f": changed}).accounts["Newcomer"].permissions == {"orders": PUB}
     assert (data_version(changed).counter, data_version(changed).timestamp) == (1, 1_000)
@@ -275,7 +275,7 @@ def test_a_new_account_is_added_and_the_version_moves_on() -> None:
     assert "Newcomer" not in str(FILE), "the given content stays as it was"
 
 
-def test_a_change_keeps_what_it_does_not_name() -> None:
+def test_a_change_keeps_what_it_does_not_name():
     changed = with_account(FILE, AccountChange("Worker77", default_topic_perm="PUB"), 1)
     account = PlainAcl({"f": changed}).accounts["Worker77"]
     assert (account.secret_key, account.default_topic) == ("worker-secret", PUB)
@@ -294,12 +294,12 @@ def test_a_change_keeps_what_it_does_not_name() -> None:
         AccountChange("Worker77", white_remote_address="10.0.0"),
     ],
 )
-def test_an_account_that_would_not_be_valid_is_refused(change: AccountChange) -> None:
+def test_an_account_that_would_not_be_valid_is_refused(change):
     with pytest.raises(ConfigurationError):
         with_account(FILE, change, 1)
 
 
-def test_an_account_and_the_white_addresses_can_be_taken_away() -> None:
+def test_an_account_and_the_white_addresses_can_be_taken_away():
     changed = with_white_addresses(without_account(FILE, "Worker77", 1), ["10.0.0.1"], 2)
     acl = PlainAcl({"f": changed})
     assert set(acl.accounts) == {"Boss7777", "Boss8888"}

@@ -73,11 +73,11 @@ def keys(code: int, body: bytes = b"", **ext: str) -> list[str]:
         (329, {}, ["Update Cluster:my-cluster"]),
     ],
 )  # fmt: skip
-def test_a_request_needs_what_its_header_names(code: int, ext: dict[str, str], wanted: list[str]) -> None:
+def test_a_request_needs_what_its_header_names(code, ext, wanted):
     assert keys(code, **ext) == wanted
 
 
-def test_a_request_needs_what_its_body_names() -> None:
+def test_a_request_needs_what_its_body_names():
     subscriptions = [SubscriptionData("orders"), SubscriptionData("%RETRY%other")]
     heartbeat = HeartbeatData("c", consumer_data_set=[ConsumerData("g", subscription_data_set=subscriptions)])
     assert keys(34, heartbeat.encode()) == ["Sub Group:g", "Sub Topic:orders", "Sub Group:other"]
@@ -128,19 +128,19 @@ def test_a_request_needs_what_its_body_names() -> None:
         (13, {}, b""),
     ],
 )
-def test_requests_whose_needs_are_unknown_are_refused(code: int, ext: dict[str, str], body: bytes) -> None:
+def test_requests_whose_needs_are_unknown_are_refused(code, ext, body):
     with pytest.raises(ProtocolError):
         keys(code, body, **ext)
 
 
 @pytest.mark.parametrize("topic", sorted(REDIRECTED_TOPICS))
-def test_topics_in_which_messages_of_all_topics_wait_are_the_cluster_s(topic: str) -> None:
+def test_topics_in_which_messages_of_all_topics_wait_are_the_cluster_s(topic):
     assert keys(11, topic=topic, consumerGroup="g")[0] == "Get Cluster:my-cluster"
     assert keys(12, topic=topic) == keys(30, topic=topic) == ["Get Cluster:my-cluster"]
     assert keys(310, b=topic) == keys(324, topic=topic) == ["Update Cluster:my-cluster"]
 
 
-def test_only_the_reply_topic_may_be_replied_to_by_any_consumer() -> None:
+def test_only_the_reply_topic_may_be_replied_to_by_any_consumer():
     for code, field in ((324, "topic"), (325, "b")):
         for topic, may in (("my-cluster_REPLY_TOPIC", True), ("other_REPLY_TOPIC", False), ("orders", False)):
             (need,) = needs_of(Command(code, ext_fields={field: topic}), PLACE)
@@ -152,7 +152,7 @@ def test_only_the_reply_topic_may_be_replied_to_by_any_consumer() -> None:
 @pytest.mark.parametrize("topic", ["orders", "%RETRY%g", "SCHEDULE_TOPIC_XXXX", "", " "])
 @pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
 @pytest.mark.parametrize("code", [310, 320, 10, 11, 361])
-def test_a_typed_header_names_what_its_fields_name(code: int, binary: bool, topic: str) -> None:
+def test_a_typed_header_names_what_its_fields_name(code, binary, topic):
     """As a connection reads what comes by the hundred thousand: nobody decodes it a second time for its topic."""
     if code == 10:
         sent = headers.SendMessageRequestHeader("p", topic, "d", 4, 0, 0, 1, 0, "i").to_ext()

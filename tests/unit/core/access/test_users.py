@@ -59,24 +59,24 @@ def acl(*entries: PolicyEntry, default: tuple[PolicyEntry, ...] = ()) -> Acl:
         ("Group:team-*", ["Group:team-", "Group:team-a"], ["Group:team", "Topic:team-a"]),
     ],
 )
-def test_a_resource_pattern_means_these_and_no_others(pattern: str, inside: list[str], outside: list[str]) -> None:
+def test_a_resource_pattern_means_these_and_no_others(pattern, inside, outside):
     made = acl(entry(pattern))
     assert [key for key in inside if made.refusal(need(key), HERE)] == []
     assert [key for key in outside if not made.refusal(need(key), HERE)] == []
 
 
 @pytest.mark.parametrize("text", ["", "Topic", "Topic:", "Planet:x", "Topic:a*b*", ":a", None])
-def test_no_resource_is_refused(text: str | None) -> None:
+def test_no_resource_is_refused(text):
     with pytest.raises(ConfigurationError, match="resource"):
         Resource.parse(text)
 
 
 @pytest.mark.parametrize("text", ["*", "Topic:*", "Topic:orders", "Topic:orders*", "Cluster:DefaultCluster"])
-def test_a_resource_is_spelled_as_it_was_given(text: str) -> None:
+def test_a_resource_is_spelled_as_it_was_given(text):
     assert Resource.parse(text).key == text
 
 
-def test_the_more_specific_entry_decides_in_any_order() -> None:
+def test_the_more_specific_entry_decides_in_any_order():
     entries = [
         entry("*", decision="Deny"),
         entry("Topic:*", decision="Allow"),
@@ -94,13 +94,13 @@ def test_the_more_specific_entry_decides_in_any_order() -> None:
         assert made.refusal(need("Topic:orders"), HERE) == "the policy of Topic:orders denies it"
 
 
-def test_a_default_entry_counts_only_when_no_custom_one_matches() -> None:
+def test_a_default_entry_counts_only_when_no_custom_one_matches():
     made = acl(entry("Topic:*", decision="Deny"), default=(entry("Topic:orders"), entry("Group:g")))
     assert made.refusal(need("Topic:orders"), HERE) is not None
     assert made.refusal(need("Group:g"), HERE) is None
 
 
-def test_any_one_of_the_wanted_actions_is_enough_and_all_covers_each() -> None:
+def test_any_one_of_the_wanted_actions_is_enough_and_all_covers_each():
     made = acl(entry("Topic:orders", "Sub,Get"), entry("Group:g", "All"))
     assert made.refusal(need("Topic:orders", "Pub", "Get"), HERE) is None
     assert made.refusal(need("Topic:orders", "Pub"), HERE) == "no policy allows it"
@@ -120,7 +120,7 @@ def test_any_one_of_the_wanted_actions_is_enough_and_all_covers_each() -> None:
         ("10.0.0.0/8", "", False),
     ],
 )
-def test_an_entry_counts_only_from_its_sources(source: str, host: str, allowed: bool) -> None:
+def test_an_entry_counts_only_from_its_sources(source, host, allowed):
     assert (acl(entry("*", "All", "Allow", source)).refusal(need("Topic:a"), host) is None) == allowed
 
 
@@ -135,7 +135,7 @@ def test_an_entry_counts_only_from_its_sources(source: str, host: str, allowed: 
         (("Topic:a", ["Pub"], [], None), "decision"),
     ],
 )
-def test_an_entry_with_a_wrong_value_is_refused_by_name(arguments: Any, named: str) -> None:
+def test_an_entry_with_a_wrong_value_is_refused_by_name(arguments, named):
     with pytest.raises(ConfigurationError, match=named):
         PolicyEntry.of(*arguments)
 
@@ -164,7 +164,7 @@ def table() -> UserTable:
     return made
 
 
-def test_a_request_is_authentic_only_with_a_known_enabled_user_and_his_password(table: UserTable) -> None:
+def test_a_request_is_authentic_only_with_a_known_enabled_user_and_his_password(table):
     assert table.not_authentic(Sender("worker", "", "worker-password"), b"") is None
     assert table.not_authentic(Sender("worker", "", "root-password"), b"") is not None
     assert "does not fit" in (table.not_authentic(Sender("worker", "", "wrong"), b"") or "")
@@ -174,14 +174,14 @@ def test_a_request_is_authentic_only_with_a_known_enabled_user_and_his_password(
     assert "disabled" in (table.not_authentic(Sender("worker", "", "worker-password"), b"") or "")
 
 
-def test_a_super_user_may_do_everything_and_another_what_his_policies_allow(table: UserTable) -> None:
+def test_a_super_user_may_do_everything_and_another_what_his_policies_allow(table):
     assert table.not_authorized("root", HERE, SEND, lambda _: (need("Cluster:c", "Update"),)) is None
     assert table.not_authorized("worker", HERE, SEND, lambda _: (need("Topic:orders"),)) is None
     reason = table.not_authorized("worker", HERE, SEND, lambda _: (need("Topic:orders"), need("Topic:flights")))
     assert reason == "user worker has no permission to Pub Topic:flights from 10.1.2.3: no policy allows it"
 
 
-def test_a_remembered_decision_ends_with_any_change(table: UserTable) -> None:
+def test_a_remembered_decision_ends_with_any_change(table):
     wanted = (need("Topic:flights"),)
     assert table.not_authorized("worker", HERE, SEND, lambda _: wanted) is not None
     table.update_acl("worker", [PolicyInfo(None, [PolicyEntryInfo("Topic:*", ["All"], None, "Allow")])])
@@ -198,7 +198,7 @@ def test_a_remembered_decision_ends_with_any_change(table: UserTable) -> None:
     assert table.not_authorized("worker", HERE, SEND, lambda _: wanted) is not None
 
 
-def test_a_decision_about_a_request_is_remembered_for_one_user_and_one_address(table: UserTable) -> None:
+def test_a_decision_about_a_request_is_remembered_for_one_user_and_one_address(table):
     asked: list[str] = []
 
     def reason(username: str, host: str, key: object, name: str) -> str | None:
@@ -218,7 +218,7 @@ def test_a_decision_about_a_request_is_remembered_for_one_user_and_one_address(t
     assert reason("worker", HERE, (310, "orders"), "Topic:orders") is not None
 
 
-def test_a_refused_change_leaves_everything_as_it_was(table: UserTable) -> None:
+def test_a_refused_change_leaves_everything_as_it_was(table):
     before = ([user.info().encode() for user in table.users()], [info.encode() for info in table.acls()])
     good = PolicyEntryInfo("Topic:flights", ["Pub"], None, "Allow")
     for change in (
@@ -241,7 +241,7 @@ def test_a_refused_change_leaves_everything_as_it_was(table: UserTable) -> None:
     assert ([user.info().encode() for user in table.users()], [info.encode() for info in table.acls()]) == before
 
 
-def test_one_resource_has_one_entry_and_the_last_policy_takes_the_subject_along(table: UserTable) -> None:
+def test_one_resource_has_one_entry_and_the_last_policy_takes_the_subject_along(table):
     table.update_acl("worker", [PolicyInfo("Custom", [PolicyEntryInfo("Topic:orders", ["Get"], ["10.0.0.1"], "Deny")])])
     (info,) = table.acls()
     assert info.policies == [PolicyInfo("Custom", [PolicyEntryInfo("Topic:orders", ["Get"], ["10.0.0.1"], "Deny")])]
@@ -250,7 +250,7 @@ def test_one_resource_has_one_entry_and_the_last_policy_takes_the_subject_along(
     assert table.acl("worker") is None
 
 
-def test_lists_are_filtered_by_subject_and_resource(table: UserTable) -> None:
+def test_lists_are_filtered_by_subject_and_resource(table):
     table.update_acl("worker", [PolicyInfo("Custom", [PolicyEntryInfo("Group:g", ["Sub"], None, "Allow")])])
     assert [user.username for user in table.users("oo")] == ["root"]
     assert table.acls("root") == []
@@ -259,12 +259,12 @@ def test_lists_are_filtered_by_subject_and_resource(table: UserTable) -> None:
 
 
 @pytest.mark.parametrize("subject", ["worker", "Group:x", "User:", None, ""])
-def test_a_subject_that_is_no_user_is_refused(subject: str | None) -> None:
+def test_a_subject_that_is_no_user_is_refused(subject):
     with pytest.raises(ConfigurationError, match="subject"):
         subject_name(subject)
 
 
-def test_the_text_of_a_user_shows_no_password(table: UserTable) -> None:
+def test_the_text_of_a_user_shows_no_password(table):
     assert "worker-password" not in repr(table.users()) + repr(UserInfo("worker", "worker-password"))
 
 
@@ -316,7 +316,7 @@ TestChanges = Changes.TestCase
 TestChanges.settings = settings(max_examples=examples(50), stateful_step_count=20)
 
 
-def test_acls_travel_in_apache_s_shape() -> None:
+def test_acls_travel_in_apache_s_shape():
     info = AclInfo("User:worker", [PolicyInfo("Custom", [PolicyEntryInfo("Topic:a", ["Pub"], None, "Allow")])])
     assert info.encode() == (
         b'{"policies":[{"entries":[{"actions":["Pub"],"decision":"Allow","resource":"Topic:a"}],"policyType":"Custom"}],'
@@ -324,7 +324,7 @@ def test_acls_travel_in_apache_s_shape() -> None:
     )
 
 
-def test_a_reply_needs_a_consumer_whom_no_policy_denies_it() -> None:
+def test_a_reply_needs_a_consumer_whom_no_policy_denies_it():
     wanted = Need("Topic", "DefaultCluster_REPLY_TOPIC", REPLY)
     assert acl(entry("Group:g", "Sub")).refusal(wanted, HERE) is None
     assert acl(entry("Topic:a", "Pub")).refusal(wanted, HERE)
@@ -334,7 +334,7 @@ def test_a_reply_needs_a_consumer_whom_no_policy_denies_it() -> None:
     assert denied.refusal(wanted, HERE) is not None
 
 
-def test_the_cache_of_decisions_of_an_account_is_bounded(table: UserTable) -> None:
+def test_the_cache_of_decisions_of_an_account_is_bounded(table):
     table.update_acl("worker", [PolicyInfo("Custom", [PolicyEntryInfo("Topic:a*", ["Pub"], None, "Allow")])])
     for number in range(10_000):
         asked = lambda _, n=number: (need(f"Topic:a{n}"),)  # noqa: E731
@@ -349,7 +349,7 @@ def test_the_cache_of_decisions_of_an_account_is_bounded(table: UserTable) -> No
 
 
 @pytest.mark.parametrize("field", ["username", "password"])
-def test_no_user_has_a_name_or_password_longer_than_any_text(table: UserTable, field: str) -> None:
+def test_no_user_has_a_name_or_password_longer_than_any_text(table, field):
     long = {"username": "other", "password": "other-password", field: "x" * 1_025}
     for change in (table.create_user, table.update_user):
         with pytest.raises(ConfigurationError, match=field if change == table.create_user else f"{field}|exist"):

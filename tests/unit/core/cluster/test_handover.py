@@ -29,7 +29,7 @@ def drained() -> Handover:
     return machine
 
 
-def test_writes_stop_at_the_slaves_question_for_offsets_and_not_before() -> None:
+def test_writes_stop_at_the_slaves_question_for_offsets_and_not_before():
     machine = Handover()
     machine.begin(0, 60_000)
     ask(machine, MetadataKind.TOPICS)
@@ -39,14 +39,14 @@ def test_writes_stop_at_the_slaves_question_for_offsets_and_not_before() -> None
     assert machine.log_end == END
 
 
-def test_nothing_stops_without_a_handover_request() -> None:
+def test_nothing_stops_without_a_handover_request():
     machine = Handover()
     ask(machine, *ROUND)
     machine.poll(END, 11)
     assert machine.state is HandoverState.SERVING
 
 
-def test_a_handover_is_drained_when_the_round_has_ended_and_the_log_is_acknowledged() -> None:
+def test_a_handover_is_drained_when_the_round_has_ended_and_the_log_is_acknowledged():
     machine = Handover()
     machine.begin(0, 60_000)
     ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS, MetadataKind.DELAY_OFFSETS)
@@ -60,7 +60,7 @@ def test_a_handover_is_drained_when_the_round_has_ended_and_the_log_is_acknowled
     assert machine.state is HandoverState.DRAINED
 
 
-def test_topics_that_changed_since_the_slave_copied_them_mean_another_round() -> None:
+def test_topics_that_changed_since_the_slave_copied_them_mean_another_round():
     machine = Handover()
     machine.begin(0, 60_000)
     ask(machine, MetadataKind.TOPICS, version=1)
@@ -70,7 +70,7 @@ def test_topics_that_changed_since_the_slave_copied_them_mean_another_round() ->
     assert machine.state is HandoverState.FROZEN
 
 
-def test_other_clients_than_slaves_cannot_freeze_the_broker() -> None:
+def test_other_clients_than_slaves_cannot_freeze_the_broker():
     machine = Handover()
     machine.begin(0, 60_000)
     for kind in ROUND:
@@ -78,7 +78,7 @@ def test_other_clients_than_slaves_cannot_freeze_the_broker() -> None:
     assert machine.state is HandoverState.WAITING
 
 
-def test_a_round_that_does_not_end_unfreezes_the_broker() -> None:
+def test_a_round_that_does_not_end_unfreezes_the_broker():
     machine = Handover()
     machine.begin(0, 60_000)
     ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS, now_ms=10)
@@ -88,7 +88,7 @@ def test_a_round_that_does_not_end_unfreezes_the_broker() -> None:
     assert machine.state is HandoverState.WAITING
 
 
-def test_a_slave_that_goes_after_its_round_may_not_have_everything() -> None:
+def test_a_slave_that_goes_after_its_round_may_not_have_everything():
     machine = drained()
     machine.poll(-1, 12)
     assert machine.state is HandoverState.WAITING
@@ -96,7 +96,7 @@ def test_a_slave_that_goes_after_its_round_may_not_have_everything() -> None:
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_when_the_time_is_over_the_broker_serves_on(frozen: bool) -> None:
+def test_when_the_time_is_over_the_broker_serves_on(frozen):
     machine = drained() if frozen else Handover()
     machine.begin(0, 60_000)
     machine.poll(END, 60_000)

@@ -46,7 +46,7 @@ def addresses(table: NamesrvTable, topic: str = "t") -> dict[str, dict[int, str]
     return {} if route is None else {data.broker_name: data.broker_addrs for data in route.broker_datas}
 
 
-def test_a_registered_master_brings_its_topics() -> None:
+def test_a_registered_master_brings_its_topics():
     table = NamesrvTable()
     assert table.route("t") is None
     assert registered(table) == RegistrationResult(changed=True)
@@ -57,7 +57,7 @@ def test_a_registered_master_brings_its_topics() -> None:
     assert addresses(table) == {"a": {0: "a0:1"}}
 
 
-def test_an_unchanged_version_changes_no_topic_and_a_new_one_does() -> None:
+def test_an_unchanged_version_changes_no_topic_and_a_new_one_does():
     table = NamesrvTable()
     registered(table)
     assert not registered(table).changed
@@ -67,7 +67,7 @@ def test_an_unchanged_version_changes_no_topic_and_a_new_one_does() -> None:
     assert table.route("t").queue_datas[0].read_queue_nums == 9  # type: ignore[union-attr]
 
 
-def test_a_slave_learns_its_master_and_brings_no_topics() -> None:
+def test_a_slave_learns_its_master_and_brings_no_topics():
     table = NamesrvTable()
     registered(table, "a", 1)
     assert table.topics() == []
@@ -76,7 +76,7 @@ def test_a_slave_learns_its_master_and_brings_no_topics() -> None:
     assert addresses(table) == {"a": {0: "a0:1", 1: "a1:1"}}
 
 
-def test_asking_for_the_version_is_a_sign_of_life() -> None:
+def test_asking_for_the_version_is_a_sign_of_life():
     table = NamesrvTable()
     registered(table, now_ms=0)
     assert table.touch("c", "a0:1", 100) == version()
@@ -84,7 +84,7 @@ def test_asking_for_the_version_is_a_sign_of_life() -> None:
     assert list(table.expire(BROKER_EXPIRE_MS + 100)) == []
 
 
-def test_topics_of_a_broker_that_unregisters_are_removed() -> None:
+def test_topics_of_a_broker_that_unregisters_are_removed():
     table = NamesrvTable()
     registered(table, "a")
     registered(table, "b")
@@ -99,7 +99,7 @@ def test_topics_of_a_broker_that_unregisters_are_removed() -> None:
     )
 
 
-def test_topics_stay_while_a_slave_is_left() -> None:
+def test_topics_stay_while_a_slave_is_left():
     table = NamesrvTable()
     registered(table, "a", 0)
     registered(table, "a", 1)
@@ -107,7 +107,7 @@ def test_topics_stay_while_a_slave_is_left() -> None:
     assert addresses(table) == {"a": {1: "a1:1"}}
 
 
-def test_a_closed_connection_removes_what_was_registered_over_it() -> None:
+def test_a_closed_connection_removes_what_was_registered_over_it():
     table, connection = NamesrvTable(), object()
     register(table, "c", "a", 0, "a0:1", topics("t"), version(), 0, owner=connection)
     registered(table, "b")
@@ -116,7 +116,7 @@ def test_a_closed_connection_removes_what_was_registered_over_it() -> None:
     assert addresses(table).keys() == {"b"}
 
 
-def test_a_topic_is_deleted_everywhere_or_in_one_cluster() -> None:
+def test_a_topic_is_deleted_everywhere_or_in_one_cluster():
     table = NamesrvTable()
     registered(table, "a")
     register(table, "other", "b", 0, "b0:1", topics("t"), version(), 0)
@@ -127,7 +127,7 @@ def test_a_topic_is_deleted_everywhere_or_in_one_cluster() -> None:
     assert not table.delete_topic("t")
 
 
-def test_a_route_is_a_copy() -> None:
+def test_a_route_is_a_copy():
     table = NamesrvTable()
     registered(table)
     addresses(table)["a"][0] = "changed"
@@ -159,7 +159,7 @@ def perms(table: NamesrvTable, topic: str = "t") -> list[int]:
     return [] if route is None else [data.perm for data in route.queue_datas]
 
 
-def test_a_first_registration_with_one_topic_is_refused_and_leaves_nothing() -> None:
+def test_a_first_registration_with_one_topic_is_refused_and_leaves_nothing():
     table = NamesrvTable()
     one = {"t": TopicConfig(topic_name="t")}
     assert register(table, "c", "a", 0, "a0:1", one, version(), 0) is None
@@ -170,7 +170,7 @@ def test_a_first_registration_with_one_topic_is_refused_and_leaves_nothing() -> 
     assert "new" in table.topics()
 
 
-def test_of_two_brokers_with_one_id_the_higher_state_version_stays() -> None:
+def test_of_two_brokers_with_one_id_the_higher_state_version_stays():
     table = NamesrvTable()
     take(table, 0, acting=False, state_version=2, address="strong:1")
     assert take(table, 0, acting=False, state_version=1, address="weak:1") == RegistrationResult()
@@ -180,7 +180,7 @@ def test_of_two_brokers_with_one_id_the_higher_state_version_stays() -> None:
     table.check_invariants()
 
 
-def test_a_deleted_topic_comes_back_with_the_next_registration() -> None:
+def test_a_deleted_topic_comes_back_with_the_next_registration():
     table = NamesrvTable()
     registered(table)
     table.delete_topic("t")
@@ -188,7 +188,7 @@ def test_a_deleted_topic_comes_back_with_the_next_registration() -> None:
     assert addresses(table) == {"a": {0: "a0:1"}}
 
 
-def test_a_5x_slave_alone_brings_its_topics_and_a_4x_one_does_not() -> None:
+def test_a_5x_slave_alone_brings_its_topics_and_a_4x_one_does_not():
     table = NamesrvTable()
     take(table, 1, acting=None)
     assert table.topics() == []
@@ -197,7 +197,7 @@ def test_a_5x_slave_alone_brings_its_topics_and_a_4x_one_does_not() -> None:
     assert perms(table) == [6]
 
 
-def test_an_acting_master_reads_only_and_stands_in_the_routes_as_master() -> None:
+def test_an_acting_master_reads_only_and_stands_in_the_routes_as_master():
     table = NamesrvTable()
     table.support_acting_master = True
     take(table, 0, acting=True)
@@ -214,7 +214,7 @@ def test_an_acting_master_reads_only_and_stands_in_the_routes_as_master() -> Non
     assert (lower.lower_id.min_id, lower.lower_id.notified) == (1, ["a2:1"])
 
 
-def test_without_acting_masters_a_group_without_master_shows_none() -> None:
+def test_without_acting_masters_a_group_without_master_shows_none():
     table = NamesrvTable()
     table.support_acting_master = True
     take(table, 0, acting=False)
@@ -225,7 +225,7 @@ def test_without_acting_masters_a_group_without_master_shows_none() -> None:
     assert table.min_id_changes == []
 
 
-def test_the_write_permission_is_wiped_until_a_change_and_added() -> None:
+def test_the_write_permission_is_wiped_until_a_change_and_added():
     table = NamesrvTable()
     registered(table)
     registered(table, "b")
@@ -241,7 +241,7 @@ def test_the_write_permission_is_wiped_until_a_change_and_added() -> None:
     assert perms(table) == [6, 6]
 
 
-def test_a_registration_may_delete_what_it_does_not_name() -> None:
+def test_a_registration_may_delete_what_it_does_not_name():
     table = NamesrvTable()
     register(table, "c", "a", 0, "a0:1", topics("t", "old"), version(1), 0)
     register(table, "c", "a", 0, "a0:1", topics("t"), version(2), 0)
@@ -252,7 +252,7 @@ def test_a_registration_may_delete_what_it_does_not_name() -> None:
     table.check_invariants()
 
 
-def test_topics_may_be_registered_by_hand_on_known_brokers_only() -> None:
+def test_topics_may_be_registered_by_hand_on_known_brokers_only():
     table = NamesrvTable()
     registered(table)
     assert not table.register_topic("x", [QueueData(broker_name="a"), QueueData(broker_name="stranger")])
@@ -262,7 +262,7 @@ def test_topics_may_be_registered_by_hand_on_known_brokers_only() -> None:
     assert addresses(table, "x") == {"a": {0: "a0:1"}}
 
 
-def test_lists_of_topics() -> None:
+def test_lists_of_topics():
     table = NamesrvTable()
     config = {
         name: TopicConfig(topic_name=name, topic_sys_flag=flag)
@@ -326,7 +326,7 @@ TestNamesrvModel = NamesrvModel.TestCase
 TestNamesrvModel.settings = settings(max_examples=examples(80), stateful_step_count=30, deadline=None)
 
 
-def test_what_an_interrupted_registration_did_not_bring_comes_with_the_next_one_of_the_same_version() -> None:
+def test_what_an_interrupted_registration_did_not_bring_comes_with_the_next_one_of_the_same_version():
     table = NamesrvTable()
     register(table, "c", "a", 0, "a0:1", topics("first", "last"), version(1), 0)
     begun = table.begin_registration("c", "a", 0, "a0:1", 3, version(2), 0)
@@ -354,7 +354,7 @@ def _turns(table: NamesrvTable, *turns: str, state_version: int = 0) -> list[str
     return found
 
 
-def test_two_brokers_of_one_name_and_id_are_rivals_when_the_first_comes_back() -> None:
+def test_two_brokers_of_one_name_and_id_are_rivals_when_the_first_comes_back():
     table = NamesrvTable()
     assert _turns(table, "x:1", "y:1", "x:1", "y:1") == [None, None, "y:1", None]
     assert table.cluster_info().rivals == {"a": {0: ["x:1"]}}
@@ -365,7 +365,7 @@ def test_two_brokers_of_one_name_and_id_are_rivals_when_the_first_comes_back() -
     table.check_invariants()
 
 
-def test_a_broker_that_moves_and_one_that_is_elected_have_no_rivals() -> None:
+def test_a_broker_that_moves_and_one_that_is_elected_have_no_rivals():
     table = NamesrvTable()
     assert _turns(table, "x:1", "y:1", "y:1") == [None] * 3
     assert table.cluster_info().rivals is None
@@ -374,7 +374,7 @@ def test_a_broker_that_moves_and_one_that_is_elected_have_no_rivals() -> None:
     assert table.cluster_info().rivals is None
 
 
-def test_what_is_remembered_of_rivals_is_limited() -> None:
+def test_what_is_remembered_of_rivals_is_limited():
     table = NamesrvTable()
     _turns(table, *(f"x:{port}" for port in range(1, 100)), "x:1")
     assert len(table.cluster_info().rivals["a"][0]) <= 8  # type: ignore[index]

@@ -13,7 +13,7 @@ from sprocketmq.core.cluster.replication import AckQueue, LogRange, ReplicationT
 LOG = LogRange(start=0, last_file_start=2_000, end=2_500)
 
 
-def test_a_slave_that_holds_nothing_gets_the_last_file() -> None:
+def test_a_slave_that_holds_nothing_gets_the_last_file():
     table = ReplicationTable()
     slave = table.join("s:1", 0)
     assert slave.next_offset == -1
@@ -21,12 +21,12 @@ def test_a_slave_that_holds_nothing_gets_the_last_file() -> None:
     assert (slave.next_offset, slave.acked) == (2_000, 0)
 
 
-def test_a_slave_cannot_go_on_where_the_log_is_deleted() -> None:
+def test_a_slave_cannot_go_on_where_the_log_is_deleted():
     table = ReplicationTable()
     assert "empty store" in (table.report(table.join("s:1", 0), 999, LogRange(1_000, 2_000, 2_500), 1) or "")
 
 
-def test_a_slave_is_available_when_one_is_there_and_near_enough() -> None:
+def test_a_slave_is_available_when_one_is_there_and_near_enough():
     table = ReplicationTable()
     assert not table.available(10, 1_000)
     slave = table.join("s:1", 0)
@@ -40,7 +40,7 @@ def test_a_slave_is_available_when_one_is_there_and_near_enough() -> None:
     assert table.replicated == 500  # law 2
 
 
-def test_an_idle_slave_and_a_silent_one_are_distinguished() -> None:
+def test_an_idle_slave_and_a_silent_one_are_distinguished():
     table = ReplicationTable()
     slave = table.join("s:1", 0)
     assert table.heartbeat_due(99_999, 5_000) == []  # not before the first report
@@ -53,7 +53,7 @@ def test_an_idle_slave_and_a_silent_one_are_distinguished() -> None:
     assert table.silent(21_001, 20_000) == [slave]
 
 
-def test_sends_are_answered_in_order_by_an_acknowledgement_or_by_time() -> None:
+def test_sends_are_answered_in_order_by_an_acknowledgement_or_by_time():
     queue: AckQueue[str] = AckQueue()
     for number, (name, end) in enumerate([("a", 10), ("b", 20), ("c", 30)]):
         queue.add(name, end, 100 + number)

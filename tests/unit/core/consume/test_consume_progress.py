@@ -30,7 +30,7 @@ FIRST, LAST, TIME = (
 )
 
 
-def test_a_concurrent_result_never_moves_progress_back() -> None:
+def test_a_concurrent_result_never_moves_progress_back():
     progress = ConsumeProgress()
     assert progress.read(QUEUES[0]) == OFFSET_NOT_FOUND
     assert progress.update(QUEUES[0], 10)
@@ -40,7 +40,7 @@ def test_a_concurrent_result_never_moves_progress_back() -> None:
     assert progress.read(QUEUES[0]) == 4
 
 
-def test_a_loaded_file_is_read() -> None:
+def test_a_loaded_file_is_read():
     progress = ConsumeProgress()
     progress.load({QUEUES[1]: 7})
     assert progress.snapshot() == {QUEUES[1]: 7}
@@ -48,7 +48,7 @@ def test_a_loaded_file_is_read() -> None:
 
 @pytest.mark.parametrize("where", list(ConsumeFromWhere))
 @pytest.mark.parametrize("topic", ["flights", "%RETRY%g"])
-def test_stored_progress_wins_and_unknown_progress_is_not_guessed(where: ConsumeFromWhere, topic: str) -> None:
+def test_stored_progress_wins_and_unknown_progress_is_not_guessed(where, topic):
     assert decide_start(where, topic, 0, 5) == StartAt(0)
     assert decide_start(where, topic, 12, 5) == StartAt(12)
     assert decide_start(where, topic, OFFSET_UNKNOWN, 5) == SkipThisRound()
@@ -66,7 +66,7 @@ def test_stored_progress_wins_and_unknown_progress_is_not_guessed(where: Consume
         (TIME, "%RETRY%g", AskMaxOffset()),
     ],
 )
-def test_a_new_group_begins_where_it_was_told_to(where: ConsumeFromWhere, topic: str, expected: object) -> None:
+def test_a_new_group_begins_where_it_was_told_to(where, topic, expected):
     assert decide_start(where, topic, OFFSET_NOT_FOUND, 5) == expected
 
 

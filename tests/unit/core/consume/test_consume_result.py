@@ -32,12 +32,12 @@ SUCCESS, LATER = ConsumeConcurrentlyStatus.CONSUME_SUCCESS, ConsumeConcurrentlyS
         (LATER, 1, 0),
     ],
 )
-def test_ack_index_counts_only_with_success(status: ConsumeConcurrentlyStatus, ack_index: int, expected: int) -> None:
+def test_ack_index_counts_only_with_success(status, ack_index, expected):
     assert acked_count(status, ack_index, 3) == expected
 
 
 @given(ack_index=st.integers(-5, 20), size=st.integers(0, 12))
-def test_the_parts_cover_the_batch(ack_index: int, size: int) -> None:
+def test_the_parts_cover_the_batch(ack_index, size):
     acked = acked_count(SUCCESS, ack_index, size)
     assert 0 <= acked <= size
     assert acked == sum(1 for index in range(size) if index <= ack_index)
@@ -64,9 +64,7 @@ def _context(ack_index: Any = ALL_ACKED, level: Any = 0) -> SimpleNamespace:
         (LATER, ALL_ACKED, None, LATER, "context.delay_level_when_next_consume to None"),
     ],
 )
-def test_what_is_no_number_in_a_context_is_replaced_and_told(
-    returned: object, ack_index: Any, level: Any, status: ConsumeConcurrentlyStatus, complaint: str | None
-) -> None:
+def test_what_is_no_number_in_a_context_is_replaced_and_told(returned, ack_index, level, status, complaint):
     context = _context(ack_index, level)
     got, said = read_answer(returned, context)
     assert got is status
@@ -78,7 +76,7 @@ def test_what_is_no_number_in_a_context_is_replaced_and_told(
     ack_index=st.none() | st.integers() | st.text() | st.floats() | st.booleans(),
     level=st.none() | st.integers() | st.text() | st.binary(),
 )
-def test_after_reading_any_answer_the_batch_can_be_settled(returned: object, ack_index: Any, level: Any) -> None:
+def test_after_reading_any_answer_the_batch_can_be_settled(returned, ack_index, level):
     context = _context(ack_index, level)
     status, _ = read_answer(returned, context)
     assert 0 <= acked_count(status, context.ack_index, 5) <= 5

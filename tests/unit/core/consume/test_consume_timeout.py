@@ -14,7 +14,7 @@ from sprocketmq.core.consume.consume_timeout import SEND_BACK_RETRY_MS, ConsumeT
 from ..messages import message
 
 
-def test_a_result_during_the_send_back_waits_for_it() -> None:
+def test_a_result_during_the_send_back_waits_for_it():
     timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
     timeout.started("a", 0)
     timeout.expired(100)
@@ -29,7 +29,7 @@ def test_a_result_during_the_send_back_waits_for_it() -> None:
     assert timeout.finished("b") is Settlement.IGNORE
 
 
-def test_a_delivery_can_be_removed_in_every_state() -> None:
+def test_a_delivery_can_be_removed_in_every_state():
     timeout: ConsumeTimeout[str] = ConsumeTimeout(1)
     for key in ("running", "sent back", "tried again"):
         timeout.started(key, 0)
@@ -47,7 +47,7 @@ def test_a_delivery_can_be_removed_in_every_state() -> None:
         assert timeout.expired(10**9) == []
 
 
-def test_a_clock_that_steps_back_keeps_the_order() -> None:
+def test_a_clock_that_steps_back_keeps_the_order():
     timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
     timeout.started("a", 1_000)
     timeout.started("b", 400)
@@ -55,7 +55,7 @@ def test_a_clock_that_steps_back_keeps_the_order() -> None:
     assert timeout.expired(1_100) == ["a", "b"]
 
 
-def test_a_wrong_call_raises_a_value_error() -> None:
+def test_a_wrong_call_raises_a_value_error():
     timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
     timeout.started("a", 0)
     with pytest.raises(ValueError, match="running already"):
@@ -66,7 +66,7 @@ def test_a_wrong_call_raises_a_value_error() -> None:
         timeout.send_back_failed("a", 1)
 
 
-def test_nothing_finished_is_kept_behind_a_stuck_message() -> None:
+def test_nothing_finished_is_kept_behind_a_stuck_message():
     timeout: ConsumeTimeout[object] = ConsumeTimeout(900_000)
     timeout.started(message(0), 0)
     for offset in range(1, 1_000):

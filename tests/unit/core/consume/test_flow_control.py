@@ -19,11 +19,11 @@ from sprocketmq.errors import ConfigurationError
 from ..messages import QUEUE, message, messages
 
 
-def test_the_defaults_are_javas() -> None:
+def test_the_defaults_are_javas():
     assert FlowLimits() == FlowLimits(1000, 100 * MIB, 2000, -1, -1)
 
 
-def test_more_than_the_count_pauses_for_50_ms_and_says_why() -> None:
+def test_more_than_the_count_pauses_for_50_ms_and_says_why():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(*range(1000)))
     assert check(queue, FlowLimits()) is None
@@ -34,7 +34,7 @@ def test_more_than_the_count_pauses_for_50_ms_and_says_why() -> None:
     assert paused.reason == "flights/broker-a/0 has 1001 messages cached, more than 1000"
 
 
-def test_more_than_the_size_pauses() -> None:
+def test_more_than_the_size_pauses():
     queue, limits = ProcessQueue(QUEUE), FlowLimits(max_size_bytes=100)
     queue.put([message(0, b"x" * 100)])
     assert check(queue, limits) is None
@@ -43,7 +43,7 @@ def test_more_than_the_size_pauses() -> None:
     assert (paused.cause, paused.delay_ms) == (FlowControlCause.SIZE, 50)
 
 
-def test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption() -> None:
+def test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(0, 2000))
     assert check(queue, FlowLimits()) is None
@@ -54,7 +54,7 @@ def test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption() -> None:
     assert check(queue, FlowLimits(), orderly=True) is None
 
 
-def test_messages_being_consumed_count_and_finished_ones_do_not() -> None:
+def test_messages_being_consumed_count_and_finished_ones_do_not():
     queue, limits = ProcessQueue(QUEUE), FlowLimits(max_count=2)
     queue.put(messages(0, 1, 2))
     taken = queue.take(3, 0)
@@ -63,7 +63,7 @@ def test_messages_being_consumed_count_and_finished_ones_do_not() -> None:
     assert check(queue, limits) is None
 
 
-def test_a_topic_limit_is_shared_over_all_queues() -> None:
+def test_a_topic_limit_is_shared_over_all_queues():
     limits = FlowLimits(topic_max_count=100, topic_max_size_bytes=7)
     shared = per_queue_limits(limits, 3)
     assert (shared.max_count, shared.max_size_bytes) == (33, 2)
@@ -84,10 +84,10 @@ def test_a_topic_limit_is_shared_over_all_queues() -> None:
         ("topic_max_size_bytes", -2),
     ],
 )
-def test_limits_out_of_range_are_refused(name: str, value: int) -> None:
+def test_limits_out_of_range_are_refused(name, value):
     with pytest.raises(ConfigurationError, match=f"is {value}, 1 to"):
         FlowLimits(**{name: value})
 
 
-def test_of_many_messages_a_quarter_goes_before_the_next_look_and_of_few_one() -> None:
+def test_of_many_messages_a_quarter_goes_before_the_next_look_and_of_few_one():
     assert [resume_count(FlowLimits(max_count=most)) for most in (1, 10, 255, 256, 1000)] == [1, 10, 255, 192, 750]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -43,7 +42,7 @@ def batch_of(turn: OrderlyTurn, now_ms: int = 0) -> list[MessageExt]:
     return effect.messages
 
 
-def test_a_turn_hands_out_batches_in_order_until_nothing_is_pending() -> None:
+def test_a_turn_hands_out_batches_in_order_until_nothing_is_pending():
     turn = OrderlyTurn(locked_queue(1, 2, 3), batch_size=2)
     first = batch_of(turn)
     assert offsets_of(first) == [1, 2]
@@ -54,12 +53,12 @@ def test_a_turn_hands_out_batches_in_order_until_nothing_is_pending() -> None:
 
 
 @pytest.mark.parametrize("status", [SUCCESS, COMMIT, ROLLBACK])
-def test_with_auto_commit_everything_but_suspend_commits(status: ConsumeOrderlyStatus) -> None:
+def test_with_auto_commit_everything_but_suspend_commits(status):
     turn = OrderlyTurn(locked_queue(1, 2))
     assert turn.settle(batch_of(turn), status) == [Commit(2)]
 
 
-def test_without_auto_commit_success_goes_on_and_commit_settles_all() -> None:
+def test_without_auto_commit_success_goes_on_and_commit_settles_all():
     turn = OrderlyTurn(locked_queue(1, 2, 3))
     assert turn.settle(batch_of(turn), SUCCESS, auto_commit=False) == []
     assert turn.settle(batch_of(turn), SUCCESS, auto_commit=False) == []
@@ -67,7 +66,7 @@ def test_without_auto_commit_success_goes_on_and_commit_settles_all() -> None:
     assert turn.settle(batch_of(turn), COMMIT, auto_commit=False) == [Commit(4)]
 
 
-def test_without_auto_commit_rollback_brings_all_uncommitted_back() -> None:
+def test_without_auto_commit_rollback_brings_all_uncommitted_back():
     turn = OrderlyTurn(locked_queue(1, 2, 3), suspend_ms=700)
     turn.settle(batch_of(turn), SUCCESS, auto_commit=False)
     assert turn.settle(batch_of(turn), ROLLBACK, auto_commit=False) == [Suspended(700)]
@@ -75,7 +74,7 @@ def test_without_auto_commit_rollback_brings_all_uncommitted_back() -> None:
 
 
 @pytest.mark.parametrize("auto_commit", [True, False])
-def test_suspend_blocks_the_queue_and_counts_the_try(auto_commit: bool) -> None:
+def test_suspend_blocks_the_queue_and_counts_the_try(auto_commit):
     turn = OrderlyTurn(locked_queue(1, 2))
     batch = batch_of(turn)
     assert turn.settle(batch, SUSPEND, auto_commit=auto_commit) == [Suspended(1_000)]
@@ -85,12 +84,12 @@ def test_suspend_blocks_the_queue_and_counts_the_try(auto_commit: bool) -> None:
 
 
 @pytest.mark.parametrize(("asked_ms", "pause_ms"), [(-1, 1_000), (0, 10), (5, 10), (2_000, 2_000), (99_999, 30_000)])
-def test_the_pause_is_held_within_10_ms_and_30_s(asked_ms: int, pause_ms: int) -> None:
+def test_the_pause_is_held_within_10_ms_and_30_s(asked_ms, pause_ms):
     turn = OrderlyTurn(locked_queue(1))
     assert turn.settle(batch_of(turn), SUSPEND, suspend_ms=asked_ms) == [Suspended(pause_ms)]
 
 
-def test_a_message_over_its_limit_is_dead_lettered_and_the_queue_goes_on() -> None:
+def test_a_message_over_its_limit_is_dead_lettered_and_the_queue_goes_on():
     turn = OrderlyTurn(locked_queue(1, 2), max_reconsume_times=2)
     for _ in range(2):
         assert turn.settle(batch_of(turn), SUSPEND) == [Suspended(1_000)]
@@ -100,7 +99,7 @@ def test_a_message_over_its_limit_is_dead_lettered_and_the_queue_goes_on() -> No
     assert offsets_of(batch_of(turn)) == [2]
 
 
-def test_a_dead_letter_that_could_not_be_stored_blocks_the_queue() -> None:
+def test_a_dead_letter_that_could_not_be_stored_blocks_the_queue():
     turn = OrderlyTurn(locked_queue(1, 2), max_reconsume_times=0)
     batch = batch_of(turn)
     assert turn.settle(batch, SUSPEND) == [DeadLetterNeeded(batch)]
@@ -109,7 +108,7 @@ def test_a_dead_letter_that_could_not_be_stored_blocks_the_queue() -> None:
     assert batch[0].reconsume_times == 1
 
 
-def test_in_a_mixed_batch_what_was_stored_is_not_stored_again() -> None:
+def test_in_a_mixed_batch_what_was_stored_is_not_stored_again():
     queue = locked_queue(1, 2)
     first, second = queue.take(2, 0)
     first.reconsume_times = 5
@@ -122,7 +121,7 @@ def test_in_a_mixed_batch_what_was_stored_is_not_stored_again() -> None:
     assert second.reconsume_times == 1
 
 
-def test_a_dead_letter_without_auto_commit_does_not_commit_what_came_before() -> None:
+def test_a_dead_letter_without_auto_commit_does_not_commit_what_came_before():
     turn = OrderlyTurn(locked_queue(1, 2), max_reconsume_times=0)
     turn.settle(batch_of(turn), SUCCESS, auto_commit=False)
     batch = batch_of(turn)
@@ -130,14 +129,14 @@ def test_a_dead_letter_without_auto_commit_does_not_commit_what_came_before() ->
     assert turn.dead_lettered(batch, []) == [Commit(1)]
 
 
-def test_without_a_lock_a_turn_does_not_begin() -> None:
+def test_without_a_lock_a_turn_does_not_begin():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(1))
     assert OrderlyTurn(queue).next(0) == LockLater(100)
     assert isinstance(OrderlyTurn(queue, clustering=False).next(0), ConsumeBatch)
 
 
-def test_what_was_cached_under_an_earlier_lock_is_not_handed_out() -> None:
+def test_what_was_cached_under_an_earlier_lock_is_not_handed_out():
     turn = OrderlyTurn(locked_queue(0, 1))
     lock = turn.process_queue.lock
     lock.lost()
@@ -147,7 +146,7 @@ def test_what_was_cached_under_an_earlier_lock_is_not_handed_out() -> None:
     assert batch_of(turn, 10)
 
 
-def test_a_lock_that_expires_during_the_turn_ends_it_before_the_next_batch() -> None:
+def test_a_lock_that_expires_during_the_turn_ends_it_before_the_next_batch():
     turn = OrderlyTurn(locked_queue(1, 2))
     turn.settle(batch_of(turn, 0), SUCCESS)
     assert turn.next(30_001) == LockLater(10)
@@ -155,7 +154,7 @@ def test_a_lock_that_expires_during_the_turn_ends_it_before_the_next_batch() -> 
     assert offsets_of(batch_of(turn, 30_002)) == [2]
 
 
-def test_a_turn_gives_way_after_60_s() -> None:
+def test_a_turn_gives_way_after_60_s():
     queue = locked_queue(1, 2, 3)
     turn = OrderlyTurn(queue, clustering=False)
     turn.settle(batch_of(turn, 1_000), SUCCESS)
@@ -164,7 +163,7 @@ def test_a_turn_gives_way_after_60_s() -> None:
     assert queue.pending_count == 1
 
 
-def test_a_dropped_queue_ends_the_turn_and_commits_nothing() -> None:
+def test_a_dropped_queue_ends_the_turn_and_commits_nothing():
     turn = OrderlyTurn(locked_queue(1, 2))
     batch = batch_of(turn)
     turn.process_queue.drop()
@@ -187,9 +186,7 @@ def test_a_dropped_queue_ends_the_turn_and_commits_nothing() -> None:
         (SUSPEND, 0.5, SUSPEND, "set context.suspend_current_queue_time_ms to 0.5"),
     ],
 )
-def test_a_pause_that_is_no_number_is_replaced_and_told(
-    returned: object, pause: Any, status: ConsumeOrderlyStatus, complaint: str | None
-) -> None:
+def test_a_pause_that_is_no_number_is_replaced_and_told(returned, pause, status, complaint):
     context = SimpleNamespace(suspend_current_queue_time_ms=pause)
     got, said = read_orderly_answer(returned, context)
     assert got is status
@@ -202,9 +199,7 @@ def test_a_pause_that_is_no_number_is_replaced_and_told(
     batch_size=st.integers(1, 4),
     answers=st.lists(st.tuples(st.sampled_from(list(ConsumeOrderlyStatus)), st.booleans(), st.booleans()), max_size=60),
 )
-def test_whatever_the_listener_answers_no_message_is_skipped(
-    count: int, batch_size: int, answers: list[tuple[ConsumeOrderlyStatus, bool, bool]]
-) -> None:
+def test_whatever_the_listener_answers_no_message_is_skipped(count, batch_size, answers):
     """Each batch starts at the first offset that is neither settled nor handed out and uncommitted; commits never pass it."""
     queue = locked_queue(*range(count))
     turn = OrderlyTurn(queue, batch_size=batch_size, max_reconsume_times=2)

@@ -33,7 +33,7 @@ def _taken(polled: PolledQueues, count: int) -> dict[MessageQueue | None, list[i
     return {process_queue.queue: offsets_of(part) for process_queue, part in polled.take(count, 0)}
 
 
-def test_what_was_handed_out_no_longer_counts_for_flow_control() -> None:
+def test_what_was_handed_out_no_longer_counts_for_flow_control():
     polled = PolledQueues()
     process_queue = _reading(polled)
     _arrive(polled, process_queue, *range(100))
@@ -41,7 +41,7 @@ def test_what_was_handed_out_no_longer_counts_for_flow_control() -> None:
     assert (process_queue.count, process_queue.size_bytes, polled.waiting_count) == (0, 0, 0)
 
 
-def test_queues_take_turns_although_one_is_refilled_all_the_time() -> None:
+def test_queues_take_turns_although_one_is_refilled_all_the_time():
     polled = PolledQueues()
     busy, quiet = _reading(polled, FIRST), _reading(polled, SECOND)
     _arrive(polled, busy, *range(10))
@@ -51,7 +51,7 @@ def test_queues_take_turns_although_one_is_refilled_all_the_time() -> None:
     assert _taken(polled, 4) == {SECOND: [0], FIRST: [4, 5, 6]}
 
 
-def test_a_late_answer_to_the_previous_reader_moves_no_offset() -> None:
+def test_a_late_answer_to_the_previous_reader_moves_no_offset():
     polled = PolledQueues()
     old = _reading(polled)
     old.drop()
@@ -64,14 +64,14 @@ def test_a_late_answer_to_the_previous_reader_moves_no_offset() -> None:
     assert _taken(polled, 9) == {FIRST: [5]}
 
 
-def test_after_a_seek_the_place_is_committed_by_the_next_commit() -> None:
+def test_after_a_seek_the_place_is_committed_by_the_next_commit():
     polled = PolledQueues()
     _reading(polled, offset=10)
     polled.position_changed(FIRST)
     assert polled.to_commit() == {FIRST: 10}
 
 
-def test_a_withheld_queue_waits_until_it_is_released() -> None:
+def test_a_withheld_queue_waits_until_it_is_released():
     polled = PolledQueues()
     process_queue = ProcessQueue(FIRST)
     polled.queue_added(process_queue, 0, withheld=True)
@@ -82,7 +82,7 @@ def test_a_withheld_queue_waits_until_it_is_released() -> None:
     assert _taken(polled, 9) == {FIRST: [0]}
 
 
-def test_it_is_full_while_more_waits_than_allowed_over_all_queues() -> None:
+def test_it_is_full_while_more_waits_than_allowed_over_all_queues():
     polled = PolledQueues(max_waiting=4)
     _arrive(polled, _reading(polled, FIRST), 0, 1, 2)
     second = _reading(polled, SECOND)
@@ -94,7 +94,7 @@ def test_it_is_full_while_more_waits_than_allowed_over_all_queues() -> None:
     assert not polled.is_full
 
 
-def test_what_a_broker_acknowledged_is_known_until_progress_changes() -> None:
+def test_what_a_broker_acknowledged_is_known_until_progress_changes():
     polled = PolledQueues()
     _arrive(polled, _reading(polled), 0, 1)
     polled.take(2, 0)
@@ -106,7 +106,7 @@ def test_what_a_broker_acknowledged_is_known_until_progress_changes() -> None:
     assert not polled.is_persisted(FIRST, 2)
 
 
-def test_messages_put_back_after_a_seek_or_a_drop_are_discarded() -> None:
+def test_messages_put_back_after_a_seek_or_a_drop_are_discarded():
     polled = PolledQueues()
     process_queue = _reading(polled)
     _arrive(polled, process_queue, 0, 1)

@@ -14,7 +14,7 @@ from sprocketmq.wire.records.message import MessageExt
 from ..messages import QUEUE, message, messages, offsets_of
 
 
-def test_the_commit_offset_is_the_lowest_unfinished_message() -> None:
+def test_the_commit_offset_is_the_lowest_unfinished_message():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(10, 11, 12, 13))
     assert queue.commit_offset == 10
@@ -26,7 +26,7 @@ def test_the_commit_offset_is_the_lowest_unfinished_message() -> None:
     assert (queue.count, queue.in_flight_count) == (0, 0)
 
 
-def test_the_commit_offset_counts_gaps_of_filtered_messages_as_done() -> None:
+def test_the_commit_offset_counts_gaps_of_filtered_messages_as_done():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(3, 9, 40))
     first = queue.take(1, 0)
@@ -34,11 +34,11 @@ def test_the_commit_offset_counts_gaps_of_filtered_messages_as_done() -> None:
     assert queue.done(queue.take(5, 0)) == queue.commit_offset == 41
 
 
-def test_there_is_no_commit_offset_before_the_first_message() -> None:
+def test_there_is_no_commit_offset_before_the_first_message():
     assert ProcessQueue(QUEUE).commit_offset is None
 
 
-def test_messages_are_taken_in_order_and_at_most_batch_size() -> None:
+def test_messages_are_taken_in_order_and_at_most_batch_size():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(1, 2, 3))
     queue.put(messages(4, 5))
@@ -49,7 +49,7 @@ def test_messages_are_taken_in_order_and_at_most_batch_size() -> None:
     assert (queue.count, queue.pending_count, queue.in_flight_count) == (5, 0, 5)
 
 
-def test_rollback_returns_everything_in_flight_and_commit_settles_it() -> None:
+def test_rollback_returns_everything_in_flight_and_commit_settles_it():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(1, 2, 3))
     queue.take(1, 0)
@@ -60,7 +60,7 @@ def test_rollback_returns_everything_in_flight_and_commit_settles_it() -> None:
     assert queue.count == 1
 
 
-def test_a_commit_before_an_offset_leaves_the_message_at_it_in_flight() -> None:
+def test_a_commit_before_an_offset_leaves_the_message_at_it_in_flight():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(0, 1, 2, 3))
     queue.take(4, 0)
@@ -68,7 +68,7 @@ def test_a_commit_before_an_offset_leaves_the_message_at_it_in_flight() -> None:
     assert offsets_of(queue.in_flight()) == [2, 3]
 
 
-def test_a_dropped_queue_gives_nothing_out_and_moves_no_progress() -> None:
+def test_a_dropped_queue_gives_nothing_out_and_moves_no_progress():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(1, 2))
     taken = queue.take(1, 0)
@@ -78,7 +78,7 @@ def test_a_dropped_queue_gives_nothing_out_and_moves_no_progress() -> None:
     assert queue.commit() is None
 
 
-def test_a_message_settled_before_is_settled_once() -> None:
+def test_a_message_settled_before_is_settled_once():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(1, 2))
     one, two = queue.take(2, 0)
@@ -88,7 +88,7 @@ def test_a_message_settled_before_is_settled_once() -> None:
     assert queue.size_bytes == 0
 
 
-def test_a_message_that_is_only_pending_cannot_be_done() -> None:
+def test_a_message_that_is_only_pending_cannot_be_done():
     queue = ProcessQueue(QUEUE)
     waiting = messages(1)
     queue.put(waiting)
@@ -96,7 +96,7 @@ def test_a_message_that_is_only_pending_cannot_be_done() -> None:
     assert queue.count == 1
 
 
-def test_a_pull_is_expired_after_120_s_without_a_look() -> None:
+def test_a_pull_is_expired_after_120_s_without_a_look():
     queue = ProcessQueue(QUEUE, now_ms=1_000)
     assert not queue.is_pull_expired(121_000)
     assert queue.is_pull_expired(121_001)
@@ -104,7 +104,7 @@ def test_a_pull_is_expired_after_120_s_without_a_look() -> None:
     assert not queue.is_pull_expired(125_000)
 
 
-def test_a_rewound_offset_is_taken_in_its_place() -> None:
+def test_a_rewound_offset_is_taken_in_its_place():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(10, 12))
     assert queue.put(messages(3, 11, 13)) == 3
@@ -113,7 +113,7 @@ def test_a_rewound_offset_is_taken_in_its_place() -> None:
     assert offsets_of(queue.take(9, 0)) == [3, 10, 11, 12, 13]
 
 
-def test_after_a_restart_nothing_from_before_counts() -> None:
+def test_after_a_restart_nothing_from_before_counts():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(5, 6, 7))
     before = queue.take(2, 0)
@@ -127,7 +127,7 @@ def test_after_a_restart_nothing_from_before_counts() -> None:
     assert queue.done(queue.take(1, 0)) == 4
 
 
-def test_clear_forgets_messages_and_keeps_the_highest_offset() -> None:
+def test_clear_forgets_messages_and_keeps_the_highest_offset():
     queue = ProcessQueue(QUEUE)
     queue.put(messages(1, 2))
     queue.take(1, 0)

@@ -92,7 +92,7 @@ def _in_hand(offsets: range) -> tuple[ProcessQueue, list[MessageExt]]:
 @pytest.mark.parametrize(
     ("order", "many"), [("as they came", 10_000), ("at random", 100_000), ("the oldest last", 10_000)]
 )
-def test_settling_a_message_costs_the_same_with_10_and_with_100_000_in_hand(order: str, many: int) -> None:
+def test_settling_a_message_costs_the_same_with_10_and_with_100_000_in_hand(order, many):
     costs = []
     for in_hand in (10, many):
         taken_steps = 0
@@ -116,7 +116,7 @@ def test_settling_a_message_costs_the_same_with_10_and_with_100_000_in_hand(orde
     assert costs[1] <= 1.2 * costs[0], costs
 
 
-def test_caching_a_message_costs_the_same_with_10_and_with_20_000_in_hand() -> None:
+def test_caching_a_message_costs_the_same_with_10_and_with_20_000_in_hand():
     costs = []
     for in_hand in IN_HAND:
         queue, _ = _in_hand(range(in_hand))
@@ -130,7 +130,7 @@ def test_caching_a_message_costs_the_same_with_10_and_with_20_000_in_hand() -> N
     assert costs[1] <= 1.2 * costs[0], costs
 
 
-def test_a_deadline_costs_the_same_with_10_and_with_20_000_running() -> None:
+def test_a_deadline_costs_the_same_with_10_and_with_20_000_running():
     costs = []
     for running in IN_HAND:
         timeout: ConsumeTimeout[int] = ConsumeTimeout(60_000)

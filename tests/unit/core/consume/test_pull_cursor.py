@@ -40,11 +40,11 @@ def delays(cursor: PullCursor, event: PullEvent, now_ms: int = 0) -> list[int]:
     return [effect.delay_ms for effect in cursor.handle(event, now_ms) if isinstance(effect, PullLater)]
 
 
-def test_response_codes_are_statuses_or_errors() -> None:
+def test_response_codes_are_statuses_or_errors():
     assert [pull_status(code) for code in (0, 19, 20, 21, 1, 24)] == [FOUND, NO_NEW, NO_MATCHED, ILLEGAL, None, None]
 
 
-def test_a_due_queue_is_pulled_from_its_next_offset_once() -> None:
+def test_a_due_queue_is_pulled_from_its_next_offset_once():
     one = cursor(5)
     assert one.handle(PullDue(), 77) == [SendPull(5)]
     assert one.process_queue.last_pull_ms == 77
@@ -56,7 +56,7 @@ def test_a_due_queue_is_pulled_from_its_next_offset_once() -> None:
     assert one.handle(PullDue(), 82) == [SendPull(900)], "where the broker says, not behind the last message"
 
 
-def test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once() -> None:
+def test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once():
     one = cursor(5)
     one.handle(PullDue(), 0)
     assert one.handle(PullReturned(FOUND, 9, messages(5, 8)), 1) == [Dispatch(2), PullNow(9)]
@@ -64,7 +64,7 @@ def test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once(
     assert one.handle(PullDue(), 2) == [SendPull(9)]
 
 
-def test_a_pull_interval_delays_only_pulls_that_found_something() -> None:
+def test_a_pull_interval_delays_only_pulls_that_found_something():
     one = cursor(interval_ms=300)
     assert delays(one, PullReturned(FOUND, 9, messages(5))) == [300]
     assert delays(one, PullReturned(FOUND, 10)) == [], "all of them filtered by the client"
@@ -72,13 +72,13 @@ def test_a_pull_interval_delays_only_pulls_that_found_something() -> None:
     assert delays(one, PullReturned(NO_NEW, 10)) == []
 
 
-def test_messages_all_filtered_by_the_client_are_skipped_at_once() -> None:
+def test_messages_all_filtered_by_the_client_are_skipped_at_once():
     one = cursor()
     assert one.handle(PullReturned(FOUND, 37), 0) == [PullNow(37)]
 
 
 @pytest.mark.parametrize("status", [NO_NEW, NO_MATCHED])
-def test_without_messages_progress_moves_only_when_nothing_is_cached(status: PullStatus) -> None:
+def test_without_messages_progress_moves_only_when_nothing_is_cached(status):
     one = cursor()
     assert one.handle(PullReturned(status, 800), 0) == [CorrectOffset(800), PullNow(800)]
     one.process_queue.put(messages(800))
@@ -88,7 +88,7 @@ def test_without_messages_progress_moves_only_when_nothing_is_cached(status: Pul
     assert one.handle(PullReturned(status, 2400), 0) == [PullNow(2400)]
 
 
-def test_an_illegal_offset_drops_the_queue_with_the_brokers_correction() -> None:
+def test_an_illegal_offset_drops_the_queue_with_the_brokers_correction():
     one = cursor(5)
     assert one.handle(PullReturned(ILLEGAL, 4000), 0) == [DropQueue(4000)]
     assert one.process_queue.dropped
@@ -99,21 +99,21 @@ def test_an_illegal_offset_drops_the_queue_with_the_brokers_correction() -> None
     "event",
     [PullDue(), PullReturned(FOUND, 9, messages(5)), PullReturned(ILLEGAL, 1), PullFailed("x"), OffsetRead(3)],
 )
-def test_a_dropped_queue_ends_the_loop_and_takes_nothing_in(event: PullEvent) -> None:
+def test_a_dropped_queue_ends_the_loop_and_takes_nothing_in(event):
     one = cursor()
     one.process_queue.drop()
     assert one.handle(event, 0) == [LoopEnded()]
     assert one.process_queue.count == 0
 
 
-def test_an_answer_under_another_subscription_is_asked_again_from_the_same_offset() -> None:
+def test_an_answer_under_another_subscription_is_asked_again_from_the_same_offset():
     one = cursor(5)
     one.handle(PullDue(), 0)
     assert one.handle(PullOutdated(), 1) == [PullNow(5)]
     assert one.handle(PullDue(), 2) == [SendPull(5)]
 
 
-def test_failures_wait_a_second_and_broker_flow_control_20_ms() -> None:
+def test_failures_wait_a_second_and_broker_flow_control_20_ms():
     one = cursor()
     one.handle(PullDue(), 0)
     assert one.handle(PullFailed("no answer"), 0) == [PullLater(1_000, "no answer")]
@@ -129,7 +129,7 @@ def test_failures_wait_a_second_and_broker_flow_control_20_ms() -> None:
         (PullDue(subscribed=False), "no subscription"),
     ],
 )
-def test_a_consumer_that_must_not_pull_looks_again_in_a_second(event: PullDue, reason: str) -> None:
+def test_a_consumer_that_must_not_pull_looks_again_in_a_second(event, reason):
     one = cursor()
     (effect,) = one.handle(event, 9)
     assert isinstance(effect, PullLater)
@@ -139,7 +139,7 @@ def test_a_consumer_that_must_not_pull_looks_again_in_a_second(event: PullDue, r
     assert not one.in_flight
 
 
-def test_a_full_queue_waits_50_ms_and_is_pulled_when_it_drained() -> None:
+def test_a_full_queue_waits_50_ms_and_is_pulled_when_it_drained():
     one = cursor()
     one.limits = FlowLimits(max_count=1)
     one.handle(PullReturned(FOUND, 9, messages(5, 6)), 0)
@@ -150,7 +150,7 @@ def test_a_full_queue_waits_50_ms_and_is_pulled_when_it_drained() -> None:
     assert one.handle(PullDue(), 50) == [SendPull(9)]
 
 
-def test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once() -> None:
+def test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once():
     one = cursor(5, orderly=True)
     assert delays(one, PullDue()) == [1_000]
     one.process_queue.lock.granted(0)
@@ -182,7 +182,7 @@ def locked_again(*, at_ms: int = 100_000) -> PullCursor:
 
 
 @pytest.mark.parametrize("stored", [0, 3])
-def test_a_queue_locked_again_continues_where_no_other_member_consumed(stored: int) -> None:
+def test_a_queue_locked_again_continues_where_no_other_member_consumed(stored):
     one = locked_again()
     assert one.handle(OffsetRead(stored), 100_000) == [CorrectOffset(3), Dispatch(0), PullNow(7)]
     assert one.process_queue.count == 4
@@ -191,7 +191,7 @@ def test_a_queue_locked_again_continues_where_no_other_member_consumed(stored: i
 
 
 @pytest.mark.parametrize("stored", [4, 7, 900])
-def test_a_lock_that_comes_back_begins_anew_where_another_member_ended(stored: int) -> None:
+def test_a_lock_that_comes_back_begins_anew_where_another_member_ended(stored):
     one = locked_again()
     queue = one.process_queue
     before = messages(3)
@@ -204,7 +204,7 @@ def test_a_lock_that_comes_back_begins_anew_where_another_member_ended(stored: i
     queue.check_invariants()
 
 
-def test_an_offset_that_cannot_be_read_keeps_what_is_cached_for_the_next_try() -> None:
+def test_an_offset_that_cannot_be_read_keeps_what_is_cached_for_the_next_try():
     one = locked_again()
     assert delays(one, OffsetRead(-1), 100_000) == [1_000]
     assert one.handle(PullDue(), 100_010) == [ReadOffset()]
@@ -212,7 +212,7 @@ def test_an_offset_that_cannot_be_read_keeps_what_is_cached_for_the_next_try() -
     assert one.handle(OffsetRead(one.own_offset), 100_020)[0] == CorrectOffset(3)
 
 
-def test_an_offset_that_was_asked_for_before_the_lock_was_away_again_is_read_again() -> None:
+def test_an_offset_that_was_asked_for_before_the_lock_was_away_again_is_read_again():
     one = locked_again()
     one.process_queue.lock.lost()
     one.process_queue.lock.granted(100_005)
@@ -225,7 +225,7 @@ def test_an_offset_that_was_asked_for_before_the_lock_was_away_again_is_read_aga
 @pytest.mark.parametrize(
     "due", [PullDue(), PullDue(paused=True), PullDue(full=True)], ids=["full queue", "paused", "full consumer"]
 )
-def test_nothing_that_stops_pulls_keeps_a_lock_that_came_back_from_reading_the_offset(due: PullDue) -> None:
+def test_nothing_that_stops_pulls_keeps_a_lock_that_came_back_from_reading_the_offset(due):
     """Nothing is consumed before, so that a full queue would stay full."""
     one = locked_again()
     one.limits = FlowLimits(max_count=3)  # 4 are cached
@@ -234,7 +234,7 @@ def test_nothing_that_stops_pulls_keeps_a_lock_that_came_back_from_reading_the_o
     assert delays(one, due, 100_030) == [50 if due == PullDue() else 1_000]
 
 
-def test_concurrent_pulls_need_no_lock_and_orderly_ones_no_span() -> None:
+def test_concurrent_pulls_need_no_lock_and_orderly_ones_no_span():
     concurrent, orderly = cursor(), cursor(orderly=True)
     orderly.process_queue.lock.granted(0)
     orderly.previously_locked = True

@@ -20,7 +20,7 @@ from sprocketmq.wire.records.message import MessageQueue
 QUEUES = [MessageQueue("flights", "broker-a", number) for number in range(3)]
 
 
-def test_a_lock_belongs_to_one_client_until_it_expires() -> None:
+def test_a_lock_belongs_to_one_client_until_it_expires():
     table = QueueLockTable()
     assert table.try_lock_batch("delays", QUEUES, "one", 0) == QUEUES
     assert table.try_lock_batch("delays", QUEUES, "two", 60_000) == []
@@ -28,7 +28,7 @@ def test_a_lock_belongs_to_one_client_until_it_expires() -> None:
     assert table.owner("delays", QUEUES[0], 60_001) == "two"
 
 
-def test_sweep_forgets_expired_locks() -> None:
+def test_sweep_forgets_expired_locks():
     table = QueueLockTable()
     table.try_lock("delays", QUEUES[0], "one", 0)
     table.try_lock("delays", QUEUES[1], "one", 10)
@@ -39,7 +39,7 @@ def test_sweep_forgets_expired_locks() -> None:
     assert (table.sweep(60_001), len(table)) == (3, 0)
 
 
-def test_a_table_that_is_full_refuses_new_locks_only() -> None:
+def test_a_table_that_is_full_refuses_new_locks_only():
     table = QueueLockTable(max_locks=2)
     assert table.try_lock_batch("delays", QUEUES, "one", 0) == QUEUES[:2]
     assert len(table) == 2
@@ -48,7 +48,7 @@ def test_a_table_that_is_full_refuses_new_locks_only() -> None:
     assert table.try_lock("delays", QUEUES[2], "one", 1)
 
 
-def test_a_local_lock_is_ours_at_the_moment_of_its_request_and_not_before_the_first() -> None:
+def test_a_local_lock_is_ours_at_the_moment_of_its_request_and_not_before_the_first():
     lock = LocalQueueLock()
     assert not lock.is_ours(0)
     assert lock.last_lock_ms == 0
@@ -58,7 +58,7 @@ def test_a_local_lock_is_ours_at_the_moment_of_its_request_and_not_before_the_fi
     assert not lock.is_ours(4)
 
 
-def test_the_local_lock_is_trusted_for_30_s_from_the_request() -> None:
+def test_the_local_lock_is_trusted_for_30_s_from_the_request():
     lock = LocalQueueLock()
     assert not lock.is_valid(0)
     lock.granted(asked_ms=1_000)
@@ -70,7 +70,7 @@ def test_the_local_lock_is_trusted_for_30_s_from_the_request() -> None:
     assert not lock.is_valid(40_002)
 
 
-def test_one_renewal_may_fail_and_the_broker_keeps_longer_than_the_client_trusts() -> None:
+def test_one_renewal_may_fail_and_the_broker_keeps_longer_than_the_client_trusts():
     assert LOCK_RENEW_INTERVAL_MS < LOCAL_LOCK_MAX_LIVE_MS < BROKER_LOCK_MAX_LIVE_MS
     # A client that asked at 0 and was answered at once stops at 30 s; the broker gives the queue away after 60 s.
     table, lock = QueueLockTable(), LocalQueueLock()
@@ -84,9 +84,7 @@ def test_one_renewal_may_fail_and_the_broker_keeps_longer_than_the_client_trusts
 
 
 @given(asked_ms=st.integers(0, 10**6), age_ms=st.integers(0, LOCAL_LOCK_MAX_LIVE_MS), back_ms=st.integers(0, 10**7))
-def test_a_clock_that_is_set_back_never_makes_a_lock_outlive_the_brokers(
-    asked_ms: int, age_ms: int, back_ms: int
-) -> None:
+def test_a_clock_that_is_set_back_never_makes_a_lock_outlive_the_brokers(asked_ms, age_ms, back_ms):
     """The clock is set back by back_ms when the lock is up to 30 s old; what finds it invalid asks the broker, and that is that."""
     lock = LocalQueueLock()
     lock.granted(asked_ms)
@@ -96,7 +94,7 @@ def test_a_clock_that_is_set_back_never_makes_a_lock_outlive_the_brokers(
         true_age_ms += 500
 
 
-def test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock() -> None:
+def test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock():
     lock = LocalQueueLock()
     assert (lock.tenure, lock.is_ours(0)) == (0, False)
     lock.granted(1_000)

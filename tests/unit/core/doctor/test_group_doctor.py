@@ -243,7 +243,7 @@ def told(diagnosis: GroupDiagnosis) -> str:
     return "\n".join(lines)
 
 
-def test_the_words_of_each_diagnosis() -> None:
+def test_the_words_of_each_diagnosis():
     """verdicts.txt beside this file has them. SPROCKETMQ_WRITE_PAGE=1 writes it anew; read what changed."""
     looks = {**{verdict.name.lower(): one for verdict, one in LOOKS.items()}, **MORE}
     text = "\n".join(f"# {name}\n{told(diagnose(one, STUCK_MS))}\n" for name, one in looks.items())
@@ -253,7 +253,7 @@ def test_the_words_of_each_diagnosis() -> None:
     assert page.read_text("utf-8") == text
 
 
-def test_each_verdict_has_an_example() -> None:
+def test_each_verdict_has_an_example():
     assert [diagnose(one, STUCK_MS).verdict for one in LOOKS.values()] == [*LOOKS]
     assert set(LOOKS) == set(GroupVerdict)
 
@@ -268,7 +268,7 @@ FAULTS: tuple[tuple[GroupVerdict, dict[str, Any], dict[str, Any]], ...] = (
 
 
 @pytest.mark.parametrize(("first", "second"), [*itertools.combinations(FAULTS, 2)], ids=lambda fault: fault[0].name)
-def test_of_two_that_fit_the_first_counts(first: Any, second: Any) -> None:
+def test_of_two_that_fit_the_first_counts(first, second):
     of_member, of_group = {**second[1], **first[1]}, {**second[2], **first[2]}
     if first[0] is GroupVerdict.LISTENER_STUCK and second[0] is GroupVerdict.FLOW_CONTROL:
         of_member["queues"] = {Q0: held(last_consume_ms=1, cached=1_000), Q1: held()}
@@ -276,6 +276,6 @@ def test_of_two_that_fit_the_first_counts(first: Any, second: Any) -> None:
 
 
 @pytest.mark.parametrize("verdict", GroupVerdict, ids=lambda verdict: verdict.name)
-def test_verdicts_that_are_not_healthy_have_advice(verdict: GroupVerdict) -> None:
+def test_verdicts_that_are_not_healthy_have_advice(verdict):
     found: GroupDiagnosis = diagnose(LOOKS[verdict], STUCK_MS)
     assert bool(found.advice) is not verdict.is_well

@@ -48,27 +48,27 @@ def stacks(**threads: list[str]) -> str:
         (OURS_IDLE, None),
     ],
 )
-def test_the_innermost_line_of_the_users_code_is_returned(frames: list[str], line: str | None) -> None:
+def test_the_innermost_line_of_the_users_code_is_returned(frames, line):
     assert listener_stacks(stacks(worker=frames), "delays") == (() if line is None else (line,))
 
 
-def test_each_thread_has_one_line_and_idle_ones_have_none() -> None:
+def test_each_thread_has_one_line_and_idle_ones_have_none():
     text = stacks(a=JAVA_IDLE, b=JAVA_STUCK, c=OURS_IDLE, d=OURS_STUCK)
     assert listener_stacks(text, "delays") == ("com.acme.Delays.charge(Delays.java:31)", "app.charge(app.py:31)")
 
 
-def test_a_long_name_of_a_thread_with_blanks_changes_nothing() -> None:
+def test_a_long_name_of_a_thread_with_blanks_changes_nothing():
     name = "a consumer thread whose name is longer than its column"
     assert listener_stacks(stacks(**{name: OURS_STUCK}), "delays") == ("app.charge(app.py:31)",)
 
 
-def test_the_qualified_name_of_a_lambda_and_a_nested_function_is_shown() -> None:
+def test_the_qualified_name_of_a_lambda_and_a_nested_function_is_shown():
     frames = ["app.main.<locals>.<lambda>(app.py:9)", *OURS_STUCK[3:]]
     assert listener_stacks(stacks(worker=frames), "delays") == ("app.main.<locals>.<lambda>(app.py:9)",)
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "\n\n", "x" * 50])
-def test_other_text_than_a_stack_has_no_line(text: str) -> None:
+def test_other_text_than_a_stack_has_no_line(text):
     assert listener_stacks(text, "delays") == ()
 
 
@@ -76,14 +76,14 @@ def test_other_text_than_a_stack_has_no_line(text: str) -> None:
     "pool",
     ["sprocketmq-{}-3", "sprocketmq-{}-12 (task)", "ConsumeMessageThread_{}_7"],
 )
-def test_listeners_of_other_groups_of_the_process_are_left_out(pool: str) -> None:
+def test_listeners_of_other_groups_of_the_process_are_left_out(pool):
     other = [frame.replace("app.", "shop.") for frame in OURS_STUCK]
     text = stacks(**{pool.format("delays"): OURS_STUCK, pool.format("delays-2"): other, pool.format("shop"): other})
     assert listener_stacks(text, "delays") == ("app.charge(app.py:31)",)
     assert len(listener_stacks(text, "shop")) == 1
 
 
-def test_threads_of_old_java_clients_which_do_not_name_the_group_count() -> None:
+def test_threads_of_old_java_clients_which_do_not_name_the_group_count():
     assert listener_stacks(stacks(ConsumeMessageThread_1=JAVA_STUCK), "delays")
     long = "g" * 120
     assert listener_stacks(stacks(**{f"ConsumeMessageThread_{long[:100]}_1": JAVA_STUCK}), long)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -43,7 +42,7 @@ def shares(strategy: AllocationStrategy, all_queues: list[MessageQueue], members
     return [[queue.queue_id for queue in allocate(strategy, "g", member, all_queues, members)] for member in members]
 
 
-def test_avg_gives_contiguous_runs_and_the_first_get_one_more() -> None:
+def test_avg_gives_contiguous_runs_and_the_first_get_one_more():
     assert shares(AVG, queues(8), ids(3)) == [[0, 1, 2], [3, 4, 5], [6, 7]]
     assert shares(AVG, queues(4), ids(6)) == [[0], [1], [2], [3], [], []]
     assert shares(AVG, queues(6), ids(3)) == [[0, 1], [2, 3], [4, 5]]
@@ -58,22 +57,22 @@ def javas_averagely(count: int, members: int, index: int) -> range:
 
 
 @given(count=st.integers(1, 60), members=st.integers(1, 20))
-def test_avg_is_javas_formula(count: int, members: int) -> None:
+def test_avg_is_javas_formula(count, members):
     names = [f"{number:03}" for number in range(members)]
     expected = [list(javas_averagely(count, members, index)) for index in range(members)]
     assert shares(AllocateAveragely(), queues(count), names) == expected
 
 
-def test_by_circle_assigns_the_queues_to_the_clients_in_turn() -> None:
+def test_by_circle_assigns_the_queues_to_the_clients_in_turn():
     assert shares(AllocateAveragelyByCircle(), queues(7), ids(3)) == [[0, 3, 6], [1, 4], [2, 5]]
 
 
-def test_the_ring_hashes_are_javas() -> None:
+def test_the_ring_hashes_are_javas():
     assert _ring_hash("10.0.0.1@1-0") == 2998294157
     assert _ring_hash(_java_text(MessageQueue("T", "b", 0))) == 562732085
 
 
-def test_consistent_hash_moves_queues_only_to_a_newcomer() -> None:
+def test_consistent_hash_moves_queues_only_to_a_newcomer():
     strategy, all_queues = AllocateByConsistentHash(), queues(64)
     before = {q: m for m in ids(5) for q in allocate(strategy, "g", m, all_queues, ids(5))}
     after = {q: m for m in ids(6) for q in allocate(strategy, "g", m, all_queues, ids(6))}
@@ -82,7 +81,7 @@ def test_consistent_hash_moves_queues_only_to_a_newcomer() -> None:
     assert {after[queue] for queue in moved} == {ids(6)[-1]}
 
 
-def test_consistent_hash_agrees_with_a_ring_walked_by_hand() -> None:
+def test_consistent_hash_agrees_with_a_ring_walked_by_hand():
     strategy, members = AllocateByConsistentHash(virtual_node_count=3), ids(4)
     ring = sorted((_ring_hash(f"{member}-{number}"), member) for member in members for number in range(3))
     for queue in queues(40):
@@ -91,12 +90,12 @@ def test_consistent_hash_agrees_with_a_ring_walked_by_hand() -> None:
         assert queue in allocate(strategy, "g", owner, queues(40), members)
 
 
-def test_the_config_is_what_the_user_set() -> None:
+def test_the_config_is_what_the_user_set():
     mine = tuple(queues(2))
     assert allocate(AllocateByConfig(mine), "g", "a", queues(5), ["a", "b"]) == list(mine)
 
 
-def test_machine_room_shares_only_the_named_rooms() -> None:
+def test_machine_room_shares_only_the_named_rooms():
     all_queues = queues(5, "east@one") + queues(3, "west@one") + queues(2, "nowhere") + queues(1, "east@one@two")
     strategy = AllocateByMachineRoom(frozenset({"east"}))
     found = [allocate(strategy, "g", member, all_queues, ids(2)) for member in ids(2)]
@@ -113,7 +112,7 @@ def room_of_client(client_id: str) -> str:
     return client_id.split("-")[0]
 
 
-def test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers() -> None:
+def test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers():
     strategy = AllocateMachineRoomNearby(AVG, room_of_broker, room_of_client)
     assert strategy.name == "MACHINE_ROOM_NEARBY-AVG"
     all_queues = queues(4, "east@1") + queues(2, "west@1") + queues(3, "north@1")
@@ -125,7 +124,7 @@ def test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers() -> None:
     assert found["west-a"] == [*west, north[2]]
 
 
-def test_nearby_needs_a_room_for_every_queue_and_client() -> None:
+def test_nearby_needs_a_room_for_every_queue_and_client():
     strategy = AllocateMachineRoomNearby(AVG, lambda queue: "", room_of_client)
     with pytest.raises(ConfigurationError, match="machine room of queue"):
         allocate(strategy, "g", "east-a", queues(1), ["east-a"])
@@ -150,13 +149,7 @@ SERVING_ALL: list[Callable[[], AllocationStrategy]] = [
     ),
     seed=st.randoms(use_true_random=False),
 )
-def test_the_shares_partition_the_queues(
-    build: Callable[[], AllocationStrategy],
-    brokers: list[str],
-    per_broker: int,
-    members: set[str],
-    seed: random.Random,
-) -> None:
+def test_the_shares_partition_the_queues(build, brokers, per_broker, members, seed):
     strategy = build()
     all_queues = [queue for broker in brokers for queue in queues(per_broker, broker)]
     found: list[MessageQueue] = []
@@ -169,14 +162,14 @@ def test_the_shares_partition_the_queues(
 
 
 @pytest.mark.parametrize("build", SERVING_ALL)
-def test_a_client_the_broker_does_not_list_gets_nothing(build: Callable[[], AllocationStrategy]) -> None:
+def test_a_client_the_broker_does_not_list_gets_nothing(build):
     assert allocate(build(), "g", "east-stranger", queues(4, "east@1"), ["east-a"]) == []
     for others in (["east-a"], ["west-a"]):
         assert build()("g", "east-stranger", queues(4, "east@1"), others) == []
     assert allocate(build(), "g", "east-a", [], ["east-a"]) == []
 
 
-def test_a_function_is_not_asked_for_a_client_that_the_broker_does_not_list() -> None:
+def test_a_function_is_not_asked_for_a_client_that_the_broker_does_not_list():
     def all_for_everybody(
         group: str, client_id: str, all_queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> Sequence[MessageQueue]:
@@ -186,13 +179,13 @@ def test_a_function_is_not_asked_for_a_client_that_the_broker_does_not_list() ->
     assert allocate(all_for_everybody, "g", "a", queues(4), ["a"]) == queues(4)
 
 
-def test_queues_are_sorted_by_topic_then_broker_then_number() -> None:
+def test_queues_are_sorted_by_topic_then_broker_then_number():
     expected = [MessageQueue(topic, broker, number) for topic in "TU" for broker in "ab" for number in (0, 2, 10)]
     mixed = list(reversed(expected))
     assert allocate(lambda group, client_id, all_queues, client_ids: all_queues, "g", "c", mixed, ["c"]) == expected
 
 
-def test_names_are_sorted_by_utf16_units_as_java_does() -> None:
+def test_names_are_sorted_by_utf16_units_as_java_does():
     emoji, private = "\U0001f680", "\uffee"  # by code point the emoji is the greater one, by UTF-16 the smaller
     assert sorted([private, emoji], key=java_order) == [emoji, private]
     assert sorted([private, emoji]) == [private, emoji]
@@ -209,7 +202,7 @@ class Rooms:
         return room_of_client(client_id)
 
 
-def test_all_six_strategies_are_found_by_javas_names() -> None:
+def test_all_six_strategies_are_found_by_javas_names():
     assert set(STRATEGIES) == {"AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"}
     assert strategy_by_name("AVG") is AVG
     assert strategy_by_name("AVG_BY_CIRCLE") == AllocateAveragelyByCircle()
@@ -240,12 +233,12 @@ def test_all_six_strategies_are_found_by_javas_names() -> None:
         ("MACHINE_ROOM_NEARBY", "MACHINE_ROOM_NEARBY needs.*machine_room_resolver"),
     ],
 )
-def test_a_strategy_that_cannot_be_had_by_its_name_says_what_is_missing(name: str, sentence: str) -> None:
+def test_a_strategy_that_cannot_be_had_by_its_name_says_what_is_missing(name, sentence):
     with pytest.raises(ConfigurationError, match=sentence):
         strategy_by_name(name)
 
 
-def test_a_function_is_a_strategy_and_what_it_gives_is_checked() -> None:
+def test_a_function_is_a_strategy_and_what_it_gives_is_checked():
     def first_takes_all(
         group: str, client_id: str, all_queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> Sequence[MessageQueue]:

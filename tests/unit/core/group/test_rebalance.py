@@ -25,13 +25,13 @@ def add(table: RebalanceTable, *queues: MessageQueue, now_ms: int = 0) -> list[P
     return [queue for queue in added if queue is not None]
 
 
-def test_an_allocation_is_carried_out_in_queue_order_with_drops_first() -> None:
+def test_an_allocation_is_carried_out_in_queue_order_with_drops_first():
     table = RebalanceTable()
     add(table, B, A)
     assert table.assigned("flights", [D, C], 0) == [Drop(A, REASSIGNED), Drop(B, REASSIGNED), Add(C), Add(D)]
 
 
-def test_a_refused_removal_is_asked_again_next_round() -> None:
+def test_a_refused_removal_is_asked_again_next_round():
     table = RebalanceTable()
     (process_queue,) = add(table, A)
     table.assigned("flights", [], 1)
@@ -41,7 +41,7 @@ def test_a_refused_removal_is_asked_again_next_round() -> None:
     assert table.assigned("flights", [], 3) == [Drop(A, REASSIGNED)]
 
 
-def test_a_refused_removal_is_asked_again_at_the_shutdown() -> None:
+def test_a_refused_removal_is_asked_again_at_the_shutdown():
     table = RebalanceTable()
     add(table, A, B)
     table.assigned("flights", [], 1)
@@ -49,7 +49,7 @@ def test_a_refused_removal_is_asked_again_at_the_shutdown() -> None:
     assert table.drop_all() == [Drop(A, DropReason.SHUTDOWN)], "that of B is under way"
 
 
-def test_the_time_without_a_pull_begins_when_the_queue_was_added() -> None:
+def test_the_time_without_a_pull_begins_when_the_queue_was_added():
     table = RebalanceTable()
     table.assigned("flights", [A], 0)
     assert table.assigned("flights", [A], 300_000) == [], "its lock or offset takes long, nobody can pull it yet"
@@ -58,7 +58,7 @@ def test_the_time_without_a_pull_begins_when_the_queue_was_added() -> None:
     assert table.assigned("flights", [A], 420_001) == [Drop(A, EXPIRED)]
 
 
-def test_a_topic_no_longer_subscribed_is_dropped_whole() -> None:
+def test_a_topic_no_longer_subscribed_is_dropped_whole():
     table = RebalanceTable()
     add(table, A, B)
     assert table.subscribed(["flights"]) == []
@@ -68,14 +68,14 @@ def test_a_topic_no_longer_subscribed_is_dropped_whole() -> None:
     assert table.removed(A, 1) == []
 
 
-def test_rebalance_of_one_topic_leaves_the_others_alone() -> None:
+def test_rebalance_of_one_topic_leaves_the_others_alone():
     table = RebalanceTable()
     add(table, A)
     assert table.assigned("arrivals", [OTHER], 0) == [Add(OTHER)]
     assert table.get(A) is not None
 
 
-def test_an_illegal_offset_drops_one_queue_and_shutdown_all() -> None:
+def test_an_illegal_offset_drops_one_queue_and_shutdown_all():
     table = RebalanceTable()
     add(table, A, B)
     assert table.drop(A, DropReason.OFFSET_ILLEGAL) == [Drop(A, DropReason.OFFSET_ILLEGAL)]

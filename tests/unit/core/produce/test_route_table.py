@@ -39,12 +39,12 @@ def names(queues: list[MessageQueue]) -> list[str]:
     return [f"{queue.broker_name}{queue.queue_id}" for queue in queues]
 
 
-def test_queues_come_in_the_order_of_broker_names() -> None:
+def test_queues_come_in_the_order_of_broker_names():
     assert names(publish_queues("t", route("b", "a"))) == ["a0", "a1", "b0", "b1"]
     assert names(subscribe_queues("t", route("b", "a"))) == ["a0", "a1", "b0", "b1"]
 
 
-def test_sending_needs_permission_and_a_master_and_reading_only_permission() -> None:
+def test_sending_needs_permission_and_a_master_and_reading_only_permission():
     data = TopicRouteData(
         queue_datas=[
             queue_data("full", read=1, write=3),
@@ -64,20 +64,20 @@ def test_sending_needs_permission_and_a_master_and_reading_only_permission() -> 
     assert names(subscribe_queues("t", data)) == ["full0", "readonly0", "readonly1", "slave0", "unknown0"]
 
 
-def test_an_order_configuration_names_the_queues() -> None:
+def test_an_order_configuration_names_the_queues():
     assert names(publish_queues("t", route("a", order="z:2;a:1"))) == ["z0", "z1", "a0"]
     with pytest.raises(ConfigurationError):
         publish_queues("t", route("a", order="z"))
 
 
-def test_a_topic_that_does_not_exist_yet_gets_few_queues() -> None:
+def test_a_topic_that_does_not_exist_yet_gets_few_queues():
     default = TopicRouteData(queue_datas=[queue_data("a", 8, 8, 7), queue_data("b", 2, 8, 7)], broker_datas=[])
     capped = route_for_new_topic(default, 4)
     assert [(data.read_queue_nums, data.write_queue_nums) for data in capped.queue_datas] == [(4, 4), (2, 2)]
     assert default.queue_datas[0].read_queue_nums == 8
 
 
-def test_a_route_is_changed_by_content_and_not_by_order() -> None:
+def test_a_route_is_changed_by_content_and_not_by_order():
     assert is_changed(None, route("a"))
     assert not is_changed(route("a", "b"), route("b", "a"))
     assert is_changed(route("a"), route("a", "b"))
@@ -94,7 +94,7 @@ def test_a_route_is_changed_by_content_and_not_by_order() -> None:
     assert table.update("t", grown)
 
 
-def test_a_route_update_reports_changes_and_keeps_queues() -> None:
+def test_a_route_update_reports_changes_and_keeps_queues():
     table = RouteTable()
     assert table.publish_queues("t") == table.subscribe_queues("t") == []
     assert table.update("t", route("a"))
@@ -104,7 +104,7 @@ def test_a_route_update_reports_changes_and_keeps_queues() -> None:
     assert names(table.subscribe_queues("t")) == ["a0", "a1", "b0", "b1"]
 
 
-def test_a_bad_order_configuration_changes_nothing() -> None:
+def test_a_bad_order_configuration_changes_nothing():
     table = RouteTable()
     table.update("t", route("a"))
     with pytest.raises(ConfigurationError):
@@ -112,7 +112,7 @@ def test_a_bad_order_configuration_changes_nothing() -> None:
     assert table.route("t") == route("a")
 
 
-def test_an_address_is_known_while_a_route_names_it() -> None:
+def test_an_address_is_known_while_a_route_names_it():
     table = RouteTable()
     table.update("t", route("a"))
     table.update("u", route("a", "b"))
@@ -122,7 +122,7 @@ def test_an_address_is_known_while_a_route_names_it() -> None:
     assert table.brokers() == {"a": {0: "a:10911"}}
 
 
-def test_the_newest_answer_about_a_broker_wins() -> None:
+def test_the_newest_answer_about_a_broker_wins():
     table = RouteTable()
     table.update("t", route("a"))
     table.update("u", route("a"))
@@ -146,9 +146,7 @@ def test_the_newest_answer_about_a_broker_wins() -> None:
         ({1: "s"}, 0, BrokerAddress("s", 1)),
     ],
 )
-def test_a_missing_copy_is_replaced_by_another(
-    addresses: dict[int, str], broker_id: int, expected: BrokerAddress
-) -> None:
+def test_a_missing_copy_is_replaced_by_another(addresses, broker_id, expected):
     table = RouteTable()
     table.update("t", TopicRouteData(queue_datas=[], broker_datas=[broker_data("a", addresses)]))
     found = table.broker_address("a", broker_id)
@@ -157,7 +155,7 @@ def test_a_missing_copy_is_replaced_by_another(
     assert table.broker_address("nobody", 0) is None
 
 
-def test_any_broker_of_a_topic_can_be_asked() -> None:
+def test_any_broker_of_a_topic_can_be_asked():
     table = RouteTable()
     assert table.any_address("t") is None
     table.update("t", route("a", "b"))
@@ -177,9 +175,7 @@ def test_any_broker_of_a_topic_can_be_asked() -> None:
         ({}, 6, False, None),
     ],
 )
-def test_a_broker_is_its_master_or_its_first_replica(
-    addresses: dict[int, str], perm: int, acting: bool, found: tuple[str, int] | None
-) -> None:
+def test_a_broker_is_its_master_or_its_first_replica(addresses, perm, acting, found):
     broker = BrokerData(broker_name="a", broker_addrs=addresses, enable_acting_master=acting)
     route = TopicRouteData(queue_datas=[QueueData(broker_name="a", perm=perm)], broker_datas=[broker])
     assert find_broker(route, "a") == (None if found is None else BrokerAddress(*found))

@@ -52,7 +52,7 @@ def items(table: Table) -> list[list[str]]:
     return [batch.items for batch in taken(table)]
 
 
-def test_a_batch_leaves_when_it_is_full_or_has_lingered_long_enough() -> None:
+def test_a_batch_leaves_when_it_is_full_or_has_lingered_long_enough():
     table = batches()
     table.put("t", None, "a", 60, 0, ordered=False)
     assert (items(table), table.next_due_ms) == ([], 10)
@@ -65,14 +65,14 @@ def test_a_batch_leaves_when_it_is_full_or_has_lingered_long_enough() -> None:
     assert items(table) == [["c"]]
 
 
-def test_a_batch_holds_no_more_messages_than_a_broker_takes() -> None:
+def test_a_batch_holds_no_more_messages_than_a_broker_takes():
     table = batches(messages=3)
     for name in "abcdefg":
         table.put("t", None, name, 1, 0, ordered=False)
     assert items(table) == [["a", "b", "c"], ["d", "e", "f"]]
 
 
-def test_a_batch_never_grows_beyond_what_a_broker_takes_and_never_mixes_kinds() -> None:
+def test_a_batch_never_grows_beyond_what_a_broker_takes_and_never_mixes_kinds():
     table = batches(max_bytes=150)
     table.put("t", None, "a", 120, 0, ordered=False)
     table.put("t", None, "b", 90, 0, ordered=False)
@@ -83,7 +83,7 @@ def test_a_batch_never_grows_beyond_what_a_broker_takes_and_never_mixes_kinds() 
     assert items(table) == [["c"], ["huge"]]
 
 
-def test_nothing_is_added_to_a_closed_batch() -> None:
+def test_nothing_is_added_to_a_closed_batch():
     table = batches()
     batch = table.put("t", None, "a", 50, 0, ordered=False)
     assert table.put_into(batch, "b", 49)
@@ -96,7 +96,7 @@ def test_nothing_is_added_to_a_closed_batch() -> None:
     assert (table.held_bytes, table.is_empty) == (190, True)
 
 
-def test_when_too_much_is_held_nothing_lingers() -> None:
+def test_when_too_much_is_held_nothing_lingers():
     table = batches(total=120)
     table.put("t", None, "a", 60, 0, ordered=False)
     table.put("u", None, "b", 59, 0, ordered=False)

@@ -7,7 +7,6 @@ import inspect
 import json
 import pickle
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -64,13 +63,13 @@ class Recording:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_everything_that_changes_a_machine_is_recorded(name: str) -> None:
+def test_everything_that_changes_a_machine_is_recorded(name):
     kind = MACHINES[name].machine
     verbs = {verb for verb, _ in inspect.getmembers(kind, inspect.isfunction) if not verb.startswith("_")}
     assert verbs == {*MACHINES[name].calls, *LOOKS[name]}, "a new method: is it an input (MACHINES) or a look?"
 
 
-def test_a_record_holds_no_body_and_no_user_property() -> None:
+def test_a_record_holds_no_body_and_no_user_property():
     recording = Recording()
     queue = recording.tape.recorded(ProcessQueue)(QUEUE, 0)
     secret = MessageExt("flights", b"secret body", queue_offset=3, keys="k1", tags="UA", properties={"card": "secret"})
@@ -82,7 +81,7 @@ def test_a_record_holds_no_body_and_no_user_property() -> None:
     assert (spelt["message"]["size"], spelt["message"]["keys"], spelt["message"]["tags"]) == (11, ["k1"], "UA")
 
 
-def test_a_message_is_spelt_out_once_and_stays_picklable() -> None:
+def test_a_message_is_spelt_out_once_and_stays_picklable():
     recording = Recording()
     queue = recording.tape.recorded(ProcessQueue)(QUEUE, 0)
     one = message(3)
@@ -92,7 +91,7 @@ def test_a_message_is_spelt_out_once_and_stays_picklable() -> None:
     assert pickle.loads(pickle.dumps(one)).queue_offset == 3
 
 
-def test_a_message_has_another_number_than_the_one_that_was_where_it_is_in_memory() -> None:
+def test_a_message_has_another_number_than_the_one_that_was_where_it_is_in_memory():
     recording = Recording()
     queue = recording.tape.recorded(ProcessQueue)(QUEUE, 0)
     one = message(3)
@@ -105,7 +104,7 @@ def test_a_message_has_another_number_than_the_one_that_was_where_it_is_in_memor
     assert [one if isinstance(one, int) else one["n"] for one in spelt] == [1, 2, 3, 3]
 
 
-def test_what_a_machine_does_inside_of_another_is_not_recorded_twice() -> None:
+def test_what_a_machine_does_inside_of_another_is_not_recorded_twice():
     recording = Recording()
     queue = recording.tape.recorded(ProcessQueue)(QUEUE, 0)
     cursor = recording.tape.recorded(PullCursor)(queue, 0)
@@ -116,7 +115,7 @@ def test_what_a_machine_does_inside_of_another_is_not_recorded_twice() -> None:
     assert machines["flights/broker-a/0#1"].count == 2
 
 
-def test_looks_at_a_queue_that_is_held_back_are_recorded_as_one() -> None:
+def test_looks_at_a_queue_that_is_held_back_are_recorded_as_one():
     recording = Recording()
     queue = recording.tape.recorded(ProcessQueue)(QUEUE, 0)
     cursor = recording.tape.recorded(PullCursor)(queue, 0, limits=FlowLimits(max_count=1))
@@ -130,7 +129,7 @@ def test_looks_at_a_queue_that_is_held_back_are_recorded_as_one() -> None:
     assert recording.replayed().machines["flights/broker-a/0#1"].last_pull_ms == 4_950
 
 
-def test_an_assignment_that_repeats_itself_is_recorded_once() -> None:
+def test_an_assignment_that_repeats_itself_is_recorded_once():
     recording = Recording()
     table = recording.tape.recorded(RebalanceTable)()
     table.assigned("flights", QUEUES[:1], 0)
@@ -153,9 +152,7 @@ def takes_away_by_shutdown(table: RebalanceTable) -> None:
 
 
 @pytest.mark.parametrize("takes_away", [takes_away_by_subscription, takes_away_by_shutdown])
-def test_an_assignment_is_recorded_again_when_it_was_taken_away_meanwhile(
-    takes_away: Callable[[RebalanceTable], None],
-) -> None:
+def test_an_assignment_is_recorded_again_when_it_was_taken_away_meanwhile(takes_away):
     """It has no effect while the queue is still being dropped, but decides what becomes of the queue then."""
     recording = Recording()
     table = recording.tape.recorded(RebalanceTable)()
@@ -167,7 +164,7 @@ def test_an_assignment_is_recorded_again_when_it_was_taken_away_meanwhile(
     assert recording.replayed().differences == []
 
 
-def test_a_subscription_is_recorded_again_when_it_takes_something_away() -> None:
+def test_a_subscription_is_recorded_again_when_it_takes_something_away():
     recording = Recording()
     table = recording.tape.recorded(RebalanceTable)()
     table.subscribed(["flights"])
@@ -181,7 +178,7 @@ def test_a_subscription_is_recorded_again_when_it_takes_something_away() -> None
     assert table.is_balanced
 
 
-def test_an_input_is_recorded_again_when_the_machine_has_changed_it() -> None:
+def test_an_input_is_recorded_again_when_the_machine_has_changed_it():
     recording = Recording()
     cursor = recording.tape.recorded(PullCursor)(recording.tape.recorded(ProcessQueue)(QUEUE, 0), 0)
     cursor.next_offset = 5
@@ -192,7 +189,7 @@ def test_an_input_is_recorded_again_when_the_machine_has_changed_it() -> None:
     assert recording.replayed().machines["flights/broker-a/0#1 cursor"].next_offset == 5
 
 
-def test_progress_that_was_removed_and_set_again_is_recorded_again() -> None:
+def test_progress_that_was_removed_and_set_again_is_recorded_again():
     recording = Recording()
     progress = recording.tape.recorded(ConsumeProgress)()
     progress.update(QUEUE, 3)
@@ -203,7 +200,7 @@ def test_progress_that_was_removed_and_set_again_is_recorded_again() -> None:
     assert recording.replayed().machines["progress"].read(QUEUE) == 3
 
 
-def test_an_exception_of_a_machine_is_part_of_its_record() -> None:
+def test_an_exception_of_a_machine_is_part_of_its_record():
     recording = Recording()
     timeouts = recording.tape.recorded(ConsumeTimeout)(1_000)
     with pytest.raises(ValueError):
@@ -212,7 +209,7 @@ def test_an_exception_of_a_machine_is_part_of_its_record() -> None:
     assert recording.replayed().differences == []
 
 
-def test_pure_decisions_are_made_again() -> None:
+def test_pure_decisions_are_made_again():
     recording = Recording()
     args = (allocation.AVG, "delays", "b", QUEUES, ["a", "b"])
     asked = (ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, "flights", -1, 0)
@@ -226,7 +223,7 @@ def test_pure_decisions_are_made_again() -> None:
     assert [one.what for one in recording.replayed().differences] == ["allocate"]
 
 
-def test_the_recorded_result_of_a_users_strategy_is_used() -> None:
+def test_the_recorded_result_of_a_users_strategy_is_used():
     recording = Recording()
     recording.tape.recorded(allocation.allocate)(lambda *_: QUEUES[:1], "delays", "b", QUEUES, ["a", "b"])
     steps = list(Replay().run(recording.lines))
@@ -241,9 +238,7 @@ def test_the_recorded_result_of_a_users_strategy_is_used() -> None:
         (RebalanceTable, "assigned", lambda self, topic, allocated, now_ms: []),
     ],
 )
-def test_a_machine_that_decides_otherwise_is_reported(
-    kind: type[Any], do: str, broken: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_that_decides_otherwise_is_reported(kind, do, broken, monkeypatch):
     recording = Recording()
     table = recording.tape.recorded(RebalanceTable)()
     table.assigned("flights", QUEUES[:1], 0)
@@ -259,7 +254,7 @@ def test_a_machine_that_decides_otherwise_is_reported(
     assert "when it was recorded" in str(first)
 
 
-def test_a_torn_last_line_costs_itself_only() -> None:
+def test_a_torn_last_line_costs_itself_only():
     whole = [b'{"record": 1}\n', b'{"note": "x"}\n']
     assert len(list(read_lines([*whole, b'{"on": "pro']))) == 2
     with pytest.raises(ProtocolError):
@@ -277,12 +272,12 @@ def test_a_torn_last_line_costs_itself_only() -> None:
         ([HEADER, {"ask": "decide_start", "with": [{"Unheard": {}}], "gives": None}], "knows no Unheard"),
     ],
 )
-def test_a_file_that_is_not_a_record_is_refused_with_one_sentence(lines: list[Line], sentence: str) -> None:
+def test_a_file_that_is_not_a_record_is_refused_with_one_sentence(lines, sentence):
     with pytest.raises(ProtocolError, match=sentence):
         Recording().replayed(lines)
 
 
-def test_queue_names_are_read_back_with_any_broker_name() -> None:
+def test_queue_names_are_read_back_with_any_broker_name():
     for queue in (QUEUE, MessageQueue("%RETRY%g", "a/b c", 12)):
         assert queue_text(str(queue)) == queue
 
@@ -456,7 +451,7 @@ def _plain(value: Any) -> Any:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(1, 100))
-def test_whatever_machines_do_their_record_does_it_again(seed: int, steps: int) -> None:
+def test_whatever_machines_do_their_record_does_it_again(seed, steps):
     recording = Recording()
     Driver(recording, seed).run(steps)
     recording.tape._write_held("*")
@@ -468,7 +463,7 @@ def test_whatever_machines_do_their_record_does_it_again(seed: int, steps: int) 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 1 << 32), before=st.integers(0, 60), after=st.integers(1, 60))
-def test_a_record_that_begins_in_the_middle_goes_on_from_its_state(seed: int, before: int, after: int) -> None:
+def test_a_record_that_begins_in_the_middle_goes_on_from_its_state(seed, before, after):
     recording = Recording()
     driver = Driver(recording, seed)
     driver.run(before)

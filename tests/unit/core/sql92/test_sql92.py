@@ -38,7 +38,7 @@ def matches(sql: str, **properties: str) -> bool:
 
 
 @pytest.mark.parametrize("version", ["5.4.0", "4.9.7"])
-def test_every_frozen_case_is_refused_matched_or_not_as_by_apache(version: str) -> None:
+def test_every_frozen_case_is_refused_matched_or_not_as_by_apache(version):
     answers = FROZEN["answers"][version]
     assert len(answers) == len(FROZEN["cases"]) > 2_000
     wrong = [
@@ -71,28 +71,28 @@ def conditions(draw: st.DrawFn, depth: int = 4) -> tuple[str, bool | None]:
 
 
 @given(conditions())
-def test_logic_has_three_values(case: tuple[str, bool | None]) -> None:
+def test_logic_has_three_values(case):
     sql, truth = case
     assert value_of(sql, a="5") is truth
     assert matches(sql, a="5") is (truth is True)
 
 
-def test_a_value_that_cannot_be_converted_spoils_the_whole_expression() -> None:
+def test_a_value_that_cannot_be_converted_spoils_the_whole_expression():
     assert matches("b = 1 OR a > 5", a="x", b="1")  # decided before
     assert not matches("a > 5 OR b = 1", a="x", b="1")
     assert not matches("NOT (a > 5)", a="x")
 
 
-def test_not_binds_tighter_than_comparison() -> None:
+def test_not_binds_tighter_than_comparison():
     assert value_of("NOT a = 5", a="5") is False  # (NOT a) = 5: TRUE against a number
     assert value_of("NOT (a = 5)", a="6") is True
 
 
-def test_the_last_of_several_equal_names_counts_and_an_empty_value_does_not() -> None:
+def test_the_last_of_several_equal_names_counts_and_an_empty_value_does_not():
     assert compile_sql92("a = 2")(b"a\x011\x02a\x012\x02a\x01\x02")
 
 
-def test_nesting_beyond_the_limit_is_refused_and_never_a_recursion_error() -> None:
+def test_nesting_beyond_the_limit_is_refused_and_never_a_recursion_error():
     deepest = "NOT " * (MAX_DEPTH - 2) + "a"
     assert compile_sql92(deepest)(b"a\x01x\x02") in (True, False)
     for sql in (
@@ -105,13 +105,13 @@ def test_nesting_beyond_the_limit_is_refused_and_never_a_recursion_error() -> No
             compile_sql92(sql)
 
 
-def test_long_chains_and_many_brackets_are_not_deep() -> None:
+def test_long_chains_and_many_brackets_are_not_deep():
     assert matches(" OR ".join(f"a = {number}" for number in range(500)), a="499")
     assert matches("(" * 900 + "a = 5" + ")" * 900, a="5")
     assert matches("a IN (" + ",".join(f"'{number}'" for number in range(2000)) + ")", a="1999")
 
 
-def test_many_signs_before_a_number_take_no_longer_than_they_are_long() -> None:
+def test_many_signs_before_a_number_take_no_longer_than_they_are_long():
     assert matches("a = " + "- " * 150 + "1", a="1")
     assert value_of("a = " + "- " * 151 + "1", a="1") is False
 
@@ -126,17 +126,17 @@ def test_many_signs_before_a_number_take_no_longer_than_they_are_long() -> None:
         "'a' = 'b' OR " * 1001,
     ],
 )
-def test_an_expression_of_more_words_than_allowed_is_refused(sql: str) -> None:
+def test_an_expression_of_more_words_than_allowed_is_refused(sql):
     with pytest.raises(ConfigurationError, match=f"more than {MAX_WORDS} names, numbers, operators and brackets"):
         compile_sql92(sql)
 
 
-def test_an_expression_beyond_the_length_limit_is_refused() -> None:
+def test_an_expression_beyond_the_length_limit_is_refused():
     with pytest.raises(ConfigurationError, match=f"at most {MAX_LENGTH} are allowed"):
         compile_sql92("a = 5" + " " * MAX_LENGTH)
 
 
-def test_a_refusal_says_where_reading_stopped() -> None:
+def test_a_refusal_says_where_reading_stopped():
     with pytest.raises(ConfigurationError, match=r"'#\$' at position 4"):
         compile_sql92("a = #$")
     with pytest.raises(ConfigurationError, match="it ends at position 3"):

@@ -47,7 +47,7 @@ def read(log: Log, start: int = 0, *, oldest: int = 0, end: int | None = None) -
     return ledger
 
 
-def test_a_decision_is_read_as_it_was_written_and_anything_else_decides_nothing() -> None:
+def test_a_decision_is_read_as_it_was_written_and_anything_else_decides_nothing():
     wanted = Decision("q", 5, frozenset({"a", "b"}), 17, frozenset({"a/7/0"}))
     assert Decision.decode(wanted.encode()) == wanted
     counted = Decision("q", 5, frozenset({"a", "b"}), 17, frozenset({"a/7/0"}), 40)
@@ -58,7 +58,7 @@ def test_a_decision_is_read_as_it_was_written_and_anything_else_decides_nothing(
         assert Decision.decode(wanted.encode().replace(old, new)) is None
 
 
-def test_a_query_summary_is_decoded_as_encoded() -> None:
+def test_a_query_summary_is_decoded_as_encoded():
     note = QuerySummary(frozenset({"q", "r"}), 7)
     assert QuerySummary.decode(note.encode()) == note
     assert Decision.decode(note.encode()) is None
@@ -73,7 +73,7 @@ def test_a_query_summary_is_decoded_as_encoded() -> None:
         assert QuerySummary.decode(body) is None
 
 
-def test_for_a_query_that_a_note_does_not_name_nobody_reads_further_back() -> None:
+def test_for_a_query_that_a_note_does_not_name_nobody_reads_further_back():
     log = log_of(decision(4, 0, "x"), decision(0, 1, "y", query="r"))
     note = read(log).summary(2)
     assert note == QuerySummary(frozenset({"q", "r"}), 2)
@@ -94,13 +94,13 @@ def test_for_a_query_that_a_note_does_not_name_nobody_reads_further_back() -> No
     assert ledger.summary(3) is None
 
 
-def test_a_half_whose_send_was_not_answered_does_not_count() -> None:
+def test_a_half_whose_send_was_not_answered_does_not_count():
     ledger = read([(0, Decision("q", 5, frozenset({"a"}), 0, frozenset({"a/7/0"})))])
     assert ledger.answer("q", 5, "a", "a/7/0") is ROLLBACK
     assert ledger.answer("q", 5, "a", "a/7/1") is COMMIT
 
 
-def test_of_two_decisions_of_one_batch_the_first_counts() -> None:
+def test_of_two_decisions_of_one_batch_the_first_counts():
     ledger = read(log_of(decision(4, 0, "x"), decision(5, 1, "a"), decision(5, 1, "b")))
     assert ledger.answer("q", 5, "a") is COMMIT
     assert ledger.answer("q", 5, "b") is ROLLBACK
@@ -108,20 +108,20 @@ def test_of_two_decisions_of_one_batch_the_first_counts() -> None:
     assert commit_step(ledger, "q", 5, frozenset({"b"})) == EndAttempts(frozenset(), frozenset({"b"}))
 
 
-def test_a_decision_that_comes_after_a_later_batch_is_void() -> None:
+def test_a_decision_that_comes_after_a_later_batch_is_void():
     ledger = read(log_of(decision(4, 0, "x"), decision(6, 1, "a"), decision(5, 1, "late"), decision(7, 2, "b")))
     assert ledger.answer("q", 5, "late") is ROLLBACK
     assert ledger.batch_status("q", 5) is BatchStatus.SUPERSEDED
     assert ledger.answer("q", 7, "b") is COMMIT
 
 
-def test_nothing_is_rolled_back_while_a_decision_may_still_come() -> None:
+def test_nothing_is_rolled_back_while_a_decision_may_still_come():
     ledger = read(log_of(decision(4, 0, "x")))
     assert ledger.answer("q", 5, "a") is UNKNOWN
     assert ledger.answer("other", 5, "a") is UNKNOWN
 
 
-def test_a_batch_whose_decision_may_have_expired_is_not_rolled_back() -> None:
+def test_a_batch_whose_decision_may_have_expired_is_not_rolled_back():
     log = log_of(decision(4, 0, "x"), decision(5, 1, "a"), decision(6, 2, "b"), decision(7, 3, "c"))
     assert read(log, 2, oldest=2).answer("q", 5, "a") is UNKNOWN
     assert read(log, 2, oldest=2).batch_status("q", 5) is BatchStatus.SUPERSEDED
@@ -129,7 +129,7 @@ def test_a_batch_whose_decision_may_have_expired_is_not_rolled_back() -> None:
     assert read(log, 1).answer("q", 5, "a") is COMMIT
 
 
-def test_a_decision_is_uncertain_until_the_records_that_its_writer_had_not_seen_are_read() -> None:
+def test_a_decision_is_uncertain_until_the_records_that_its_writer_had_not_seen_are_read():
     log = log_of(decision(4, 0, "x"), decision(5, 1, "a"), decision(5, 1, "b"))
     ledger = read(log, 2)
     assert ledger.batch_status("q", 5) is BatchStatus.UNREAD
@@ -138,7 +138,7 @@ def test_a_decision_is_uncertain_until_the_records_that_its_writer_had_not_seen_
     assert ledger.answer("q", 5, "b") is ROLLBACK
 
 
-def test_a_writer_appends_only_while_the_batch_is_open() -> None:
+def test_a_writer_appends_only_while_the_batch_is_open():
     log = log_of(decision(4, 0, "x"))
     attempts = frozenset({"a"})
     step = commit_step(read(log), "q", 5, attempts)
@@ -152,7 +152,7 @@ def test_a_writer_appends_only_while_the_batch_is_open() -> None:
     assert commit_step(read(log_of(decision(4, 0), decision(6, 1))), "q", 5, attempts) is BatchStatus.SUPERSEDED
 
 
-def test_a_batch_that_was_planned_anew_with_other_rows_is_not_settled() -> None:
+def test_a_batch_that_was_planned_anew_with_other_rows_is_not_settled():
     attempts = frozenset({"a"})
     log = [(0, Decision("q", 5, attempts, 0, frozenset(), 10)), (1, Decision("q", 6, attempts, 1))]
     assert commit_step(read(log), "q", 5, attempts, rows=15) == RowCountMismatch(10, EndAttempts(attempts, frozenset()))
@@ -165,7 +165,7 @@ def test_a_batch_that_was_planned_anew_with_other_rows_is_not_settled() -> None:
     assert appended.decision.rows == 3
 
 
-def test_another_write_of_the_same_name_and_number_is_told_apart_by_its_topics() -> None:
+def test_another_write_of_the_same_name_and_number_is_told_apart_by_its_topics():
     attempts, flights, delays = frozenset({"a"}), frozenset({"flights"}), frozenset({"delays"})
     known = Decision("loads", 5, attempts, 0, topics=flights)
     log = [(0, known), (1, Decision("loads", 6, attempts, 1))]
@@ -176,7 +176,7 @@ def test_another_write_of_the_same_name_and_number_is_told_apart_by_its_topics()
     assert commit_step(read(log), "loads", 6, attempts, topics=delays) == ended, "an older record names none"
 
 
-def test_a_half_message_is_ended_directly_only_before_the_first_possible_check_back() -> None:
+def test_a_half_message_is_ended_directly_only_before_the_first_possible_check_back():
     assert direct_end_window_ms(6_000, 0) == 6_000  # 4.9
     assert direct_end_window_ms(600_000, 3_000) == 594_000  # 5.x: a note of an END may take twice its interval
     assert direct_end_window_ms(6_000, 4_000) == 0
@@ -203,7 +203,7 @@ def logs(draw: st.DrawFn) -> Log:
 
 @given(logs(), st.data())
 @settings(max_examples=examples(100), deadline=None)
-def test_a_part_of_the_log_agrees_with_the_whole(log: Log, data: st.DataObject) -> None:
+def test_a_part_of_the_log_agrees_with_the_whole(log, data):
     whole = read(log)
     whole.check_invariants()
     start = data.draw(st.integers(0, len(log)))
@@ -219,7 +219,7 @@ def test_a_part_of_the_log_agrees_with_the_whole(log: Log, data: st.DataObject) 
 
 @given(logs(), st.data())
 @settings(max_examples=examples(100), deadline=None)
-def test_a_reader_with_a_bounded_window_agrees_with_one_that_read_everything(log: Log, data: st.DataObject) -> None:
+def test_a_reader_with_a_bounded_window_agrees_with_one_that_read_everything(log, data):
     """Read on and on with the oldest records forgotten, and read back now and then."""
     end = data.draw(st.integers(0, len(log)))
     forgetful = DecisionLedger(end, kept=1)
@@ -241,7 +241,7 @@ def test_a_reader_with_a_bounded_window_agrees_with_one_that_read_everything(log
             forgetful.read_older(log[start : forgetful.start], start, 0)
 
 
-def test_what_was_forgotten_of_a_new_query_must_be_read_again() -> None:
+def test_what_was_forgotten_of_a_new_query_must_be_read_again():
     ledger = DecisionLedger(0, kept=2)
     ledger.is_new("write-1")
     ledger.read_newer([(0, decision(0, 0, "a", query="write-1"))], 1)
@@ -252,7 +252,7 @@ def test_what_was_forgotten_of_a_new_query_must_be_read_again() -> None:
     assert ledger.batch_status("write-1", 0) is BatchStatus.UNREAD
 
 
-def test_a_ledger_stays_small_however_many_decisions_are_made() -> None:
+def test_a_ledger_stays_small_however_many_decisions_are_made():
     """Of a stream and of writes without a name, by who notes what is in it."""
     ledger, most, notes = DecisionLedger(0), 0, 0
     for batch in range(20_000):
@@ -274,7 +274,7 @@ def test_a_ledger_stays_small_however_many_decisions_are_made() -> None:
 
 @given(logs())
 @settings(max_examples=examples(60), deadline=None)
-def test_an_answer_is_never_taken_back(log: Log) -> None:
+def test_an_answer_is_never_taken_back(log):
     told: dict[tuple[str, int, str], LocalTransactionState] = {}
     for end in range(len(log) + 1):
         ledger = read(log, end=end)
@@ -430,5 +430,5 @@ TestPipeline = Pipeline.TestCase
 TestPipeline.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
-def test_an_empty_log_says_that_everything_is_open() -> None:
+def test_an_empty_log_says_that_everything_is_open():
     assert DecisionLedger(0).batch_status("q", 0) is BatchStatus.OPEN

@@ -24,11 +24,11 @@ _MS_OF_72_H = 72 * 3_600_000
         ({"transactionCheckMax": "a lot"}, 6_000 + 12 * 30_000 - 500),
     ],
 )
-def test_the_limit_follows_the_settings_of_the_broker(settings: dict[str, str], within_ms: int) -> None:
+def test_the_limit_follows_the_settings_of_the_broker(settings, within_ms):
     assert HalfLifetime.of(settings).decide_within_ms == within_ms
 
 
-def test_a_half_message_is_decided_only_if_a_check_back_is_left() -> None:
+def test_a_half_message_is_decided_only_if_a_check_back_is_left():
     """Whenever its broker's rounds come, and they come as often as they may."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
@@ -61,7 +61,7 @@ def verdict_of(rules: CheckRules, round_ms: int, asked: int) -> Verdict:
     )
 
 
-def test_defaults_that_are_only_assumed_are_called_so() -> None:
+def test_defaults_that_are_only_assumed_are_called_so():
     assert str(HalfLifetime.of({"transactionTimeOut": "7000"})) == (
         "transactionTimeOut=7000, transactionCheckMax=15, transactionCheckInterval=30000"
     )

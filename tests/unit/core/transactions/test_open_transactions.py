@@ -23,13 +23,13 @@ def place(offset: int, broker: str = "a") -> HalfPlace:
     return HalfPlace(broker, offset, offset * 100)
 
 
-def test_an_invalid_transaction_state_is_unknown_and_not_allowed() -> None:
+def test_an_invalid_transaction_state_is_unknown_and_not_allowed():
     assert local_transaction_state(COMMIT) == (COMMIT, True)
     for answer in (None, True, "COMMIT_MESSAGE", 8):
         assert local_transaction_state(answer) == (UNKNOWN, False)
 
 
-def test_an_end_names_the_newest_copy_that_the_halfs_own_broker_named() -> None:
+def test_an_end_names_the_newest_copy_that_the_halfs_own_broker_named():
     table = OpenTransactions(10)
     table.begin("t", place(1))
     assert table.asked("t", place(5))

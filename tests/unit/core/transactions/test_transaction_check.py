@@ -28,7 +28,7 @@ def transaction(name: object) -> TransactionId:
     return TransactionId.of(f"key-{name}", 1, (b"\x7f\x00\x00\x01", 50_000), "flights", 7)
 
 
-def test_an_id_is_small_however_long_the_names_are_and_another_one_when_any_fact_differs() -> None:
+def test_an_id_is_small_however_long_the_names_are_and_another_one_when_any_fact_differs():
     host = (b"\x7f\x00\x00\x01", 50_000)
     facts = [("key", 1, host, "flights", 7), ("kez", 1, host, "flights", 7), ("key", 2, host, "flights", 7)]
     facts += [("key", 1, (host[0], 50_001), "flights", 7), ("key", 1, host, "fli", 7), ("key", 1, host, "flights", 8)]
@@ -74,7 +74,7 @@ def verdict(age_ms: int, *, times: str | None = None, immunity: str | None = Non
         (1, {"immunity": "-2"}, Verdict.CHECK),
     ],
 )
-def test_a_half_gets_the_verdict_that_apache_gives(age_ms: int, options: dict[str, str], expected: Verdict) -> None:
+def test_a_half_gets_the_verdict_that_apache_gives(age_ms, options, expected):
     assert verdict(age_ms, **options) is expected  # type: ignore[arg-type]
 
 
@@ -82,7 +82,7 @@ def test_a_half_gets_the_verdict_that_apache_gives(age_ms: int, options: dict[st
     ("age_ms", "immunity", "late"),
     [(10**9, None, False), (60_000, "60", False), (60_001, "60", True), (6_000, "1", False), (6_001, "x", True)],
 )
-def test_a_producer_that_chose_its_time_must_end_within_it(age_ms: int, immunity: str | None, late: bool) -> None:
+def test_a_producer_that_chose_its_time_must_end_within_it(age_ms, immunity, late):
     assert RULES.is_end_too_late(age_ms, immunity) is late
 
 
@@ -90,11 +90,11 @@ def test_a_producer_that_chose_its_time_must_end_within_it(age_ms: int, immunity
     ("body", "offsets"),
     [(b"7", [7]), (b"7,", [7]), (b"7,12,9,", [7, 12, 9]), (b"", []), (b"d,-1,7,9999999999999999999,", [7])],
 )
-def test_op_messages_of_both_versions_are_read(body: bytes, offsets: list[int]) -> None:
+def test_op_messages_of_both_versions_are_read(body, offsets):
     assert half_offsets_of_op(body) == offsets
 
 
-def test_progress_passes_what_is_settled_and_stops_at_the_first_open_half() -> None:
+def test_progress_passes_what_is_settled_and_stops_at_the_first_open_half():
     table = TransactionTable(0, 0)
     for op_offset, half in enumerate((0, 1, 3)):
         table.ended(transaction(half), Outcome.COMMIT)
@@ -106,7 +106,7 @@ def test_progress_passes_what_is_settled_and_stops_at_the_first_open_half() -> N
     assert (table.half_progress, table.op_progress) == (4, 3)
 
 
-def test_a_round_looks_at_no_more_halves_than_it_may_in_one_turn() -> None:
+def test_a_round_looks_at_no_more_halves_than_it_may_in_one_turn():
     table = TransactionTable(0, 0)
     for half in range(10):
         table.marked(half, transaction(half), half)
@@ -116,14 +116,14 @@ def test_a_round_looks_at_no_more_halves_than_it_may_in_one_turn() -> None:
     assert table.half_progress == 10
 
 
-def test_an_end_after_the_half_was_given_up_is_still_the_first_end() -> None:
+def test_an_end_after_the_half_was_given_up_is_still_the_first_end():
     table = TransactionTable(0, 0)
     table.discarded(0, transaction("t"))
     assert table.next_open(1, 10) is None
     assert table.settlement(0, transaction("t")).before is None
 
 
-def test_a_copy_that_a_start_set_aside_is_no_end_for_the_next_start() -> None:
+def test_a_copy_that_a_start_set_aside_is_no_end_for_the_next_start():
     table, one = TransactionTable(0, 0), transaction(1)
     table.found_op(0, [1], 3, set_aside=True)  # a kill, a start that marked the older of two copies, and another kill
     table.found_half(1, one, is_copy=True, older=[])
@@ -133,7 +133,7 @@ def test_a_copy_that_a_start_set_aside_is_no_end_for_the_next_start() -> None:
     table.check_invariants()
 
 
-def test_an_end_that_names_a_half_which_was_set_aside_is_the_first_end() -> None:
+def test_an_end_that_names_a_half_which_was_set_aside_is_the_first_end():
     table, one = TransactionTable(0, 0), transaction(1)
     table.found_half(0, one, is_copy=False, older=[])
     table.found_half(1, one, is_copy=True, older=[0])
@@ -148,21 +148,21 @@ def test_an_end_that_names_a_half_which_was_set_aside_is_the_first_end() -> None
     assert table.settlement(0, one).before is Outcome.COMMIT
 
 
-def test_a_half_that_was_set_aside_behind_progress_is_no_end_after_a_restart() -> None:
+def test_a_half_that_was_set_aside_behind_progress_is_no_end_after_a_restart():
     table, one = TransactionTable(1, 0), transaction(1)
     table.found_op(0, [0], 2, set_aside=True)
     table.found_half(1, one, is_copy=True, older=[])
     assert (table.settlement(0, one).before, table.settlement(0, one).offset) == (None, 1)
 
 
-def test_marks_beyond_the_half_queue_mean_nothing() -> None:
+def test_marks_beyond_the_half_queue_mean_nothing():
     table = TransactionTable(0, 0)
     table.found_op(0, [5], half_end=5)
     assert not table.is_settled(5)
     assert table.op_progress == 1
 
 
-def test_what_is_remembered_of_ended_transactions_is_bounded() -> None:
+def test_what_is_remembered_of_ended_transactions_is_bounded():
     table = TransactionTable(0, 0, remembered=10)
     for half in range(1_000):
         table.ended(transaction(half), Outcome.ROLLBACK)

@@ -79,25 +79,25 @@ def _structs(struct: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
 @pytest.mark.parametrize("body_type", ALL_BODIES, ids=lambda body_type: body_type.__name__)
 @settings(max_examples=examples(15))
 @given(data=st.data())
-def test_every_body_comes_back(body_type: type[Body], data: st.DataObject) -> None:
+def test_every_body_comes_back(body_type, data):
     body = data.draw(_structs(body_type))
     assert body_type.decode(body.encode()) == body
     assert body_type.decode(fastjson.dumps(body, pretty=True)) == body
 
 
 @pytest.mark.parametrize("body_type", ALL_BODIES, ids=lambda body_type: body_type.__name__)
-def test_every_body_has_java_names(body_type: type[Body]) -> None:
+def test_every_body_has_java_names(body_type):
     assert all("_" not in name for name in body_type.__struct_encode_fields__)
 
 
 @pytest.mark.parametrize("body_type", ALL_BODIES, ids=lambda body_type: body_type.__name__)
 @pytest.mark.parametrize("data", [b"", b"x", b"[]", b"5", b'"text"', b"{", b"null", b"{0:"])
-def test_an_invalid_body_is_a_protocol_error(body_type: type[Body], data: bytes) -> None:
+def test_an_invalid_body_is_a_protocol_error(body_type, data):
     with pytest.raises(ProtocolError):
         body_type.decode(data)
 
 
-def test_a_heartbeat_is_what_java_writes() -> None:
+def test_a_heartbeat_is_what_java_writes():
     subscription = SubscriptionData("T", "A || B", {"A", "B"}, {65, 66}, 7)
     heartbeat = HeartbeatData("c@1", [], [ConsumerData("g", subscription_data_set=[subscription])])
     assert heartbeat.encode().decode() == (
@@ -109,17 +109,17 @@ def test_a_heartbeat_is_what_java_writes() -> None:
 
 
 @given(_structs(HeartbeatData))
-def test_the_fast_way_to_write_a_heartbeat_writes_what_the_general_one_does(heartbeat: HeartbeatData) -> None:
+def test_the_fast_way_to_write_a_heartbeat_writes_what_the_general_one_does(heartbeat):
     assert heartbeat.encode() == fastjson.dumps(heartbeat)
 
 
-def test_a_heartbeat_of_a_client_in_another_language_may_hold_nulls() -> None:
+def test_a_heartbeat_of_a_client_in_another_language_may_hold_nulls():
     text = b'{"clientID":"c","producerDataSet":null,"consumerDataSet":[{"groupName":"g","subscriptionDataSet":null}]}'
     heartbeat = HeartbeatData.of_request(text)
     assert heartbeat == HeartbeatData("c", [], [ConsumerData("g")])
 
 
-def test_a_heartbeat_may_hold_numbers_for_enums_as_the_cpp_client_writes_them() -> None:
+def test_a_heartbeat_may_hold_numbers_for_enums_as_the_cpp_client_writes_them():
     text = (
         b'{"clientID":"1-127.0.0.1@DEFAULT","consumerDataSet":[{"consumeFromWhere":4,"consumeType":0,"groupName":"g","messageModel":0,'
         b'"subscriptionDataSet":[{"subString":"*","subVersion":"1795306691845","topic":"t"}]}]}'
@@ -130,7 +130,7 @@ def test_a_heartbeat_may_hold_numbers_for_enums_as_the_cpp_client_writes_them() 
     assert consumer.subscription_data_set == [SubscriptionData("t", "*", sub_version=1795306691845)]
 
 
-def test_a_long_heartbeat_of_the_cpp_client_is_read_as_any_other() -> None:
+def test_a_long_heartbeat_of_the_cpp_client_is_read_as_any_other():
     subscription = (
         b'{"subString":"*","subVersion":"1795306691845","tagsSet":[],"topic":"a-topic-with-an-ordinary-name-%d"}'
     )
@@ -158,17 +158,17 @@ def test_a_long_heartbeat_of_the_cpp_client_is_read_as_any_other() -> None:
         b'{"consumerDataSet":[{"groupName":"g","messageModel":1,"b":{"$ref":"$"}}]}',
     ],
 )
-def test_a_heartbeat_with_a_number_that_names_nothing_is_refused(broken: bytes) -> None:
+def test_a_heartbeat_with_a_number_that_names_nothing_is_refused(broken):
     with pytest.raises(ProtocolError):
         HeartbeatData.of_request(broken)
 
 
-def test_enums_are_their_names() -> None:
+def test_enums_are_their_names():
     assert MessageModel.CLUSTERING == "CLUSTERING" == str(MessageModel.CLUSTERING) == f"{MessageModel.CLUSTERING}"
     assert b'"consumeType":"CONSUME_POP"' in ConsumerData("g", consume_type=ConsumeType.CONSUME_POP).encode()
 
 
-def test_defaults_are_not_shared() -> None:
+def test_defaults_are_not_shared():
     one, two = TopicConfigSerializeWrapper(), TopicConfigSerializeWrapper()
     one.topic_config_table["T"] = TopicConfig("T")
     one.data_version.next_version(5)
@@ -176,7 +176,7 @@ def test_defaults_are_not_shared() -> None:
     assert one.data_version == DataVersion(1, 0, 5)
 
 
-def test_a_route_is_read_from_both_dialects() -> None:
+def test_a_route_is_read_from_both_dialects():
     route = TopicRouteData(broker_datas=[bodies.BrokerData("c", "b", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"})])
     assert b'{0:"10.0.0.1:10911",1:' in route.encode()
     assert b'{"0":"10.0.0.1:10911","1":' in route.encode_standard()
@@ -184,7 +184,7 @@ def test_a_route_is_read_from_both_dialects() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_config_files_of_java_are_read(version: str) -> None:
+def test_config_files_of_java_are_read(version):
     topics = TopicConfigSerializeWrapper.decode(store_file(version, "config/topics.json"))
     assert topics.topic_config_table["golden"].topic_name == "golden"
     assert topics.topic_config_table["golden"].perm == 6
@@ -202,7 +202,7 @@ def test_config_files_of_java_are_read(version: str) -> None:
 @pytest.mark.parametrize(
     "name", ["delayOffset", "consumerOffset"]
 )  # the others hold empty maps, which Java writes over two lines
-def test_config_files_look_as_java_writes_them(name: str) -> None:
+def test_config_files_look_as_java_writes_them(name):
     text = store_file("5.4.0", f"config/{name}.json")
     ours = fastjson.dumps(fastjson.loads(text), pretty=True)
     # Java keeps the order of its hash maps, we sort: the same lines but for the commas that follow from the order.
@@ -225,12 +225,12 @@ def _read(data: bytes) -> tuple[DataVersion, dict[str, TopicConfig]]:
     return registration.data_version, topics
 
 
-def test_a_compressed_registration_comes_back() -> None:
+def test_a_compressed_registration_comes_back():
     wrapper = _registration().topic_config_serialize_wrapper
     assert _read(compressed(_registration())) == (wrapper.data_version, wrapper.topic_config_table)
 
 
-def test_a_compressed_registration_of_4_9_is_read() -> None:
+def test_a_compressed_registration_of_4_9_is_read():
     def part(text: bytes) -> bytes:
         return len(text).to_bytes(4, "big") + text
 
@@ -240,7 +240,7 @@ def test_a_compressed_registration_of_4_9_is_read() -> None:
 
 
 @given(st.data())
-def test_a_broken_compressed_registration_raises_protocol_errors_only(data: st.DataObject) -> None:
+def test_a_broken_compressed_registration_raises_protocol_errors_only(data):
     plain = bytearray(zlib.decompress(compressed(_registration())))
     at = data.draw(st.integers(0, len(plain) - 1))
     plain[at] = data.draw(st.integers(0, 255))
@@ -251,6 +251,6 @@ def test_a_broken_compressed_registration_raises_protocol_errors_only(data: st.D
             list(registration.shares(1))
 
 
-def test_queues_as_keys_are_typed() -> None:
+def test_queues_as_keys_are_typed():
     body = bodies.ResetOffsetBody.decode(b'{"offsetTable":{{"brokerName":"b","queueId":3,"topic":"T"}:9}}')
     assert body.offset_table == {MessageQueue("T", "b", 3): 9}

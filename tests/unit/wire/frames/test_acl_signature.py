@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoded_frames import decoded
-from golden import GoldenFrame, frames
+from golden import frames
 from sprocketmq.wire.frames.acl_signature import SigningKey, sign, signed_fields, signed_text
 from sprocketmq.wire.frames.frame import FrameDecoder
 
 
-def test_a_signature_is_the_known_one() -> None:
+def test_a_signature_is_the_known_one():
     fields = signed_fields({"topic": "T", "queueId": "0"}, b"body", "rocketmq2", "12345678")
     assert fields == {
         "topic": "T",
@@ -24,7 +24,7 @@ def test_a_signature_is_the_known_one() -> None:
     }
 
 
-def test_a_signature_covers_every_field_and_the_body_but_not_itself() -> None:
+def test_a_signature_covers_every_field_and_the_body_but_not_itself():
     fields = signed_fields({"topic": "T"}, b"body", "key", "secret", security_token="token")
     assert sign(fields, memoryview(b"body"), "secret") == fields["Signature"]
     assert fields["SecurityToken"] == "token"
@@ -38,7 +38,7 @@ def test_a_signature_covers_every_field_and_the_body_but_not_itself() -> None:
 
 
 @given(st.text(max_size=130), st.text(max_size=20), st.binary(max_size=3_000))
-def test_a_signature_is_an_hmac_of_text_and_body(secret_key: str, text: str, body: bytes) -> None:
+def test_a_signature_is_an_hmac_of_text_and_body(secret_key, text, body):
     """Whatever the length of the key: up to a block of the hash it is filled up, a longer one is hashed first."""
     expected = base64.b64encode(hmac.digest(secret_key.encode(), text.encode() + body, "sha1"))
     key = SigningKey(secret_key)
@@ -48,7 +48,7 @@ def test_a_signature_is_an_hmac_of_text_and_body(secret_key: str, text: str, bod
 
 
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=6))
-def test_values_are_signed_in_the_order_of_java_strings(fields: dict[str, str]) -> None:
+def test_values_are_signed_in_the_order_of_java_strings(fields):
     in_order = sorted(fields, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
     assert signed_text({**fields, "Signature": "left out"}) == "".join(fields[name] for name in in_order)
 
@@ -57,7 +57,7 @@ SIGNED = [frame for frame in frames(kind="request", sender="client") if frame.sh
 
 
 @pytest.mark.parametrize("frame", SIGNED, ids=lambda frame: frame.file.removeprefix("frames/"))
-def test_a_signature_of_a_java_client_is_the_one_we_make(frame: GoldenFrame) -> None:
+def test_a_signature_of_a_java_client_is_the_one_we_make(frame):
     """In a ROCKETMQ header Java writes each field twice then; it counts once."""
     (command,) = decoded(FrameDecoder(), frame.data)
     assert command.ext_fields["AccessKey"] == "someone"

@@ -59,7 +59,7 @@ def _route(serialize_type: int) -> Command:
 
 
 @pytest.mark.parametrize(("serialize_type", "frame"), [(0, ROUTE_JSON), (1, ROUTE_BINARY)])
-def test_frames_are_the_known_bytes(serialize_type: int, frame: bytes) -> None:
+def test_frames_are_the_known_bytes(serialize_type, frame):
     assert encode_command(_route(serialize_type)) == frame
     (command,) = decoded(FrameDecoder(), frame)
     assert command == _route(serialize_type)
@@ -67,13 +67,13 @@ def test_frames_are_the_known_bytes(serialize_type: int, frame: bytes) -> None:
 
 
 @given(_any_command)
-def test_a_command_comes_back(command: Command) -> None:
+def test_a_command_comes_back(command):
     (again,) = decoded(FrameDecoder(), encode_command(command))
     assert again == command
 
 
 @given(st.lists(_any_command, min_size=1, max_size=4), st.data())
-def test_frames_do_not_depend_on_how_the_stream_is_cut(commands: list[Command], data: st.DataObject) -> None:
+def test_frames_do_not_depend_on_how_the_stream_is_cut(commands, data):
     stream = b"".join(encode_command(command) for command in commands)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     decoder, found = FrameDecoder(), list[Command]()
@@ -84,7 +84,7 @@ def test_frames_do_not_depend_on_how_the_stream_is_cut(commands: list[Command], 
 
 
 @given(_any_command)
-def test_a_beginning_of_the_next_frame_is_kept(command: Command) -> None:
+def test_a_beginning_of_the_next_frame_is_kept(command):
     stream = encode_command(command)
     decoder = FrameDecoder()
     for tail in range(1, len(stream)):
@@ -95,7 +95,7 @@ def test_a_beginning_of_the_next_frame_is_kept(command: Command) -> None:
 
 
 @given(_any_command)
-def test_a_header_cut_short_is_a_protocol_error(command: Command) -> None:
+def test_a_header_cut_short_is_a_protocol_error(command):
     frame = encode_command(command)[4:]
     header_bytes = int.from_bytes(frame[1:4], "big")
     for end in range(4 + header_bytes):
@@ -108,7 +108,7 @@ def test_a_header_cut_short_is_a_protocol_error(command: Command) -> None:
 
 
 @given(st.lists(st.sampled_from([1, 7, 8191, 8192, 20_000, 70_000]), min_size=1, max_size=40))
-def test_large_frames_do_not_depend_on_how_the_stream_is_cut(reads: list[int]) -> None:
+def test_large_frames_do_not_depend_on_how_the_stream_is_cut(reads):
     commands = [Command(code=10, opaque=number, body=bytes([number]) * (50_000 + number)) for number in range(4)]
     stream = b"".join(map(encode_command, commands))
     decoder, found, at = FrameDecoder(), [], 0
@@ -119,7 +119,7 @@ def test_large_frames_do_not_depend_on_how_the_stream_is_cut(reads: list[int]) -
     assert decoder.pending_bytes == 0
 
 
-def test_bytes_that_come_one_by_one_take_no_object_each() -> None:
+def test_bytes_that_come_one_by_one_take_no_object_each():
     stream = encode_command(Command(code=10, body=b"x" * 50_000))[:-1]
     tracemalloc.start()
     try:
@@ -133,7 +133,7 @@ def test_bytes_that_come_one_by_one_take_no_object_each() -> None:
     assert held_bytes < 2 * len(stream)
 
 
-def test_a_length_over_the_limit_is_refused_before_it_is_gathered() -> None:
+def test_a_length_over_the_limit_is_refused_before_it_is_gathered():
     decoder = FrameDecoder(max_frame_bytes=100)
     with pytest.raises(FrameTooLarge):
         decoded(decoder, (97).to_bytes(4, "big"))
@@ -143,14 +143,14 @@ def test_a_length_over_the_limit_is_refused_before_it_is_gathered() -> None:
         decoded(FrameDecoder(), b"\x00\x00\x00\x03abc")
 
 
-def test_a_frame_of_exactly_the_limit_is_taken() -> None:
+def test_a_frame_of_exactly_the_limit_is_taken():
     frame = encode_command(Command(1, body=bytes(100)))
     assert decoded(FrameDecoder(max_frame_bytes=len(frame)), frame)[0].body == bytes(100)
     with pytest.raises(FrameTooLarge):
         decoded(FrameDecoder(max_frame_bytes=len(frame) - 1), frame)
 
 
-def test_a_peer_may_write_nulls_and_unknown_fields() -> None:
+def test_a_peer_may_write_nulls_and_unknown_fields():
     header = b'{"code":1,"extFields":{"a":null,"b":"c"},"flag":null,"language":null,"opaque":7,"remark":null,"new":{"x":[1]}}'
     command = decode_command(memoryview(len(header).to_bytes(4, "big") + header))
     assert command.ext_fields == {"b": "c"}
@@ -158,12 +158,12 @@ def test_a_peer_may_write_nulls_and_unknown_fields() -> None:
 
 
 @pytest.mark.parametrize("remark", ["", ',"remark":null', ',"extFields":{"a":null}', ',"opaque":null'])
-def test_a_header_without_a_language_is_from_java_as_apache_has_it(remark: str) -> None:
+def test_a_header_without_a_language_is_from_java_as_apache_has_it(remark):
     header = b'{"code":1%s}' % remark.encode()
     assert decode_command(memoryview(len(header).to_bytes(4, "big") + header)).language == "JAVA"
 
 
-def test_values_that_are_no_texts_become_the_texts_that_java_makes_of_them() -> None:
+def test_values_that_are_no_texts_become_the_texts_that_java_makes_of_them():
     # Apache's C++ client writes numbers and truth values into extFields.
     header = b'{"code":10,"extFields":{"a":12,"b":true,"c":"12","d":null,"e":-1.5},"flag":0,"language":"CPP","opaque":7,"version":63}'
     command = decode_command(memoryview(len(header).to_bytes(4, "big") + header))
@@ -183,23 +183,23 @@ def test_values_that_are_no_texts_become_the_texts_that_java_makes_of_them() -> 
         b'{"code":1,"opaque":4294967296}',
     ],
 )
-def test_a_json_header_that_is_none_is_a_protocol_error(header: bytes) -> None:
+def test_a_json_header_that_is_none_is_a_protocol_error(header):
     with pytest.raises(ProtocolError):
         decode_command(memoryview(len(header).to_bytes(4, "big") + header))
 
 
-def test_deep_nesting_in_a_header_is_a_protocol_error() -> None:
+def test_deep_nesting_in_a_header_is_a_protocol_error():
     header = b'{"code":1,"x":' + b"[" * 100_000
     with pytest.raises(ProtocolError):
         decode_command(memoryview(len(header).to_bytes(4, "big") + header))
 
 
-def test_codes_beyond_16_bits_are_not_written_in_binary() -> None:
+def test_codes_beyond_16_bits_are_not_written_in_binary():
     with pytest.raises(ProtocolError):
         encode_command(Command(200050, serialize_type=1))
 
 
-def test_a_response_mirrors_opaque_and_encoding() -> None:
+def test_a_response_mirrors_opaque_and_encoding():
     asked = request(105, GetRouteInfoRequestHeader("T"), oneway=True)
     asked.opaque, asked.serialize_type = 9, 1
     answer = response(asked, 17, "no route")
@@ -209,7 +209,7 @@ def test_a_response_mirrors_opaque_and_encoding() -> None:
     assert (answer.opaque, answer.serialize_type, answer.code, answer.remark) == (9, 1, 17, "no route")
 
 
-def test_a_server_of_http2_is_told_by_its_first_frame() -> None:
+def test_a_server_of_http2_is_told_by_its_first_frame():
     settings = bytes.fromhex("000012040000000000")
     for size in (1, 4, 9):
         decoder = FrameDecoder()

@@ -87,7 +87,7 @@ def changed(**values: Any) -> bytes:
 @example([run(*ORDINARY, ("g", "5")), changed()])
 @example([run(*ORDINARY[::-1]), run(*ORDINARY[::-1])])
 @given(st.lists(headers(), min_size=1, max_size=4))
-def test_a_shape_gives_what_decoding_gives(found: list[bytes]) -> None:
+def test_a_shape_gives_what_decoding_gives(found):
     shapes = HeaderShapes(*SENDS)
     for header in [*found, *found[::-1]]:
         typed = shapes.find(header)
@@ -98,9 +98,7 @@ def test_a_shape_gives_what_decoding_gives(found: list[bytes]) -> None:
 
 @settings(max_examples=examples(500), deadline=None)
 @given(st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1, max_size=4), st.booleans())
-def test_one_remembered_shape_reads_other_values_as_decoding_does(
-    found: list[tuple[str, str, str]], backwards: bool
-) -> None:
+def test_one_remembered_shape_reads_other_values_as_decoding_does(found, backwards):
     shapes = HeaderShapes(*SENDS)
     for born, properties, tail in [("1795276800000", "p", "0"), *found]:
         fields = list({**dict(ORDINARY), "g": born, "i": properties, "j": tail}.items())
@@ -109,7 +107,7 @@ def test_one_remembered_shape_reads_other_values_as_decoding_does(
         assert typed is None or typed == decoded(header, SendMessageRequestHeaderV2)
 
 
-def test_what_clients_send_has_a_shape_and_each_its_own_values() -> None:
+def test_what_clients_send_has_a_shape_and_each_its_own_values():
     sends, pulls = HeaderShapes(*SENDS), HeaderShapes(*PULLS)
     for number in range(20):
         properties = f"UNIQ_KEY\x01{number:032X}\x02KEYS\x01{'k' * number}\x02city\x01Zürich\x02"
@@ -124,7 +122,7 @@ def test_what_clients_send_has_a_shape_and_each_its_own_values() -> None:
 
 
 @pytest.mark.parametrize("code", [310, 11])
-def test_headers_of_java_clients_have_shapes(code: int) -> None:
+def test_headers_of_java_clients_have_shapes(code):
     header_type, varying = SENDS if code == 310 else PULLS
     shapes, found = HeaderShapes(header_type, varying), 0
     for frame in frames(code=code, kind="request", serialize="ROCKETMQ"):
@@ -139,14 +137,14 @@ def test_headers_of_java_clients_have_shapes(code: int) -> None:
     assert found
 
 
-def test_signed_requests_have_no_shape() -> None:
+def test_signed_requests_have_no_shape():
     shapes = HeaderShapes(*SENDS)
     frame = binary_frame(310, signed_fields(send_fields(), b"", "key", "secret"))
     assert shapes.find(header_of(frame)) is None
     assert shapes._known == {}
 
 
-def test_shapes_from_the_network_take_bounded_memory() -> None:
+def test_shapes_from_the_network_take_bounded_memory():
     shapes = HeaderShapes(*SENDS)
     for number in range(3_000):
         assert shapes.find(header_of(send(binary=True, b=f"topic-{number}"))) is not None

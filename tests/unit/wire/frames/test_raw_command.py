@@ -39,7 +39,7 @@ def parts(command: Command) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     "frame", [send(), send(flag=1), send(flag=2), send(binary=True), send(zz="nobody"), pull(), pull(binary=True)]
 )
-def test_a_typed_decode_makes_the_same_request(frame: bytes) -> None:
+def test_a_typed_decode_makes_the_same_request(frame):
     found, expected = read(frame), decode_command(memoryview(frame)[4:])
     assert isinstance(found, RawCommand)
     header_type = SendMessageRequestHeaderV2 if expected.code == 310 else PullMessageRequestHeader
@@ -48,7 +48,7 @@ def test_a_typed_decode_makes_the_same_request(frame: bytes) -> None:
     assert parts(found) == parts(expected)
 
 
-def test_json_and_binary_headers_make_the_same_request() -> None:
+def test_json_and_binary_headers_make_the_same_request():
     text, binary = read(send()), read(send(binary=True))
     assert text is not None
     assert binary is not None
@@ -69,14 +69,12 @@ def test_json_and_binary_headers_make_the_same_request() -> None:
         b'{"code":310,"extFields":{',
     ],
 )
-def test_what_a_typed_decode_does_not_understand_is_left_to_the_other(header: dict[str, Any] | bytes) -> None:
+def test_what_a_typed_decode_does_not_understand_is_left_to_the_other(header):
     assert read(text_frame(header, b"body")) is None
 
 
 @pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
-def test_no_dictionary_is_made_of_a_plain_send_until_somebody_asks(
-    monkeypatch: pytest.MonkeyPatch, binary: bool
-) -> None:
+def test_no_dictionary_is_made_of_a_plain_send_until_somebody_asks(monkeypatch, binary):
     asked: list[int] = []
     fields_of = raw_command._fields_of
     monkeypatch.setattr(raw_command, "_fields_of", lambda *args: asked.append(1) or fields_of(*args))
@@ -91,7 +89,7 @@ def test_no_dictionary_is_made_of_a_plain_send_until_somebody_asks(
 
 @pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
 @pytest.mark.parametrize("more", [{}, {"zz": "nobody"}], ids=["", "unknown"])
-def test_reading_the_fields_leaves_the_headers_unchanged(more: dict[str, str], binary: bool) -> None:
+def test_reading_the_fields_leaves_the_headers_unchanged(more, binary):
     frame = send(binary=binary, **more)
     command = read(frame)
     assert isinstance(command, RawCommand)
@@ -104,7 +102,7 @@ def test_reading_the_fields_leaves_the_headers_unchanged(more: dict[str, str], b
     assert command.fields["b"] == "other"
 
 
-def test_fields_that_were_changed_are_what_the_header_says() -> None:
+def test_fields_that_were_changed_are_what_the_header_says():
     command = read(send())
     assert command is not None
     command.ext_fields["b"] = "other"
@@ -115,7 +113,7 @@ def test_fields_that_were_changed_are_what_the_header_says() -> None:
     assert command.header(SendMessageRequestHeaderV2).topic == "third"
 
 
-def test_a_nested_value_of_a_field_that_nobody_declares_is_its_text_as_in_java() -> None:
+def test_a_nested_value_of_a_field_that_nobody_declares_is_its_text_as_in_java():
     """As fastjson reads a map of texts (StringCodec)."""
     frame = text_frame({"code": 310, "extFields": {**send_fields(), "zz": {"a": [1, "b"]}}, "opaque": 7}, b"body")
     typed, other = read(frame), decode_command(memoryview(frame)[4:])
@@ -124,14 +122,14 @@ def test_a_nested_value_of_a_field_that_nobody_declares_is_its_text_as_in_java()
     assert typed.ext_fields["zz"] == other.ext_fields["zz"] == '{"a":[1,"b"]}'
 
 
-def test_a_number_beyond_all_bounds_in_a_field_that_nobody_declares_costs_that_field() -> None:
+def test_a_number_beyond_all_bounds_in_a_field_that_nobody_declares_costs_that_field():
     command = read(text_frame(b'{"code":310,' + WHOLE + b',"zz":1e999}}'))
     assert command is not None
     assert "zz" not in command.ext_fields
     assert command.ext_fields["b"] == "t"
 
 
-def test_a_request_that_waits_keeps_neither_its_read_nor_its_raw_header() -> None:
+def test_a_request_that_waits_keeps_neither_its_read_nor_its_raw_header():
     frame = send(b"body" * 10)
     whole = bytearray(frame * 10)
     command = READERS[b"310,"](bytes(whole[8 : 8 + int.from_bytes(frame[5:8], "big")]), memoryview(whole)[300:310])
@@ -143,7 +141,7 @@ def test_a_request_that_waits_keeps_neither_its_read_nor_its_raw_header() -> Non
     assert size > sum(len(value) for value in send_fields().values())
 
 
-def test_an_answer_that_is_changed_is_written_as_it_was_changed() -> None:
+def test_an_answer_that_is_changed_is_written_as_it_was_changed():
     plain = Command(0, 7, 1, ext_fields={"msgId": "1"})
     header = plain.header_bytes()
     assert encode_command(raw_answer(7, header)) == encode_command(plain)

@@ -48,7 +48,7 @@ def says(command: Command) -> tuple[Any, ...]:
 @example({"i": "a\x01é\x02"}, {}, True)
 @example({}, {"_UNIQUE_KEY_QUERY": "true"}, True)
 @given(st.dictionaries(NAMES, VALUES, max_size=3), st.dictionaries(NAMES, VALUES, max_size=1), st.booleans())
-def test_raw_headers_and_fields_say_the_same(more: dict[str, Any], changed: dict[str, Any], signed: bool) -> None:
+def test_raw_headers_and_fields_say_the_same(more, changed, signed):
     fields = {**send_fields(), **more}
     if signed:
         texts = {name: value for name, value in fields.items() if isinstance(value, str)}
@@ -60,7 +60,7 @@ def test_raw_headers_and_fields_say_the_same(more: dict[str, Any], changed: dict
 
 @pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
 @pytest.mark.parametrize("code", [310, 11])
-def test_the_sender_is_known_and_the_request_keeps_its_typed_header(code: int, binary: bool) -> None:
+def test_the_sender_is_known_and_the_request_keeps_its_typed_header(code, binary):
     fields = send_fields() if code == 310 else decode_command(memoryview(pull())[4:]).ext_fields
     frame = request(code, signed_fields(fields, BODY, KEY, SECRET), BODY, binary=binary)
     command = read(frame)
@@ -71,7 +71,7 @@ def test_the_sender_is_known_and_the_request_keeps_its_typed_header(code: int, b
     assert command.raw_header is not None
 
 
-def test_a_field_that_was_added_after_signing_is_left_out() -> None:
+def test_a_field_that_was_added_after_signing_is_left_out():
     """Java: MixAll.UNIQUE_MSG_QUERY_FLAG."""
     fields = signed_fields({"topic": "t"}, BODY, KEY, SECRET)
     late = Command(12, ext_fields={**fields, "_UNIQUE_KEY_QUERY": "true"}, body=BODY)
@@ -81,18 +81,18 @@ def test_a_field_that_was_added_after_signing_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"Signature": ""}, {"Signature": "x"}, {"Signature": "é"}, {"AccessKey": ""}])
-def test_a_request_without_a_signature_is_signed_with_no_key(more: dict[str, str]) -> None:
+def test_a_request_without_a_signature_is_signed_with_no_key(more):
     for asked in both(send(BODY, **more)):
         assert says(asked) == ("", False, False)
 
 
-def test_the_signature_covers_the_body() -> None:
+def test_the_signature_covers_the_body():
     fields = signed_fields(send_fields(), BODY, KEY, SECRET)
     for asked in both(request(310, fields, b"b0dy")):
         assert says(asked) == (KEY, False, False)
 
 
-def test_of_two_equal_names_the_last_counts_in_both() -> None:
+def test_of_two_equal_names_the_last_counts_in_both():
     fields = signed_fields(send_fields(b="second"), BODY, KEY, SECRET)
     text = "".join(f'"{name}":"{value}",' for name, value in {"b": "first"}.items())
     whole = request(310, fields, BODY)
@@ -102,7 +102,7 @@ def test_of_two_equal_names_the_last_counts_in_both() -> None:
         assert says(asked) == (KEY, True, False)
 
 
-def test_what_was_read_with_more_of_the_stack_left_is_read_with_less() -> None:
+def test_what_was_read_with_more_of_the_stack_left_is_read_with_less():
     """Python's limit of recursion counts for JSON in a field that nobody reads; a check is called deeper than the decode."""
 
     def deeper(frames: int, command: Command) -> tuple[Any, ...]:

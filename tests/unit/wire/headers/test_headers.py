@@ -49,7 +49,7 @@ def _instances(header_type: type[ExtHeader]) -> st.SearchStrategy[ExtHeader]:
 @pytest.mark.parametrize("header_type", ALL_HEADERS, ids=lambda header_type: header_type.__name__)
 @settings(max_examples=examples(15))
 @given(data=st.data())
-def test_every_header_comes_back(header_type: type[ExtHeader], data: st.DataObject) -> None:
+def test_every_header_comes_back(header_type, data):
     header = data.draw(_instances(header_type))
     ext = header.to_ext()
     assert all(isinstance(value, str) for value in ext.values())
@@ -59,7 +59,7 @@ def test_every_header_comes_back(header_type: type[ExtHeader], data: st.DataObje
 @pytest.mark.parametrize("header_type", ALL_HEADERS, ids=lambda header_type: header_type.__name__)
 @settings(max_examples=examples(15))
 @given(data=st.data())
-def test_hand_written_ext_fields_equal_the_generic_ones(header_type: type[ExtHeader], data: st.DataObject) -> None:
+def test_hand_written_ext_fields_equal_the_generic_ones(header_type, data):
     header = data.draw(_instances(header_type))
     assert header.to_ext() == ExtHeader.to_ext(header)
 
@@ -69,7 +69,7 @@ def _send_ext() -> dict[str, str]:
     return {**v2, "i": "TAGS\x01a\x02", "k": "false", "m": "true", "n": "broker-a"}
 
 
-def test_both_forms_of_a_send_header_give_the_same_object() -> None:
+def test_both_forms_of_a_send_header_give_the_same_object():
     by_letter = SendMessageRequestHeader.from_v2(Command(code=310, ext_fields=_send_ext()))
     values = {name: getattr(by_letter, name) for name in by_letter.__struct_fields__}
     assert isinstance(by_letter, SendMessageRequestHeader)
@@ -80,7 +80,7 @@ def test_both_forms_of_a_send_header_give_the_same_object() -> None:
     assert SendMessageRequestHeaderV2(**values).to_ext() == _send_ext()
 
 
-def test_v2_letters_are_javas() -> None:
+def test_v2_letters_are_javas():
     letters = dict(
         zip(
             SendMessageRequestHeaderV2.__struct_encode_fields__,
@@ -96,11 +96,11 @@ def test_v2_letters_are_javas() -> None:
     assert letters["n"] == "bname"
 
 
-def test_client_id_is_spelled_as_the_wire_spells_it() -> None:
+def test_client_id_is_spelled_as_the_wire_spells_it():
     assert UnregisterClientRequestHeader("c", producer_group="p").to_ext() == {"clientID": "c", "producerGroup": "p"}
 
 
-def test_unknown_fields_are_ignored() -> None:
+def test_unknown_fields_are_ignored():
     ext = {
         "suggestWhichBrokerId": "0",
         "nextBeginOffset": "5",
@@ -123,13 +123,13 @@ def test_unknown_fields_are_ignored() -> None:
         ({"m": "yes"}, r"\$.m"),
     ],
 )
-def test_an_unreadable_field_is_a_protocol_error_that_names_it(change: dict[str, str | None], words: str) -> None:
+def test_an_unreadable_field_is_a_protocol_error_that_names_it(change, words):
     ext = {name: value for name, value in {**_send_ext(), **change}.items() if value is not None}
     with pytest.raises(ProtocolError, match=words):
         SendMessageRequestHeader.from_v2(Command(code=310, ext_fields=ext))
 
 
-def test_every_header_is_a_struct_with_java_names() -> None:
+def test_every_header_is_a_struct_with_java_names():
     for header_type in ALL_HEADERS:
         assert issubclass(header_type, msgspec.Struct)
         if header_type is not SendMessageRequestHeaderV2:

@@ -23,13 +23,13 @@ _messages = st.builds(
 )
 
 
-def test_a_batch_is_the_known_bytes() -> None:
+def test_a_batch_is_the_known_bytes():
     body = encode_batch([Message("T", b"hi", tags="a", flag=7)])
     assert body.hex() == "0000001f" + "00000000" * 2 + "00000007" + "00000002" + "6869" + "0007" + "54414753016102"
     assert split_batch(body) == [(7, b"hi", b"TAGS\x01a\x02")]
 
 
-def test_lone_surrogates_in_a_batch_are_refused() -> None:
+def test_lone_surrogates_in_a_batch_are_refused():
     message = Message("T", b"x", tags="Zürich")
     message.properties["notes"] = "\ud800"
     with pytest.raises(ConfigurationError):
@@ -37,7 +37,7 @@ def test_lone_surrogates_in_a_batch_are_refused() -> None:
 
 
 @given(st.lists(_messages, max_size=5))
-def test_a_batch_comes_back(messages: list[Message]) -> None:
+def test_a_batch_comes_back(messages):
     body = encode_batch(messages)
     for data in (body, bytearray(body), memoryview(body)):
         elements = split_batch(data)
@@ -50,7 +50,7 @@ def test_a_batch_comes_back(messages: list[Message]) -> None:
 
 
 @given(st.lists(_messages, min_size=1, max_size=3))
-def test_a_batch_cut_anywhere_is_a_protocol_error(messages: list[Message]) -> None:
+def test_a_batch_cut_anywhere_is_a_protocol_error(messages):
     body = encode_batch(messages)
     whole = {0}
     for message in messages:
@@ -64,7 +64,7 @@ def test_a_batch_cut_anywhere_is_a_protocol_error(messages: list[Message]) -> No
 
 
 @pytest.mark.parametrize("claimed", [0, 25, 27, 1 << 20])
-def test_a_batch_whose_sizes_contradict_each_other_is_a_protocol_error(claimed: int) -> None:
+def test_a_batch_whose_sizes_contradict_each_other_is_a_protocol_error(claimed):
     body = encode_batch([Message("t", b"body")])
     assert int.from_bytes(body[:4], "big") == len(body) == 26
     with pytest.raises(ProtocolError):

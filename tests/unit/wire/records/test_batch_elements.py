@@ -68,7 +68,7 @@ def assert_records_are_those_of_each(
 
 
 @given(bodies_of_batches())
-def test_the_elements_are_those_that_split_batch_finds(data: bytes) -> None:
+def test_the_elements_are_those_that_split_batch_finds(data):
     problem, expected = what_split_batch_says(data)
     if problem is not None:
         with pytest.raises(ProtocolError, match=f"^{re.escape(problem)}$"):
@@ -87,7 +87,7 @@ def test_the_elements_are_those_that_split_batch_finds(data: bytes) -> None:
 
 
 @given(sound_batches())
-def test_each_tags_code_is_that_of_the_properties(batch: SoundBatch) -> None:
+def test_each_tags_code_is_that_of_the_properties(batch):
     expected = [tags_code(get_property(raw, TAGS)) for _, _, raw in batch]
     assert BatchElements.of(body_of(batch)).tags_codes() == expected
 
@@ -113,7 +113,7 @@ def test_each_tags_code_is_that_of_the_properties(batch: SoundBatch) -> None:
         b"TAGS\x01\xff\x02",
     ],
 )
-def test_tags_that_are_somewhere_else_or_odd_have_their_code(raw: bytes) -> None:
+def test_tags_that_are_somewhere_else_or_odd_have_their_code(raw):
     batch: SoundBatch = [(0, b"TAGS\x01body", raw), (0, b"body", b"KEYS\x01k\x02")]
     assert BatchElements.of(body_of(batch)).tags_codes() == [tags_code(get_property(raw, TAGS)), 0]
 
@@ -135,7 +135,7 @@ ODD_PAIRS = [
 
 
 @pytest.mark.parametrize("raws", [raws for pair in ODD_PAIRS for raws in (pair, pair[::-1])])
-def test_tags_at_another_place_than_in_the_first_message_have_their_code(raws: tuple[bytes, bytes]) -> None:
+def test_tags_at_another_place_than_in_the_first_message_have_their_code(raws):
     for batch in ([(0, b"TAGS\x01body", raw) for raw in raws], [(0, b"b", raws[0])] * 9 + [(0, b"b", raws[1])]):
         expected = [tags_code(get_property(raw, TAGS)) for _, _, raw in batch]
         assert BatchElements.of(body_of(batch)).tags_codes() == expected
@@ -143,7 +143,7 @@ def test_tags_at_another_place_than_in_the_first_message_have_their_code(raws: t
 
 @pytest.mark.parametrize("size", [0, -1, -40, 60])
 @pytest.mark.parametrize("body_bytes", [-1, -20, -40, -(1 << 31)])
-def test_negative_lengths_are_refused(size: int, body_bytes: int) -> None:
+def test_negative_lengths_are_refused(size, body_bytes):
     # With these lengths, the bytes between "body" and end look like the tail of an element, at different places.
     first = bytearray(element(b"", b"\0\0" * 20))
     first[ELEMENT.span("size")] = size.to_bytes(4, "big", signed=True)
@@ -158,7 +158,7 @@ def test_negative_lengths_are_refused(size: int, body_bytes: int) -> None:
 @pytest.mark.parametrize("field", ["size", "body_length", "properties_length"])
 @pytest.mark.parametrize("difference", [-1, 1, 256])
 @pytest.mark.parametrize("number", [0, 5, 9])
-def test_one_wrong_length_among_messages_that_look_alike_is_found(field: str, difference: int, number: int) -> None:
+def test_one_wrong_length_among_messages_that_look_alike_is_found(field, difference, number):
     parts = [element(b"b" * 300, b"own\x01" + b"x" * 300) for _ in range(10)]
     at = len(parts[0]) - 306 if field == "properties_length" else ELEMENT.at[field]
     width = 2 if field == "properties_length" else 4
@@ -170,12 +170,12 @@ def test_one_wrong_length_among_messages_that_look_alike_is_found(field: str, di
         BatchElements.of(b"".join(parts))
 
 
-def test_another_division_of_the_same_length_is_found() -> None:
+def test_another_division_of_the_same_length_is_found():
     batch: SoundBatch = [(0, b"b" * 20, b"own\x01x\x02")] * 9 + [(0, b"b" * 19, b"own\x01xy\x02")]
     assert list(BatchElements.of(body_of(batch)).bodies_and_properties()) == [(body, raw) for _, body, raw in batch]
 
 
-def test_a_negative_body_length_is_refused() -> None:
+def test_a_negative_body_length_is_refused():
     """Its length is also that of the properties, which end where the size says."""
     head = ELEMENT.struct.pack(ELEMENT.size - 2 + 0x10000, 0, 0, 0, -2)
     with pytest.raises(ProtocolError):
@@ -188,13 +188,11 @@ def test_a_negative_body_length_is_refused() -> None:
     st.tuples(*[st.sampled_from(((V4, 50_000), (V6, 10_911)))] * 2),
     st.sampled_from((0, 1 << 40)),
 )
-def test_the_records_are_those_of_each_message(
-    batch: SoundBatch, topic: bytes, hosts: tuple[Host, Host], start: int
-) -> None:
+def test_the_records_are_those_of_each_message(batch, topic, hosts, start):
     assert_records_are_those_of_each(batch, topic, hosts, start, start * 3)
 
 
-def test_messages_of_real_producers_are_records_as_one_by_one() -> None:
+def test_messages_of_real_producers_are_records_as_one_by_one():
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     dice = random.Random(seed)
@@ -205,7 +203,7 @@ def test_messages_of_real_producers_are_records_as_one_by_one() -> None:
         assert BatchElements.of(body_of(batch)).tags_codes() == codes
 
 
-def test_elements_of_equal_lengths_are_decoded_with_their_own_values() -> None:
+def test_elements_of_equal_lengths_are_decoded_with_their_own_values():
     batch: SoundBatch = [(number, b"%060d" % number, b"UNIQ_KEY\x01%032X\x02" % number) for number in range(50)]
     elements = BatchElements.of(body_of(batch))
     record = encode_record(b"T", b"", b"", queue_offset=0, physical_offset=0, **head((V4, 1), (V4, 2)))  # type: ignore[arg-type]
@@ -235,7 +233,7 @@ def chains_of_elements(draw: st.DrawFn) -> bytes:
 
 @pytest.mark.timeout(60)
 @given(chains_of_elements())
-def test_no_chain_of_elements_goes_back(data: bytes) -> None:
+def test_no_chain_of_elements_goes_back(data):
     problem, expected = what_split_batch_says(data)
     if problem is None:
         assert list(BatchElements.of(data).bodies_and_properties()) == [(body, raw) for _, body, raw in expected]
@@ -252,9 +250,7 @@ def test_no_chain_of_elements_goes_back(data: bytes) -> None:
     ],
 )
 @pytest.mark.timeout(60)
-def test_a_negative_element_size_is_refused(
-    length: int, heads: dict[int, tuple[int, int]], lengths: dict[int, int]
-) -> None:
+def test_a_negative_element_size_is_refused(length, heads, lengths):
     """Behind it the next one would begin in front, or at the same place for ever."""
     data = bytearray(length)
     for at, (size, body_bytes) in heads.items():

@@ -27,15 +27,15 @@ def without_zlib_ng(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @given(st.binary(max_size=300), st.integers(1, 40), st.integers(0, 9))
-def test_both_functions_return_the_same_number(part: bytes, times: int, begin: int) -> None:
+def test_both_functions_return_the_same_number(part, times, begin):
     body = memoryview(part * times)[begin:]  # as a body in a frame: not aligned, and of any length
     assert zlib_ng.crc32(body) == zlib_ng.crc32(bytes(body)) == zlib.crc32(body)
 
 
-def test_a_process_with_zlib_ng_uses_its_function() -> None:
+def test_a_process_with_zlib_ng_uses_its_function():
     assert checksum.crc32 is zlib_ng.crc32
 
 
 @pytest.mark.usefixtures("without_zlib_ng")
-def test_a_process_without_zlib_ng_uses_the_standard_library() -> None:
+def test_a_process_without_zlib_ng_uses_the_standard_library():
     assert checksum.crc32 is zlib.crc32

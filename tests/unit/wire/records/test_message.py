@@ -15,7 +15,7 @@ from sprocketmq.wire.records.properties import joined_properties
 from sprocketmq.wire.records.record import decode_record, decode_records, encode_record
 
 
-def test_queues_sort_as_java_sorts_them() -> None:
+def test_queues_sort_as_java_sorts_them():
     queues = [
         MessageQueue("t", "b", 10),
         MessageQueue("t", "b", 2),
@@ -27,7 +27,7 @@ def test_queues_sort_as_java_sorts_them() -> None:
     assert str(queues[0]) == "t/b/10"
 
 
-def test_a_message_keeps_system_values_in_its_properties() -> None:
+def test_a_message_keeps_system_values_in_its_properties():
     message = Message(
         "T", b"x", tags="a", keys=["k1", "k2"], properties={"p": "q"}, delay_level=3, wait_store_msg_ok=False
     )
@@ -47,9 +47,7 @@ def test_a_message_keeps_system_values_in_its_properties() -> None:
         max_size=8,
     ),
 )
-def test_a_message_is_the_same_whether_somebody_looks_at_its_properties_or_not(
-    kind: type[Message], tags: str | None, keys: list[str], own: dict[str, str], steps: list[str]
-) -> None:
+def test_a_message_is_the_same_whether_somebody_looks_at_its_properties_or_not(kind, tags, keys, own, steps):
     message = kind("T", b"x", tags=tags, keys=keys, properties=own)
     model = {**own, **({} if tags is None else {"TAGS": tags}), **({"KEYS": " ".join(keys)} if keys else {})}
     for step in steps:
@@ -77,13 +75,13 @@ def test_a_message_is_the_same_whether_somebody_looks_at_its_properties_or_not(
     assert message.properties == model
 
 
-def test_properties_beyond_tags_keys_and_the_users_are_always_exposed() -> None:
+def test_properties_beyond_tags_keys_and_the_users_are_always_exposed():
     assert Message("T", b"x", tags="a", keys="k", properties={"p": "q"}).exposed_properties == {}
     assert Message("T", b"x", delay_level=3).exposed_properties == {"DELAY": "3"}
     assert Message("T", b"x", tags="a", wait_store_msg_ok=False).exposed_properties == {"TAGS": "a", "WAIT": "false"}
 
 
-def test_a_message_does_not_keep_the_callers_properties() -> None:
+def test_a_message_does_not_keep_the_callers_properties():
     mine = {"p": "q"}
     Message("T", b"x", properties=mine, tags="a")
     assert mine == {"p": "q"}
@@ -109,7 +107,7 @@ def test_a_message_does_not_keep_the_callers_properties() -> None:
         ({"properties": {"TAGS": "a"}}, "reserved"),
     ],
 )
-def test_a_users_mistake_is_named(arguments: dict[str, Any], words: str) -> None:
+def test_a_users_mistake_is_named(arguments, words):
     with pytest.raises(ConfigurationError, match=words):
         Message(**{"topic": "T", "body": b"x", **arguments})
 
@@ -129,18 +127,18 @@ def _stored(properties: bytes) -> MessageExt:
     return decode_record(encode_record(b"T", b"x", properties, **_STORED), broker_name="b")
 
 
-def test_the_senders_id_goes_before_the_stored_copys() -> None:
+def test_the_senders_id_goes_before_the_stored_copys():
     assert _stored(b"").message_id == _stored(b"").offset_message_id == "0A00000100002A9F0000000000000003"
     assert _stored(b"UNIQ_KEY\x01abc\x02").message_id == "abc"
 
 
-def test_hosts_of_both_families_can_be_read() -> None:
+def test_hosts_of_both_families_can_be_read():
     message = _stored(b"")
     assert (message.born_host, message.store_host) == ("[::1]:80", "10.0.0.1:10911")
     assert message.message_queue == MessageQueue("T", "b", 1)
 
 
-def test_properties_of_a_stored_message_can_be_changed() -> None:
+def test_properties_of_a_stored_message_can_be_changed():
     message = _stored(b"TAGS\x01a\x02")
     message.properties["MIN_OFFSET"] = "0"
     message.tags = "b"
@@ -148,7 +146,7 @@ def test_properties_of_a_stored_message_can_be_changed() -> None:
     assert message.properties is message.properties
 
 
-def test_a_message_can_be_made_by_hand() -> None:
+def test_a_message_can_be_made_by_hand():
     message = MessageExt(
         "T", b"x", tags="a", broker_name="b", queue_id=1, store_host="10.0.0.1:10911", commit_log_offset=123456
     )
@@ -158,7 +156,7 @@ def test_a_message_can_be_made_by_hand() -> None:
     assert repr(Message("T", b"x")) == "Message(topic='T', tags=None, keys=[], body=1 bytes)"
 
 
-def test_a_copy_of_a_received_message_has_the_fields_that_nobody_looked_at_and_those_that_were_set() -> None:
+def test_a_copy_of_a_received_message_has_the_fields_that_nobody_looked_at_and_those_that_were_set():
     message = _stored(b"TAGS\x01a\x02")
     message.reconsume_times += 1
     message.sys_flag = 4
@@ -171,7 +169,7 @@ def test_a_copy_of_a_received_message_has_the_fields_that_nobody_looked_at_and_t
 
 
 @pytest.mark.parametrize("raw", [b"", b"TAGS\x01a\x02", b"TAGS\x01a"])
-def test_more_properties_stand_behind_those_of_the_record(raw: bytes) -> None:
+def test_more_properties_stand_behind_those_of_the_record(raw):
     record = encode_record(b"T", b"x", raw, **_STORED)
     (message,) = decode_records(record, queue_id=9, more_properties=b"MAX_OFFSET\x017\x02")
     assert message.properties.pop("MAX_OFFSET") == "7"

@@ -72,12 +72,12 @@ def _records(draw: st.DrawFn) -> tuple[str, bytes, bytes, dict[str, Any], bytes]
     return topic, body, properties, fields, encode_record(topic.encode(), body, properties, **fields)
 
 
-def test_a_record_is_the_known_bytes() -> None:
+def test_a_record_is_the_known_bytes():
     assert encode_record(b"T", b"hello", KNOWN_PROPERTIES, **KNOWN_FIELDS) == KNOWN
     assert len(KNOWN) == record_size(1, 5, len(KNOWN_PROPERTIES)) == 117
 
 
-def test_the_known_record_is_read() -> None:
+def test_the_known_record_is_read():
     message = decode_record(KNOWN, broker_name="broker-a")
     assert (message.topic, message.body, message.tags, message.broker_name) == ("T", b"hello", "TagA", "broker-a")
     assert (message.queue_id, message.queue_offset, message.commit_log_offset) == (2, 7, 123456)
@@ -88,13 +88,13 @@ def test_the_known_record_is_read() -> None:
     assert message.transaction_id is None
 
 
-def test_the_checksum_has_31_bits() -> None:
+def test_the_checksum_has_31_bits():
     record = encode_record(b"T", b"a", b"", **KNOWN_FIELDS)
     assert RecordView(record).body_crc == 1756872259
 
 
 @given(_records())
-def test_a_record_comes_back(record: tuple[str, bytes, bytes, dict[str, Any], bytes]) -> None:
+def test_a_record_comes_back(record):
     topic, body, properties, fields, raw = record
     view = check_record(b"before" + raw + b"after", 6)
     message = decode_record(raw)
@@ -116,9 +116,7 @@ def test_a_record_comes_back(record: tuple[str, bytes, bytes, dict[str, Any], by
 
 
 @given(_records(), st.binary(max_size=30))
-def test_the_parts_of_a_record_are_those_of_its_view(
-    record: tuple[str, bytes, bytes, dict[str, Any], bytes], before: bytes
-) -> None:
+def test_the_parts_of_a_record_are_those_of_its_view(record, before):
     raw = record[-1]
     for buffer in (before + raw + b"after", memoryview(before + raw + b"after")):
         view = RecordView(buffer, len(before))
@@ -132,9 +130,7 @@ def test_the_parts_of_a_record_are_those_of_its_view(
 
 
 @given(_records(), st.data())
-def test_parts_of_damaged_bytes_are_those_of_the_view_or_none(
-    record: tuple[str, bytes, bytes, dict[str, Any], bytes], data: st.DataObject
-) -> None:
+def test_parts_of_damaged_bytes_are_those_of_the_view_or_none(record, data):
     damaged = bytearray(record[-1])
     for _ in range(data.draw(st.integers(1, 3))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
@@ -149,7 +145,7 @@ def test_parts_of_damaged_bytes_are_those_of_the_view_or_none(
 
 
 @given(_records())
-def test_sizes_are_known_beforehand(record: tuple[str, bytes, bytes, dict[str, Any], bytes]) -> None:
+def test_sizes_are_known_beforehand(record):
     topic, body, properties, fields, raw = record
     if fields["version"] is None:
         sizes = (len(topic.encode()), len(body), len(properties))
@@ -157,7 +153,7 @@ def test_sizes_are_known_beforehand(record: tuple[str, bytes, bytes, dict[str, A
         assert record_size(*sizes, **v6) == len(raw)
 
 
-def test_fixed_fields_are_where_the_constants_say() -> None:
+def test_fixed_fields_are_where_the_constants_say():
     def number(at: int, size: int) -> int:
         return int.from_bytes(KNOWN[at : at + size], "big")
 
@@ -176,7 +172,7 @@ def test_fixed_fields_are_where_the_constants_say() -> None:
 
 
 @given(st.lists(_records(), max_size=5))
-def test_records_back_to_back_are_all_read(records: list[tuple[str, bytes, bytes, dict[str, Any], bytes]]) -> None:
+def test_records_back_to_back_are_all_read(records):
     buffer = b"".join(record[4] for record in records)
     for data in (buffer, bytearray(buffer), memoryview(buffer)):
         messages = decode_records(data)
@@ -184,15 +180,13 @@ def test_records_back_to_back_are_all_read(records: list[tuple[str, bytes, bytes
 
 
 @given(_records(), st.binary(min_size=1, max_size=120))
-def test_bytes_after_the_last_record_are_not_ignored(
-    record: tuple[str, bytes, bytes, dict[str, Any], bytes], tail: bytes
-) -> None:
+def test_bytes_after_the_last_record_are_not_ignored(record, tail):
     with pytest.raises(ProtocolError):
         decode_records(record[4] + tail)
 
 
 @given(_records())
-def test_a_record_cut_anywhere_is_a_protocol_error(record: tuple[str, bytes, bytes, dict[str, Any], bytes]) -> None:
+def test_a_record_cut_anywhere_is_a_protocol_error(record):
     raw = record[4]
     for end in range(1, len(raw)):
         with pytest.raises(ProtocolError):
@@ -201,7 +195,7 @@ def test_a_record_cut_anywhere_is_a_protocol_error(record: tuple[str, bytes, byt
             check_record(raw[:end])
 
 
-def test_a_wrong_checksum_is_found_when_asked_for() -> None:
+def test_a_wrong_checksum_is_found_when_asked_for():
     raw = bytearray(KNOWN)
     raw[RECORD.size] ^= 1
     with pytest.raises(ProtocolError):
@@ -210,12 +204,12 @@ def test_a_wrong_checksum_is_found_when_asked_for() -> None:
 
 
 @pytest.mark.parametrize("at", [-1, 1, 117, 1000])
-def test_a_place_outside_is_a_protocol_error(at: int) -> None:
+def test_a_place_outside_is_a_protocol_error(at):
     with pytest.raises(ProtocolError):
         RecordView(KNOWN, at)
 
 
-def test_a_topic_that_is_not_utf8_is_a_protocol_error() -> None:
+def test_a_topic_that_is_not_utf8_is_a_protocol_error():
     raw = encode_record(b"\xff", b"", b"", **KNOWN_FIELDS)
     with pytest.raises(ProtocolError):
         decode_records(raw)
@@ -226,19 +220,17 @@ def test_a_topic_that_is_not_utf8_is_a_protocol_error() -> None:
 @pytest.mark.parametrize(
     ("topic_bytes", "properties_bytes", "version"), [(128, 0, 1), (32_768, 0, None), (1, 32_768, None)]
 )
-def test_what_does_not_fit_its_length_field_is_refused(
-    topic_bytes: int, properties_bytes: int, version: int | None
-) -> None:
+def test_what_does_not_fit_its_length_field_is_refused(topic_bytes, properties_bytes, version):
     with pytest.raises(ProtocolError):
         encode_record(b"t" * topic_bytes, b"", b"p" * properties_bytes, **KNOWN_FIELDS, version=version)
 
 
-def test_the_longest_properties_fit() -> None:
+def test_the_longest_properties_fit():
     raw = encode_record(b"t", b"", b"p" * 32_767, **KNOWN_FIELDS)
     assert len(RecordView(raw).raw_properties) == 32_767
 
 
-def test_a_filler_states_its_size() -> None:
+def test_a_filler_states_its_size():
     blank = encode_blank(1000)
     assert len(blank) == 8
     assert blank_size(b"xx" + blank, 2) == 1000
@@ -248,7 +240,7 @@ def test_a_filler_states_its_size() -> None:
 
 
 @pytest.mark.parametrize("kind", list(CompressionType))
-def test_a_compressed_body_is_given_in_the_original(kind: CompressionType) -> None:
+def test_a_compressed_body_is_given_in_the_original(kind):
     body = b"abc" * 1000
     raw = encode_record(b"T", compress(body, kind), b"", **KNOWN_FIELDS, sys_flag=kind.sys_flag | 8)
     message = decode_record(raw)
@@ -259,7 +251,7 @@ def test_a_compressed_body_is_given_in_the_original(kind: CompressionType) -> No
     assert as_stored.sys_flag == kind.sys_flag | 8
 
 
-def test_a_body_that_cannot_be_decompressed_costs_only_itself() -> None:
+def test_a_body_that_cannot_be_decompressed_costs_only_itself():
     good = encode_record(b"T", compress(b"good"), b"", **KNOWN_FIELDS, sys_flag=COMPRESSED)
     bad = encode_record(b"T", b"not zlib", b"", **KNOWN_FIELDS, sys_flag=COMPRESSED)
     messages = decode_records(good + bad + good)
@@ -267,7 +259,7 @@ def test_a_body_that_cannot_be_decompressed_costs_only_itself() -> None:
     assert [message.sys_flag & COMPRESSED for message in messages] == [0, COMPRESSED, 0]
 
 
-def test_bodies_do_not_keep_the_whole_pull_in_memory() -> None:
+def test_bodies_do_not_keep_the_whole_pull_in_memory():
     messages = decode_records(memoryview(KNOWN * 3))
     assert all(type(message.body) is bytes for message in messages)
 
@@ -276,7 +268,7 @@ def _inner_batch(body: bytes, sys_flag: int = INNER_BATCH | NEED_UNWRAP) -> byte
     return encode_record(b"T", body, b"INNER_NUM\x012\x02", **KNOWN_FIELDS, sys_flag=sys_flag)
 
 
-def test_messages_of_an_inner_batch_are_given_one_by_one() -> None:
+def test_messages_of_an_inner_batch_are_given_one_by_one():
     body = encode_batch([Message("T", b"one", tags="a"), Message("T", b"two", tags="b", flag=5)])
     messages = decode_records(KNOWN + _inner_batch(body) + KNOWN)
     assert [message.body for message in messages] == [b"hello", b"one", b"two", b"hello"]
@@ -287,7 +279,7 @@ def test_messages_of_an_inner_batch_are_given_one_by_one() -> None:
     assert [message.body for message in decode_records(compressed)] == [b"one", b"two"]
 
 
-def test_an_inner_batch_that_cannot_be_opened_costs_only_itself() -> None:
+def test_an_inner_batch_that_cannot_be_opened_costs_only_itself():
     messages = decode_records(_inner_batch(b"no batch") + KNOWN)
     assert [message.body for message in messages] == [b"no batch", b"hello"]
     assert messages[0].sys_flag == INNER_BATCH | NEED_UNWRAP

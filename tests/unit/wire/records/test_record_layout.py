@@ -84,7 +84,7 @@ def records_of_java(version: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_records_that_java_stored_are_what_the_table_says(version: str) -> None:
+def test_records_that_java_stored_are_what_the_table_says(version):
     records = records_of_java(version)
     assert len(records) > 20
     for raw in records:
@@ -92,7 +92,7 @@ def test_records_that_java_stored_are_what_the_table_says(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_columns_of_store_and_spark_are_the_fields_of_javas_records(version: str) -> None:
+def test_the_columns_of_store_and_spark_are_the_fields_of_javas_records(version):
     from sprocketmq.spark.columns import records as spark_records
     from sprocketmq.store.log import record_batch
 
@@ -134,9 +134,7 @@ _fields = st.fixed_dictionaries(
     st.binary(max_size=40),
     st.sampled_from([None, 2]),
 )
-def test_both_host_lengths_and_both_magics_are_read_as_java_reads_them(
-    fields: dict[str, Any], body: bytes, topic: bytes, properties: bytes, version: int | None
-) -> None:
+def test_both_host_lengths_and_both_magics_are_read_as_java_reads_them(fields, body, topic, properties, version):
     raw = encode_record(topic, body, properties, version=version, **fields)
     said = as_java_reads(raw)
     assert as_the_table_says(raw) == said
@@ -151,7 +149,7 @@ def test_both_host_lengths_and_both_magics_are_read_as_java_reads_them(
     assert said["magic"] == (MAGIC_V2 if version == 2 or len(topic) > 127 else MAGIC_V1)
 
 
-def test_the_numbers_that_javas_sources_state() -> None:
+def test_the_numbers_that_javas_sources_state():
     """CommitLog.calMsgLength, MessageDecoder's positions, ConsumeQueue.CQ_STORE_UNIT_SIZE, CommitLog.END_FILE_MIN_BLANK_LENGTH."""
     assert [layout.size for layout in LAYOUTS] == [88, 100, 100, 112]
     assert (MIN_RECORD_BYTES, BLANK_BYTES, UNIT_LAYOUT.size) == (91, 8, 20)
@@ -166,7 +164,7 @@ def test_the_numbers_that_javas_sources_state() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_units_that_java_stored_are_what_the_table_says(version: str) -> None:
+def test_units_that_java_stored_are_what_the_table_says(version):
     log = store_file(version, "commitlog-head.bin")
     for head in store_dir(version).glob("consumequeue-golden-?-head.bin"):
         units = np.frombuffer(head.read_bytes(), unit_type())
@@ -178,7 +176,7 @@ def test_units_that_java_stored_are_what_the_table_says(version: str) -> None:
         assert UNIT_LAYOUT.repeated("size", len(units)).unpack(head.read_bytes()) == tuple(units["size"].tolist())
 
 
-def test_units_together_are_units_one_by_one() -> None:
+def test_units_together_are_units_one_by_one():
     places = (1 << 40) + 117 * np.arange(100)
     units = [UNIT_LAYOUT.struct.pack((1 << 40) + 117 * number, 117, -7) for number in range(100)]
     assert units_of(places, 117, [-7] * 100) == b"".join(units)
@@ -189,7 +187,7 @@ _kinds = st.sampled_from(["b", "B", "h", "H", "i", "I", "q", "Q", "4sI", "16sI"]
 
 
 @given(st.lists(_kinds, min_size=2, max_size=9), st.data())
-def test_whatever_is_taken_out_of_a_layout_is_what_all_of_it_has_there(kinds: list[str], data: st.DataObject) -> None:
+def test_whatever_is_taken_out_of_a_layout_is_what_all_of_it_has_there(kinds, data):
     names = [f"field{number}" for number in range(len(kinds))]
     layout = Layout(*zip(names, kinds, strict=True))
     raw = data.draw(st.binary(min_size=layout.size, max_size=layout.size))

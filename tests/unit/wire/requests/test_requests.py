@@ -35,7 +35,7 @@ NO_NAMES = frozenset(
 SERVED = [one for one in requests.declared() if one.served_by & (Peer.BROKER | Peer.NAME_SERVER)]
 
 
-def test_every_code_is_declared_once_under_its_own_name() -> None:
+def test_every_code_is_declared_once_under_its_own_name():
     names = [
         (name, one.name)
         for family in requests.FAMILIES
@@ -49,7 +49,7 @@ def test_every_code_is_declared_once_under_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("one", requests.declared(), ids=lambda one: one.name)
-def test_a_need_names_a_field_that_the_header_has(one: Request[Any, Any, Any]) -> None:
+def test_a_need_names_a_field_that_the_header_has(one):
     assert one.access is not None
     fields = () if one.header is None else one.header.__struct_encode_fields__
     for need in one.access:
@@ -58,7 +58,7 @@ def test_a_need_names_a_field_that_the_header_has(one: Request[Any, Any, Any]) -
 
 
 @pytest.mark.parametrize("one", requests.declared(), ids=lambda one: one.name)
-def test_accounts_are_of_brokers_and_addresses_of_name_servers(one: Request[Any, Any, Any]) -> None:
+def test_accounts_are_of_brokers_and_addresses_of_name_servers(one):
     of_addresses = [isinstance(need, AddressNeed) for need in one.access or ()]
     assert all(of_addresses) if Peer.NAME_SERVER in one.served_by else not any(of_addresses)
     if Peer.NAME_SERVER in one.served_by:
@@ -75,9 +75,7 @@ def text_fields(one: Request[Any, Any, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("one", SERVED, ids=lambda one: one.name)
-def test_each_text_of_a_header_is_looked_at_before_its_handler_or_known_to_name_nothing(
-    one: Request[Any, Any, Any],
-) -> None:
+def test_each_text_of_a_header_is_looked_at_before_its_handler_or_known_to_name_nothing(one):
     for field in text_fields(one):
         answer = refusal_of_names(Command(one.code, ext_fields={field: "a\nb"}))
         assert (answer is not None) is (field not in NO_NAMES), (
@@ -87,12 +85,12 @@ def test_each_text_of_a_header_is_looked_at_before_its_handler_or_known_to_name_
             assert refusal_of_names(Command(one.code, ext_fields={field: "../x"})) is not None, field
 
 
-def test_the_lists_of_fields_hold_nothing_that_no_header_has() -> None:
+def test_the_lists_of_fields_hold_nothing_that_no_header_has():
     known = {field for one in SERVED for field in text_fields(one)}
     assert sorted((NAMES | TEXTS | NO_NAMES) - known) == []
 
 
-def test_a_server_has_a_handler_for_what_it_serves_and_for_nothing_else() -> None:
+def test_a_server_has_a_handler_for_what_it_serves_and_for_nothing_else():
     for peer in (Peer.BROKER, Peer.NAME_SERVER):
         codes = {int(one.code) for one in requests.served_by(peer)}
         requests.check_handlers(peer, codes)
@@ -103,9 +101,7 @@ def test_a_server_has_a_handler_for_what_it_serves_and_for_nothing_else() -> Non
 
 
 @pytest.mark.parametrize(("start", "code"), [(Broker, 26), (NameServer, 105)])
-def test_no_server_starts_with_a_request_that_does_not_say_what_it_needs(
-    monkeypatch: pytest.MonkeyPatch, start: Any, code: int
-) -> None:
+def test_no_server_starts_with_a_request_that_does_not_say_what_it_needs(monkeypatch, start, code):
     known = requests.declared()
     forgotten = tuple(
         Request(code=one.code, served_by=one.served_by, header=one.header) if one.code == code else one for one in known
@@ -123,7 +119,7 @@ def test_no_server_starts_with_a_request_that_does_not_say_what_it_needs(
         ("Requests of a broker to its clients", Peer.CLIENT),
     ],
 )
-def test_the_page_on_compatibility_has_a_row_for_each_request_and_no_other(title: str, peer: Peer) -> None:
+def test_the_page_on_compatibility_has_a_row_for_each_request_and_no_other(title, peer):
     page = (ROOT / "docs/internals/compatibility.md").read_text("utf-8")
     section = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\d+) \| (\w+) \|", section, re.MULTILINE)
@@ -132,7 +128,7 @@ def test_the_page_on_compatibility_has_a_row_for_each_request_and_no_other(title
     )
 
 
-def test_what_is_said_not_to_be_served_is_not_declared_as_served() -> None:
+def test_what_is_said_not_to_be_served_is_not_declared_as_served():
     page = (ROOT / "docs/internals/compatibility.md").read_text("utf-8")
     section = page.partition("## Codes that are not served\n")[2].partition("\n## ")[0]
     unserved = {int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}

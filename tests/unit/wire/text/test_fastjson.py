@@ -38,33 +38,33 @@ _dialect = st.recursive(
 
 
 @given(_values)
-def test_standard_json_is_read(value: Any) -> None:
+def test_standard_json_is_read(value):
     assert fastjson.loads(json.dumps(value).encode()) == value
 
 
 @given(_values)
-def test_our_own_parser_agrees_with_the_standard_one(value: Any) -> None:
+def test_our_own_parser_agrees_with_the_standard_one(value):
     text = json.dumps(value)
     # An object key forces the dialect's parser on the whole text.
     assert fastjson.loads(f"[{{{{}}:1}},{text}]".encode())[1] == value
 
 
 @given(_dialect)
-def test_the_dialect_comes_back(value: Any) -> None:
+def test_the_dialect_comes_back(value):
     assert fastjson.loads(fastjson.dumps([value, {0: 0}]))[0] == value
 
 
 @given(_dialect)
-def test_pretty_text_says_the_same(value: Any) -> None:
+def test_pretty_text_says_the_same(value):
     assert fastjson.loads(fastjson.dumps([value, {0: 0}], pretty=True))[0] == value
 
 
-def test_integer_keys_have_no_quotes() -> None:
+def test_integer_keys_have_no_quotes():
     assert fastjson.dumps({1: "b", 0: "a"}) == b'{0:"a",1:"b"}'
     assert fastjson.loads(b'{0:"a", -1 : "b"}') == {0: "a", -1: "b"}
 
 
-def test_queue_keys_are_whole_objects() -> None:
+def test_queue_keys_are_whole_objects():
     text = b'{{"brokerName":"b","queueId":0,"topic":"t"}:5}'
     table = {MessageQueue("t", "b", 0): 5}
     assert fastjson.dumps(table) == text
@@ -72,20 +72,20 @@ def test_queue_keys_are_whole_objects() -> None:
     assert fastjson.loads(b' { {"topic":"t" , "queueId":0,"brokerName":"b"} : 5 } ') == table
 
 
-def test_other_object_keys_stay_usable() -> None:
+def test_other_object_keys_stay_usable():
     (key,) = fastjson.loads(b'{{"b":1,"a":2}:3}')
     assert key == ObjectKey([("a", 2), ("b", 1)])
     assert fastjson.dumps({key: 3}) == b'{{"a":2,"b":1}:3}'
 
 
-def test_pretty_text_has_tabs_as_config_files_have() -> None:
+def test_pretty_text_has_tabs_as_config_files_have():
     table = {"offsetTable": {"T@G": {0: 12, 1: 7}}, "dataVersion": {}}
     assert fastjson.dumps(table, pretty=True).decode() == (
         '{\n\t"dataVersion":{},\n\t"offsetTable":{\n\t\t"T@G":{\n\t\t\t0:12,\n\t\t\t1:7\n\t\t}\n\t}\n}'
     )
 
 
-def test_fields_are_sorted_and_none_is_left_out() -> None:
+def test_fields_are_sorted_and_none_is_left_out():
     class Bean(msgspec.Struct):
         zeta: int
         alpha: str | None
@@ -95,7 +95,7 @@ def test_fields_are_sorted_and_none_is_left_out() -> None:
     assert fastjson.dumps_standard({0: Bean(1, "x", set())}) == b'{"0":{"alpha":"x","names":[],"zeta":1}}'
 
 
-def test_escapes_of_java_are_read() -> None:
+def test_escapes_of_java_are_read():
     text = rb'{0:"\b\f\n\r\t\v\"\\\/\u4e2d\u0001\x41\0\ud83d\ude80\ud800"}'
     assert fastjson.loads(text)[0] == '\b\f\n\r\t\v"\\/中\x01A\x00🚀�'
 
@@ -118,12 +118,12 @@ def test_escapes_of_java_are_read() -> None:
         (b"\xff{", "not UTF-8"),
     ],
 )
-def test_an_error_says_where(text: bytes, words: str) -> None:
+def test_an_error_says_where(text, words):
     with pytest.raises(ProtocolError, match=words):
         fastjson.loads(text)
 
 
-def test_depth_is_limited() -> None:
+def test_depth_is_limited():
     deep = b"{0:" * (MAX_DEPTH - 1) + b"[]" + b"}" * (MAX_DEPTH - 1)
     fastjson.loads(deep)
     for text in (b"{0:" + deep + b"}", b"[" * 100_000, b'{"a":' * 100_000):
@@ -133,7 +133,7 @@ def test_depth_is_limited() -> None:
             fastjson.decode(text, dict)
 
 
-def test_references_are_the_objects_they_name() -> None:
+def test_references_are_the_objects_they_name():
     value = fastjson.loads(
         b'{"a":{"b":[{"x":1},{"y":2}]},"c":{"$ref":"$.a.b[0]"},"d":[{"$ref":"$.a"}],"e":{7:{"z":3}},"f":{"$ref":"$.e[7]"}}'
     )
@@ -142,14 +142,14 @@ def test_references_are_the_objects_they_name() -> None:
     assert value["f"] == {"z": 3}
 
 
-def test_references_know_root_self_and_parent() -> None:
+def test_references_know_root_self_and_parent():
     value = fastjson.loads(b'{"a":{"self":{"$ref":"@"},"up":{"$ref":".."},"root":{"$ref":"$"}}}')
     assert value["a"]["self"] is value["a"]
     assert value["a"]["up"] is value
     assert value["a"]["root"] is value
 
 
-def test_references_with_escaped_names_are_found() -> None:
+def test_references_with_escaped_names_are_found():
     value = fastjson.loads(rb'{"t":{"%RETRY%g":{"x":1}},"u":{"$ref":"$.t.\\%RETRY\\%g"}}')
     assert value["u"] == {"x": 1}
 
@@ -167,12 +167,12 @@ def test_references_with_escaped_names_are_found() -> None:
         b'{"a":{"$ref":""}}',
     ],
 )
-def test_a_reference_to_nothing_is_a_protocol_error(text: bytes) -> None:
+def test_a_reference_to_nothing_is_a_protocol_error(text):
     with pytest.raises(ProtocolError):
         fastjson.loads(text)
 
 
-def test_references_cannot_describe_more_than_they_should() -> None:
+def test_references_cannot_describe_more_than_they_should():
     levels = ",".join(f'"a{n}":[{{"$ref":"$.a{n - 1}"}},{{"$ref":"$.a{n - 1}"}}]' for n in range(1, 40))
     with pytest.raises(ProtocolError, match="far too much"):
         fastjson.decode(f'{{"a0":[1],{levels}}}'.encode(), dict)
@@ -187,7 +187,7 @@ class _Typed(msgspec.Struct):
     queues: list[MessageQueue] = []
 
 
-def test_typed_reading_takes_both_dialects() -> None:
+def test_typed_reading_takes_both_dialects():
     plain = b'{"name":"n","addrs":{"0":"a"},"queues":[{"topic":"t","brokerName":"b","queueId":1}]}'
     dialect = b'{"name":"n","addrs":{0:"a"},"queues":[{"topic":"t","brokerName":"b","queueId":1}]}'
     assert fastjson.decode(plain, _Typed) == fastjson.decode(dialect, _Typed)
@@ -196,21 +196,21 @@ def test_typed_reading_takes_both_dialects() -> None:
     assert table == {MessageQueue("t", "b", 1): 5}
 
 
-def test_typed_reading_forgives_nulls_quoted_numbers_and_unknown_fields() -> None:
+def test_typed_reading_forgives_nulls_quoted_numbers_and_unknown_fields():
     typed = fastjson.decode(
         b'{"name":"n","addrs":null,"new":{"x":[null]},"queues":[{"topic":"t","brokerName":"b","queueId":"1"}]}', _Typed
     )
     assert typed == _Typed("n", queues=[MessageQueue("t", "b", 1)])
 
 
-def test_typed_reading_names_what_is_wrong() -> None:
+def test_typed_reading_names_what_is_wrong():
     with pytest.raises(ProtocolError):
         fastjson.decode(b"{}", _Typed)
     with pytest.raises(ProtocolError):
         fastjson.decode(b'{"name":"n","queues":5}', _Typed)
 
 
-def test_what_has_no_json_form_is_a_type_error() -> None:
+def test_what_has_no_json_form_is_a_type_error():
     with pytest.raises(TypeError, match="object has no JSON form"):
         fastjson.dumps(object())
 
@@ -219,20 +219,20 @@ def test_what_has_no_json_form_is_a_type_error() -> None:
     st.dictionaries(_queues | _texts, st.integers(-(2**63), 2**63 - 1), max_size=6),
     st.dictionaries(_texts, _dialect, max_size=3),
 )
-def test_a_table_is_read_pair_by_pair_as_it_is_all_at_once(table: dict[Any, int], others: dict[str, Any]) -> None:
+def test_a_table_is_read_pair_by_pair_as_it_is_all_at_once(table, others):
     text = fastjson.dumps({**others, "table": table})
     assert dict(fastjson.pairs(text, "table", len(text))) == fastjson.loads(text)["table"]
 
 
 @given(st.dictionaries(_queues, st.integers(), min_size=1, max_size=6), st.data())
-def test_a_table_that_is_cut_off_is_refused_where_it_ends(table: dict[MessageQueue, int], data: Any) -> None:
+def test_a_table_that_is_cut_off_is_refused_where_it_ends(table, data):
     text = fastjson.dumps({"table": table})
     cut = data.draw(st.integers(0, len(text) - 1))
     with pytest.raises(ProtocolError):
         list(fastjson.pairs(text[:cut], "table", 4_096))
 
 
-def test_nothing_is_read_beyond_the_pair_that_is_asked_for() -> None:
+def test_nothing_is_read_beyond_the_pair_that_is_asked_for():
     pairs = fastjson.pairs(b'{"table":{"a":1,"b":2,' + b"?" * 1_000_000, "table", 100)
     assert [next(pairs), next(pairs)] == [("a", 1), ("b", 2)]
     with pytest.raises(ProtocolError):
@@ -249,7 +249,7 @@ def test_nothing_is_read_beyond_the_pair_that_is_asked_for() -> None:
         '"a":[' + "0," * 50,
     ],
 )
-def test_a_pair_is_no_longer_than_it_may_be(long: str) -> None:
+def test_a_pair_is_no_longer_than_it_may_be(long):
     with pytest.raises(ProtocolError):
         list(fastjson.pairs(f'{{"table":{{"ok":1,{long}}}}}'.encode(), "table", 60))
     with pytest.raises(ProtocolError):
@@ -270,7 +270,7 @@ TOPICS = bodies.TopicConfigSerializeWrapper({f"t{n}": bodies.TopicConfig(topic_n
 
 
 @pytest.mark.parametrize("body", [STATS, TOPICS, bodies.TopicList([f"t{n}" for n in range(800)])])
-def test_a_long_text_is_read_in_pieces_to_the_same(body: bodies.Body, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_text_is_read_in_pieces_to_the_same(body, monkeypatch):
     text, pieces = body.encode(), []
     decode, convert = msgspec.json.decode, msgspec.convert
 
@@ -290,7 +290,7 @@ def test_a_long_text_is_read_in_pieces_to_the_same(body: bodies.Body, monkeypatc
     assert max(pieces) <= fastjson._SMALL_CHARS < len(text)
 
 
-def test_a_text_has_no_more_values_than_are_read_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_has_no_more_values_than_are_read_in_seconds(monkeypatch):
     monkeypatch.setattr(fastjson, "_MOST_PIECES", 1_000)
     assert len(fastjson.loads(b"{%b}" % b",".join(b"%d:1" % n for n in range(490)))) == 490
     with pytest.raises(ProtocolError):

@@ -13,7 +13,7 @@ _TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20).map(lam
 _ANY_KEYS = _TEXTS.filter(bool)
 
 
-def test_the_forms_of_java() -> None:
+def test_the_forms_of_java():
     text = "# no\n! no\na=1\nb: 2\nc 3\nd\\=e = 4 \nlong = 1,\\\n   2\nu=\\u0041\\t.\nempty=\n"
     expected = {"a": "1", "b": "2", "c": "3", "d=e": "4", "long": "1,2", "u": "A\t.", "empty": ""}
     assert parse_properties(text) == expected
