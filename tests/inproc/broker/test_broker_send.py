@@ -11,29 +11,6 @@ from sprocketmq.wire.headers import SendMessageRequestHeader, SendMessageRequest
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import encode_batch
 from sprocketmq.wire.records.message import Message
-from sprocketmq.wire.records.message_id import decode_offset_message_id
-
-
-def test_a_sent_message_is_stored_as_it_was_sent(cluster, client):
-    answer = client.send("flights", b"UA 1545", queue_id=2, tags="UA", properties={"year": "2013", "KEYS": "N14228"})
-    assert answer.code == 0
-    assert (answer.ext_fields["queueId"], answer.ext_fields["queueOffset"]) == ("2", "0")
-    (message,) = client.messages("flights", 2)
-    assert (message.topic, message.body, message.tags, message.keys) == ("flights", b"UA 1545", "UA", ["N14228"])
-    assert message.properties["year"] == "2013"
-    assert message.message_id == "key-UA 1545"
-    assert message.born_timestamp_ms == 1
-    assert message.store_timestamp_ms == cluster.clock.now_ms()
-    assert message.store_host == cluster.broker.address
-    assert message.born_host.startswith("127.0.0.1:")
-
-
-def test_the_answer_names_the_stored_copy_and_the_unique_key(cluster, client):
-    answer = client.send("flights", b"x")
-    (message,) = client.messages("flights")
-    assert answer.ext_fields["msgId"] == message.offset_message_id
-    assert decode_offset_message_id(answer.ext_fields["msgId"])[1] == message.commit_log_offset
-    assert answer.ext_fields["transactionId"] == message.message_id
 
 
 def test_the_marks_of_another_broker_are_removed(client):
@@ -72,12 +49,6 @@ def test_a_refused_send_names_region_and_trace_too(client):
 def test_a_negative_queue_id_means_any_queue(client):
     queues = {int(client.send("flights", b"x", queue_id=-1).ext_fields["queueId"]) for _ in range(60)}
     assert queues == {0, 1, 2, 3}
-
-
-def test_an_unknown_topic_is_created_with_the_smaller_number_of_queues(cluster, client):
-    client.send("flights")
-    config = cluster.broker.topics.get("flights")
-    assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (4, 4, 6)
 
 
 @pytest.mark.parametrize("number", [0, -1])

@@ -10,7 +10,6 @@ import random
 import select
 import sys
 import threading
-from collections.abc import Coroutine
 from types import FrameType
 from typing import Any
 
@@ -61,16 +60,19 @@ async def is_readable(stream: MessageStream) -> bool:
     return bool(select.select([stream.descriptor.fileno()], [], [], 0)[0])
 
 
+async def handed_out(stored: rmq.MessageExt) -> tuple[MessageStream, rmq.ReceivedMessage, asyncio.Future[None]]:
+    """A stream, a message that it handed out, and the call that ends with the message's verdict."""
+    stream = MessageStream()
+    Calls(stream)
+    take = asyncio.ensure_future(stream.receive())
+    await asyncio.sleep(0)
+    call = asyncio.ensure_future(stream(stored))
+    [got] = await take
+    return stream, got, call
+
+
 def bodies(messages: list[rmq.ReceivedMessage]) -> list[bytes]:
     return [message.body for message in messages]
-
-
-def on_a_loop(work: Coroutine[Any, Any, None]) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(30):
-            await work
-
-    asyncio.run(run())
 
 
 async def test_the_number_of_requested_calls_is_that_of_waiting_and_working_iterations():
@@ -110,12 +112,7 @@ async def test_a_receive_that_is_cancelled_at_the_moment_of_its_message_has_not_
 
 
 async def test_a_message_that_was_put_back_goes_to_the_next_waiting_receive():
-    stream = MessageStream()
-    calls = Calls(stream)
-    first = asyncio.ensure_future(stream.receive())
-    await asyncio.sleep(0)
-    call = calls.begin(7)
-    [got] = await first
+    stream, got, call = await handed_out(message(7))
     second = asyncio.ensure_future(stream.receive())
     await asyncio.sleep(0)
     stream.put_back([got])
@@ -126,12 +123,7 @@ async def test_a_message_that_was_put_back_goes_to_the_next_waiting_receive():
 
 
 async def test_a_stop_ends_all_receives_and_a_late_verdict_is_an_error():
-    stream = MessageStream()
-    calls = Calls(stream)
-    take = asyncio.ensure_future(stream.receive())
-    await asyncio.sleep(0)
-    call = calls.begin(0)
-    [held] = await take
+    stream, held, call = await handed_out(message(0))
     waiting = asyncio.ensure_future(stream.receive())
     await asyncio.sleep(0)
     stream.stop()
@@ -170,15 +162,10 @@ async def test_a_copy_of_an_earlier_delivery_says_nothing_about_a_later_one():
 
 
 async def test_a_received_message_has_what_its_record_has():
-    stream = MessageStream()
-    Calls(stream)
-    take = asyncio.ensure_future(stream.receive())
-    await asyncio.sleep(0)
     stored = rmq.MessageExt(
         "flights", b"x", tags="UA", keys=["a"], reconsume_times=3, born_timestamp_ms=5, properties={"p": "q"}
     )
-    call = asyncio.ensure_future(stream(stored))
-    [got] = await take
+    _, got, call = await handed_out(stored)
     for name in (*rmq.Message.__slots__, *rmq.MessageExt.__slots__):
         if hasattr(stored, name):
             assert getattr(got, name) == getattr(stored, name), name
@@ -203,14 +190,9 @@ async def test_closing_does_not_wait_for_a_message_whose_receive_was_cancelled()
 
 
 async def test_a_copy_has_the_same_delivery_and_a_pickled_one_says_who_gives_the_verdict():
-    stream = MessageStream()
-    Calls(stream)
-    take = asyncio.ensure_future(stream.receive())
-    await asyncio.sleep(0)
     stored = rmq.MessageExt("flights", b"[1]", tags="UA", properties={"p": "q"})
     stored._deserialize = lambda body: list(body)
-    call = asyncio.ensure_future(stream(stored))
-    [got] = await take
+    _, got, call = await handed_out(stored)
     unread = pickle.loads(pickle.dumps(got))
     with pytest.raises(rmq.ConfigurationError, match="pickled has its value only if it was read before"):
         _ = unread.value
@@ -243,12 +225,7 @@ def test_a_message_made_by_hand_keeps_its_verdict_for_a_test_of_a_handler():
 
 @pytest.mark.parametrize("line", range(1, 10))
 async def test_a_signal_handler_may_give_a_verdict_in_the_middle_of_another(line):
-    stream = MessageStream()
-    calls = Calls(stream)
-    take = asyncio.ensure_future(stream.receive())
-    await asyncio.sleep(0)
-    call = calls.begin(0)
-    [got] = await take
+    _, got, call = await handed_out(message(0))
     given: list[str] = []
 
     def give(name: str) -> None:
