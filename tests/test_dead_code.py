@@ -17,10 +17,9 @@ from dead_code import Definition, Sources
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
-# Called by what is not here to be read: by lark, for a rule of the grammar; by prometheus_client; by pytest; by Spark; by
+# Called by what is not here to be read: by prometheus_client; by pytest; by Spark; by
 # concurrent.futures.
 CALLED_FROM_OUTSIDE = (
-    "sprocketmq.core.sql92.parser _Builder.",
     "_OnLoop.describe",
     "sprocketmq.testing.pytest_plugin pytest_configure",
     "sprocketmq.client.produce.send_future SendFuture._",

@@ -12,8 +12,9 @@ One pattern, whose order gives the longest word, cuts the text; lark's LALR tabl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, Final
 
 import lark
@@ -153,8 +154,9 @@ def _parser() -> lark.Lark:
         def lex(self, *_: object) -> Iterator[lark.Token]:
             return iter(())
 
+    rules: Any = SimpleNamespace(**_RULES)  # lark asks for the attribute with the name of a rule
     return lark.Lark(
-        _GRAMMAR, parser="lalr", lexer=NoLexer, transformer=_Builder(), start="or_expression", maybe_placeholders=False
+        _GRAMMAR, parser="lalr", lexer=NoLexer, transformer=rules, start="or_expression", maybe_placeholders=False
     )
 
 
@@ -162,77 +164,30 @@ def _text(word: str) -> str:
     return word[1:-1].replace("''", "'")
 
 
-class _Builder(lark.Transformer[Any, Any]):
-    """What each rule makes of its parts; runs while the words come in."""
-
-    def either(self, parts: list[Any]) -> Expression:
-        return Logic.of("OR", *parts[::2])
-
-    def both(self, parts: list[Any]) -> Expression:
-        return Logic.of("AND", *parts[::2])
-
-    def equal(self, parts: list[Any]) -> Expression:
-        return Equal.of(parts[0], parts[2])
-
-    def not_equal(self, parts: list[Any]) -> Expression:
-        return Not.of(Equal.of(parts[0], parts[2]))
-
-    def is_null(self, parts: list[Any]) -> Expression:
-        return Equal.is_null(parts[0])
-
-    def is_not_null(self, parts: list[Any]) -> Expression:
-        return Not.of(Equal.is_null(parts[0]))
-
-    def compare(self, parts: list[Any]) -> Expression:
-        return Compare.of(parts[0], str(parts[1]), parts[2])  # type: ignore[arg-type]
-
-    def has_text(self, parts: list[Any]) -> Expression:
-        return HasText.of(parts[0], parts[1].type, _text(parts[2]), False)
-
-    def has_not_text(self, parts: list[Any]) -> Expression:
-        return HasText.of(parts[0], parts[2].type, _text(parts[3]), True)
-
-    def between(self, parts: list[Any]) -> Expression:
-        return Compare.between(parts[0], parts[2], parts[4])
-
-    def not_between(self, parts: list[Any]) -> Expression:
-        return Compare.not_between(parts[0], parts[3], parts[5])
-
-    def is_in(self, parts: list[Any]) -> Expression:
-        return IsIn.of(parts[0], [_text(part) for part in parts[1:] if part.type == "STRING"], False)
-
-    def is_not_in(self, parts: list[Any]) -> Expression:
-        return IsIn.of(parts[0], [_text(part) for part in parts[1:] if part.type == "STRING"], True)
-
-    def same(self, parts: list[Any]) -> Expression:
-        return parts[1]  # type: ignore[no-any-return]
-
-    def inner(self, parts: list[Any]) -> Expression:
-        return parts[1]  # type: ignore[no-any-return]
-
-    def negate(self, parts: list[Any]) -> Expression:
-        return Negate.of(parts[1])
-
-    def negation(self, parts: list[Any]) -> Expression:
-        return Not.of(parts[1])
-
-    def string(self, parts: list[Any]) -> Expression:
-        return Constant(_text(parts[0]), Kind.STRING)
-
-    def decimal(self, parts: list[Any]) -> Expression:
-        return Constant.of_decimal(str(parts[0]))
-
-    def floating(self, parts: list[Any]) -> Expression:
-        return Constant.of_float(str(parts[0]))
-
-    def true(self, parts: list[Any]) -> Expression:
-        return TRUE
-
-    def false(self, parts: list[Any]) -> Expression:
-        return FALSE
-
-    def null(self, parts: list[Any]) -> Expression:
-        return NULL
-
-    def variable(self, parts: list[Any]) -> Expression:
-        return Property(str(parts[0]))
+# What each rule makes of its parts, while the words come in.
+_RULES: Final[dict[str, Callable[[list[Any]], Expression]]] = {
+    "either": lambda parts: Logic.of("OR", *parts[::2]),
+    "both": lambda parts: Logic.of("AND", *parts[::2]),
+    "equal": lambda parts: Equal.of(parts[0], parts[2]),
+    "not_equal": lambda parts: Not.of(Equal.of(parts[0], parts[2])),
+    "is_null": lambda parts: Equal.is_null(parts[0]),
+    "is_not_null": lambda parts: Not.of(Equal.is_null(parts[0])),
+    "compare": lambda parts: Compare.of(parts[0], str(parts[1]), parts[2]),
+    "has_text": lambda parts: HasText.of(parts[0], parts[1].type, _text(parts[2]), False),
+    "has_not_text": lambda parts: HasText.of(parts[0], parts[2].type, _text(parts[3]), True),
+    "between": lambda parts: Compare.between(parts[0], parts[2], parts[4]),
+    "not_between": lambda parts: Compare.not_between(parts[0], parts[3], parts[5]),
+    "is_in": lambda parts: IsIn.of(parts[0], [_text(part) for part in parts[1:] if part.type == "STRING"], False),
+    "is_not_in": lambda parts: IsIn.of(parts[0], [_text(part) for part in parts[1:] if part.type == "STRING"], True),
+    "same": lambda parts: parts[1],
+    "inner": lambda parts: parts[1],
+    "negate": lambda parts: Negate.of(parts[1]),
+    "negation": lambda parts: Not.of(parts[1]),
+    "string": lambda parts: Constant(_text(parts[0]), Kind.STRING),
+    "decimal": lambda parts: Constant.of_decimal(str(parts[0])),
+    "floating": lambda parts: Constant.of_float(str(parts[0])),
+    "true": lambda parts: TRUE,
+    "false": lambda parts: FALSE,
+    "null": lambda parts: NULL,
+    "variable": lambda parts: Property(str(parts[0])),
+}
