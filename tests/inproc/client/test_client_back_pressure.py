@@ -121,10 +121,8 @@ def test_the_async_face_makes_a_send_wait_and_a_refused_one_gives_its_turn_back(
     assert permits.under_way == (0, 0)
 
     async def run() -> None:
-        async with rmq.AsyncProducer(
+        async with rocketmq.async_producer(
             "more",
-            namesrv_addr=rocketmq.namesrv_addr,
-            clock=rocketmq.clock,
             enable_backpressure_for_async_mode=True,
             back_pressure_for_async_send_num=10,
             auto_batch=True,

@@ -146,7 +146,7 @@ def test_consumers_on_a_loop_are_looked_at_too(rocketmq, caplog, monkeypatch):
     rocketmq.create_topic("flights", queues=4)
 
     def made() -> rmq.AsyncPushConsumer:
-        consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+        consumer = rocketmq.async_push_consumer("delays")
         consumer.subscribe("flights")
         consumer.on_message(lambda message: None)
         return consumer

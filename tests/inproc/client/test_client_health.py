@@ -79,7 +79,7 @@ def test_a_broker_that_is_away_is_no_problem(rocketmq, consumers):
 
 
 async def test_on_a_loop_and_iterated(rocketmq):
-    consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+    consumer = rocketmq.async_push_consumer("delays")
     consumer.subscribe("flights")
     assert not consumer.health().is_healthy
     async with consumer.messages():

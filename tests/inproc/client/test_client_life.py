@@ -79,7 +79,7 @@ def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq, producer):
             )
         else:
             consumer.on_message(recorder)
-        with consumer, rmq.Producer("p", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, engine=engine) as p:
+        with consumer, rocketmq.producer("p", engine=engine) as p:
             send_all(p, ["more"])
             rocketmq.wait_until(lambda recorder=recorder: len(recorder) >= 101)
 
@@ -537,7 +537,7 @@ def test_an_async_run_forever_of_another_thread_ends_by_shutdown(rocketmq, loop)
     before = [signal.getsignal(number) for number in SIGNALS]
 
     async def run() -> None:
-        consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+        consumer = rocketmq.async_push_consumer("delays")
         consumer.subscribe("flights")
         consumer.on_message(Recorder())
         running = asyncio.ensure_future(consumer.run_forever())

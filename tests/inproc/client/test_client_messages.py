@@ -214,9 +214,7 @@ def test_a_shutdown_in_the_body_of_the_loop_does_not_wait_for_the_body(rocketmq,
             message.ack()
 
     async def run() -> None:
-        consumer = rmq.AsyncPushConsumer(
-            "delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, await_termination_ms=LONG_MS
-        )
+        consumer = rocketmq.async_push_consumer("delays", await_termination_ms=LONG_MS)
         consumer.subscribe("flights")
         async with consumer.messages() as messages:
             async for message in messages:
@@ -233,12 +231,7 @@ def test_several_tasks_may_iterate_at_once(rocketmq, producer):
     seen: dict[str, list[str]] = {"a": [], "b": [], "c": []}
 
     async def run() -> None:
-        consumer = rmq.AsyncPushConsumer(
-            "delays",
-            namesrv_addr=rocketmq.namesrv_addr,
-            clock=rocketmq.clock,
-            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-        )
+        consumer = rocketmq.async_push_consumer("delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET")
         consumer.subscribe("flights")
 
         async def work(name: str) -> None:

@@ -503,7 +503,7 @@ def test_a_round_that_waits_while_its_consumer_leaves_locks_nothing_any_more(roc
     locks = noted(rocketmq, RequestCode.LOCK_BATCH_MQ, lambda command: bytes(command.body))
 
     async def main() -> None:
-        consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+        consumer = rocketmq.async_push_consumer("delays")
         consumer.subscribe("weather")
         consumer.orderly_listener(lambda messages, context: rmq.ConsumeOrderlyStatus.SUCCESS)
         await consumer.start()

@@ -167,7 +167,7 @@ def test_a_failed_send_is_tried_twice_more_at_once_and_each_time_at_another_brok
         return True
 
     async def send_on_a_loop(message: rmq.Message) -> rmq.SendResult:
-        async with rmq.AsyncProducer("loop", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock) as on_a_loop:
+        async with rocketmq.async_producer("loop") as on_a_loop:
             return await on_a_loop.send(message)
 
     if fails_by == "refusal":
@@ -255,7 +255,7 @@ def test_the_async_producer_has_the_same_verbs(rocketmq):
     rocketmq.create_topic("flights", queues=2)
 
     async def send() -> None:
-        async with rmq.AsyncProducer("ops", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock) as producer:
+        async with rocketmq.async_producer("ops") as producer:
             await producer.send(rmq.Message("flights", b"1"))
             await producer.send_oneway(rmq.Message("flights", b"2"))
             await producer.send_batch([rmq.Message("flights", b"3")])

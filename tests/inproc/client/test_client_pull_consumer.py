@@ -139,9 +139,7 @@ def test_an_interrupted_poll_has_handed_out_nothing_although_its_messages_came_m
 def test_a_cancelled_poll_has_handed_out_nothing_however_close_its_messages_are(rocketmq, producer, turns):
 
     async def main() -> list[str]:
-        consumer = rmq.AsyncPullConsumer(
-            "backfill", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, consume_from_where=FIRST
-        )
+        consumer = rocketmq.async_pull_consumer("backfill", consume_from_where=FIRST)
         async with consumer:
             await consumer.assign([QUEUE])
             waiting = asyncio.ensure_future(asyncio.wait_for(consumer.poll(timeout_ms=60_000), 60))
@@ -434,9 +432,7 @@ def test_the_async_face_awaits_its_listener(rocketmq, producer):
     send_all(producer, ["0", "1"])
 
     async def consume() -> None:
-        async with rmq.AsyncPullConsumer(
-            "backfill", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, auto_commit=False
-        ) as consumer:
+        async with rocketmq.async_pull_consumer("backfill", auto_commit=False) as consumer:
 
             async def on_queues_changed(topic: str, queues: list[MessageQueue], ours: list[MessageQueue]) -> None:
                 for queue in ours:

@@ -577,7 +577,7 @@ def test_after_an_unexpected_error_in_a_round_the_next_round_goes_on(rocketmq, m
             raise LookupError("a bug")
         return await done(self, what)
 
-    consumer = rmq.PushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+    consumer = rocketmq.push_consumer("delays")
 
     @consumer.orderly_listener
     def handle(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:

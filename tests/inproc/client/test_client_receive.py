@@ -162,12 +162,7 @@ def test_wrong_arguments_are_told_in_a_sentence(rocketmq, face, arguments, sente
 def test_a_cancelled_receive_has_taken_nothing(rocketmq, producer):
 
     async def run() -> list[str]:
-        consumer = rmq.AsyncPushConsumer(
-            "delays",
-            namesrv_addr=rocketmq.namesrv_addr,
-            clock=rocketmq.clock,
-            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-        )
+        consumer = rocketmq.async_push_consumer("delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET")
         consumer.subscribe("flights")
         seen: list[rmq.ReceivedMessage] = []
         async with consumer.messages() as messages, asyncio.timeout(60):
@@ -314,7 +309,7 @@ def test_the_descriptor_can_be_registered_before_the_start_and_is_closed_with_th
 
 @pytest.mark.rocketmq(clock="system")  # a manual one keeps timers that were cancelled
 def test_descriptors_without_a_block_are_closed_with_the_last_reference(rocketmq):
-    consumer = rmq.PushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+    consumer = rocketmq.push_consumer("delays")
     consumer.subscribe("flights")
     messages = consumer.messages()
     consumer.start()

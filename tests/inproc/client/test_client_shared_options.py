@@ -159,9 +159,7 @@ def test_name_servers_of_one_cluster_are_one_list_in_any_order(rocketmq):
 def test_the_faces_share_a_client_on_one_loop_and_are_refused_on_another(rocketmq):
 
     def member(group: str) -> rmq.AsyncPushConsumer:
-        consumer = rmq.AsyncPushConsumer(
-            group, namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, instance_name="shared"
-        )
+        consumer = rocketmq.async_push_consumer(group, instance_name="shared")
         consumer.subscribe("flights")
         consumer.on_message(Recorder())
         return consumer

@@ -405,7 +405,7 @@ def test_a_listener_may_end_its_consumer_while_it_starts(rocketmq, face):
     else:
 
         async def run() -> None:
-            consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+            consumer = rocketmq.async_push_consumer("delays")
             consumer.subscribe("flights")
 
             @consumer.on_message
@@ -532,9 +532,7 @@ def test_flush_and_shutdown_wait_for_what_send_async_began(rocketmq, auto_batch)
     assert [future.result(0).status for future in (*first, *second)] == [rmq.SendStatus.SEND_OK] * 1000
 
     async def asynchronous() -> None:
-        producer = rmq.AsyncProducer(
-            "ops", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, auto_batch=auto_batch
-        )
+        producer = rocketmq.async_producer("ops", auto_batch=auto_batch)
         with pytest.raises(rmq.ClosedError):
             await producer.flush()
         async with producer:

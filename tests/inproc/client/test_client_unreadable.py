@@ -156,13 +156,7 @@ def test_a_pull_consumer_has_the_choice_too_and_a_missing_library_is_no_other_ma
     monkeypatch.setitem(sys.modules, "zstandard", None)
 
     async def main() -> list[rmq.MessageExt]:
-        consumer = rmq.AsyncPullConsumer(
-            "backfill",
-            namesrv_addr=rocketmq.namesrv_addr,
-            clock=rocketmq.clock,
-            consume_from_where=FIRST,
-            unreadable_body=choice,
-        )
+        consumer = rocketmq.async_pull_consumer("backfill", consume_from_where=FIRST, unreadable_body=choice)
         found: list[rmq.MessageExt] = []
         async with consumer:
             await consumer.assign([rmq.MessageQueue("flights", "broker-a", 0)])

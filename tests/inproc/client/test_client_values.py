@@ -227,9 +227,7 @@ def test_what_is_missing_or_wrong_is_said_in_one_sentence(rocketmq, consumers):
 
 def test_async_producers_make_messages_of_values_too(rocketmq):
     async def send() -> None:
-        async with rmq.AsyncProducer(
-            "ops", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, value_serializer=rmq.json_serializer
-        ) as producer:
+        async with rocketmq.async_producer("ops", value_serializer=rmq.json_serializer) as producer:
             await producer.send(producer.message("flights", {"id": 7}))
 
     asyncio.run(send())
