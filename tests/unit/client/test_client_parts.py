@@ -59,14 +59,6 @@ def test_the_offset_file_is_javas_and_is_found_again(tmp_path):
     assert asyncio.run(_store(tmp_path).read(rmq.MessageQueue("flights", "broker-a", 0))) == OFFSET_NOT_FOUND
 
 
-def test_a_broken_offset_file_falls_back_to_its_backup(tmp_path):
-    store = _store(tmp_path, {QUEUE: 5})
-    store.progress.update(QUEUE, 6)
-    asyncio.run(store.persist_all([QUEUE]))
-    store.path.write_bytes(b'{"offsetTable":{{"bro')
-    assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
-
-
 def test_an_offset_file_without_a_readable_copy_is_an_error_not_a_fresh_start(tmp_path):
     store = _store(tmp_path, {QUEUE: 5})
     store.path.write_bytes(b"garbage")
@@ -127,12 +119,6 @@ def test_an_offset_file_that_cannot_be_written_is_tried_again_and_not_forgotten(
     assert asyncio.run(store.read(QUEUE)) == 5  # a queue that comes back goes on there all the same
     blocked.unlink()
     asyncio.run(store.persist_all([QUEUE]))
-    assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
-
-
-def test_a_crash_between_the_two_renames_leaves_the_backup_to_be_read(tmp_path):
-    store = _store(tmp_path, {QUEUE: 5})
-    store.path.rename(store.path.with_name("offsets.json.bak"))
     assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
 
 
