@@ -172,7 +172,7 @@ _RULES: Final[dict[str, Callable[[list[Any]], Expression]]] = {
     "not_equal": lambda parts: Not.of(Equal.of(parts[0], parts[2])),
     "is_null": lambda parts: Equal.is_null(parts[0]),
     "is_not_null": lambda parts: Not.of(Equal.is_null(parts[0])),
-    "compare": lambda parts: Compare.of(parts[0], str(parts[1]), parts[2]),
+    "compare": lambda parts: Compare.of(parts[0], str(parts[1]), parts[2]),  # type: ignore[arg-type]
     "has_text": lambda parts: HasText.of(parts[0], parts[1].type, _text(parts[2]), False),
     "has_not_text": lambda parts: HasText.of(parts[0], parts[2].type, _text(parts[3]), True),
     "between": lambda parts: Compare.between(parts[0], parts[2], parts[4]),
