@@ -10,6 +10,7 @@ from sprocketmq.errors import ConfigurationError
 
 # Packages whose import name differs from their name at the package index.
 _INSTALLED_AS: Final = {
+    "google": "protobuf",
     "opentelemetry": "opentelemetry-api",
     "jinja2": "Jinja2",
     "prometheus_client": "prometheus-client",
@@ -19,6 +20,8 @@ _INSTALLED_AS: Final = {
 _EXTRA_OF: Final = {
     "click": "cli",
     "cryptography": "tls",
+    "fastavro": "avro",
+    "google": "protobuf",
     "jinja2": "console",
     "lark": "broker",
     "lz4": "compression",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
     from sprocketmq.spark.send.row_ids import each_write_once
     from sprocketmq.spark.source import RocketMQDataSource, message_schema
+    from sprocketmq.spark.values.body_values import body_values
 
 use_this_python()
 
@@ -29,6 +30,7 @@ __all__ = [
     "RocketMQDataSource",
     "RocketMQProgressListener",
     "SendBackRequest",
+    "body_values",
     "change_events",
     "each_try_once",
     "each_write_once",
@@ -44,6 +46,7 @@ _HOME = {
     "RocketMQDataSource": "source",
     "RocketMQProgressListener": "observe.progress_listener",
     "SendBackRequest": "retry.send_back",
+    "body_values": "values.body_values",
     "change_events": "changes.change_events",
     "each_try_once": "retry.row_retry",
     "each_write_once": "send.row_ids",

@@ -23,7 +23,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples/spark_pipeline_sql"
 
 
 def main(namesrv_addr: str, directory: str) -> None:
-    from sprocketmq.spark import foreach_batch
+    from sprocketmq.spark import body_values, foreach_batch
 
     mq = {"namesrvAddr": namesrv_addr}
     spark = SparkSession.builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
@@ -62,7 +62,12 @@ def main(namesrv_addr: str, directory: str) -> None:
     good = spark.read.parquet(directory + "/good").count()
     table = spark.sql("SELECT count(*) AS n FROM flights_topic").first()
     assert table is not None
+    avro = '{"type": "record", "name": "Delay", "fields": [{"name": "n", "type": "int"}]}'
+    by_arrow = body_values(rows, "avro", avro).where("NOT failed").selectExpr("sum(value.n) AS total").first()
+    by_sql = body_values(rows, "json", "n int").where("failed").count()
+    assert by_arrow is not None
     said = {
+        "values": [by_arrow.total, by_sql],
         "session": type(spark).__module__,
         "count": rows.count(),
         "good": good,

@@ -110,6 +110,8 @@ def test_connect_reads_writes_gives_rows_back_and_runs_a_pipeline_in_sql(
     assert said["session"].startswith("pyspark.sql.connect")
     assert (said["count"], said["table"], said["good"]) == (10, 10, 9)
     assert "the query's source has group 'delays' and includeRetry false" in said["refused"]
+    # "0" to "9" are 24, -25, 25, -26 and so on in Avro, and no objects of JSON
+    assert said["values"] == [sum((n >> 1) ^ -(n & 1) for n in b"0123456789"), 10]
     made = table_of(tmp_path / "spark-warehouse/delays").to_pylist()  # by a pipeline in SQL alone
     assert made == [{"carrier": "UA", "flights": 10, "mean_delay": 4.5}]
     assert len(flights.messages("copy")) == 10

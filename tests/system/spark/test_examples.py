@@ -125,6 +125,22 @@ def test_a_change_stream_is_kept_as_a_table(spark: SparkSession, mq: EmbeddedRoc
     assert rows(merging, spark, tmp_path) == [("N24211", "Delta", 90), ("N668DN", "Delta", 178)]
 
 
+def test_avro_of_two_schemas_is_one_table_and_what_cannot_be_read_a_dead_letter(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    orders = example("spark_avro_to_parquet")
+    orders.publish_some(mq.namesrv_addr)
+    example("stage").wait(orders.run(spark, mq.namesrv_addr, tmp_path))
+    table = spark.read.parquet(str(tmp_path / "orders")).orderBy("id").collect()
+    assert [(row.id, str(row.price), row.currency) for row in table] == [
+        (1, "12.50", "EUR"),
+        (2, "7.00", "EUR"),
+        (3, "99.90", "CNY"),
+    ]
+    (dead,) = mq.messages("%DLQ%orders-table")
+    assert dead.properties["RETRY_REASON"] == "the body does not fit: registry has no schema of the id 7"
+
+
 def rows(merging: Any, spark: SparkSession, folder: Path) -> list[tuple[str, str, int]]:
     return sorted(tuple(row) for row in merging.table(spark, folder)[1].drop("position").collect())
 
