@@ -39,11 +39,18 @@ def ready(parts: list[Part]) -> str:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_parts_start_in_order_and_stop_in_reverse(number, capsys):
     events: list[str] = []
-    before = signal.getsignal(number)
-    serve_until_stopped(
-        [lambda: Recorded("namesrv", events), lambda: Recorded("broker", events, then_signal=number)], ready
-    )
-    assert signal.getsignal(number) == before
+
+    def own(number: int, frame: object) -> None:
+        """Of the program that serves."""
+
+    before = signal.signal(number, own)
+    try:
+        serve_until_stopped(
+            [lambda: Recorded("namesrv", events), lambda: Recorded("broker", events, then_signal=number)], ready
+        )
+        assert signal.getsignal(number) is own
+    finally:
+        signal.signal(number, before)
     assert events == ["start namesrv", "start broker", "stop broker", "stop namesrv"]
     assert capsys.readouterr().out == f"ready namesrv broker pid={os.getpid()}\n"
 

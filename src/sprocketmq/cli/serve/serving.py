@@ -151,19 +151,20 @@ def _signals(stopping: asyncio.Event) -> Iterator[None]:
         log.info("%s: stopping", name)
         stopping.set()
 
-    numbers = stop_signals()
-    if sys.platform == "win32":  # no add_signal_handler there
-        for number in numbers:
-            signal.signal(number, lambda got, _frame: loop.call_soon_threadsafe(stop, signal.Signals(got).name))
-        yield
-        return
-    for number in numbers:
-        loop.add_signal_handler(number, stop, number.name)
+    before = {number: signal.getsignal(number) for number in stop_signals()}
     try:
+        for number in before:
+            if sys.platform == "win32":  # no add_signal_handler there
+                signal.signal(number, lambda got, _frame: loop.call_soon_threadsafe(stop, signal.Signals(got).name))
+            else:
+                loop.add_signal_handler(number, stop, number.name)
         yield
     finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
+        for number, handler in before.items():
+            if sys.platform != "win32":
+                loop.remove_signal_handler(number)
+            if handler is not None:  # else it was not installed from Python, and cannot be put back
+                signal.signal(number, handler)
 
 
 def _wait_for_end_of_stdin(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
