@@ -520,7 +520,6 @@ class MessageStore:
 
     def delete_topic(self, topic: str) -> int:
         """Delete the queues of ``topic``; returns how many. Its records stay in the log until their file expires."""
-        self.checkpoint.queue_totals = None  # fewer queues than at the last clean stop are no loss
         self.extension.delete_topic(topic)
         return self.consume_queues.delete_topic(topic)
 

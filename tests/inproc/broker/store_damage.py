@@ -122,8 +122,13 @@ def exchanged(path: Path, store: Path, other: Path) -> None:
 
 def foreign(path: Path, store: Path, other: Path) -> None:
     source = other / path.relative_to(store)
-    if not source.exists():
-        source = next(file for file in sorted(other.rglob("*")) if file.is_file())
+    if not source.exists():  # an index file has the name of its moment: the one at the same place of its folder
+        place, twins = sorted(path.parent.iterdir()).index(path), sorted(source.parent.glob("*"))
+        source = (
+            twins[min(place, len(twins) - 1)]
+            if path.parent != store and twins
+            else min(filter(Path.is_file, other.rglob("*")))
+        )
     path.write_bytes(source.read_bytes())
 
 

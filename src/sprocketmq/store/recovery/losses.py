@@ -167,6 +167,8 @@ class _Search:
             losses.sound_until = max(losses.log_end, self._checkpoint.durable_offset or 0)
         self._check_begin()
         reached = self._follow_to(found_end, losses.log_end, evidence)
+        if self._stop is Stop.KILLED:  # zeros in front of a record were one, also if nothing was ever flushed
+            losses.log_end = max(losses.log_end, reached)
         # After a power cut only what was synced must be there.
         self._check_files(min(reached, losses.log_end) if self._stop is Stop.CRASHED else reached)
         losses.lost.sort(key=lambda lost: lost.begin)

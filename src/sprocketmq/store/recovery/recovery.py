@@ -114,6 +114,8 @@ class Recovery:
             )
             self.begin = log.min_offset
             self._scan()
+        if losses.stop is Stop.CRASHED:
+            self._log_what_did_not_reach_the_disk()
         if not clean_stop:
             self._drop_unconfirmed_tails()
         self._cut(clean_stop)
@@ -131,7 +133,6 @@ class Recovery:
                 queue = self._queues.queues[key]
                 if lost.end <= self._log.min_offset and self._log.files.files:
                     continue  # lost at the front: its entries count as expired
-                queue.files.repair()
                 before = queue.unit(first - 1)[0] if first > queue.first_offset else 0
                 for offset in range(first, end):
                     queue.put_at(offset, before, FILLER_SIZE, 0)
@@ -442,6 +443,16 @@ class Recovery:
             if UNIT.unpack(file.read(0, UNIT_SIZE_BYTES))[0] < self.begin:
                 break
         queue.files.new_files = True
+
+    def _log_what_did_not_reach_the_disk(self) -> None:
+        end = self._log.max_offset
+        if cut := lost_messages(self._queues, end, NO_LIMIT):
+            _log.warning(
+                "the log had not reached the disk as a whole: it ends at physical offset %d, and the queues have entries "
+                "behind it of %s",
+                end,
+                messages_text(cut),
+            )
 
     def _log_damages(self) -> None:
         for begin, end in self.walk.damages.items():

@@ -321,6 +321,25 @@ def test_a_log_that_is_gone_is_refused_and_its_offsets_are_not_used_again(tmp_pa
     assert bodies(store) == [b"hello"]
 
 
+@pytest.mark.parametrize("left_bytes", [0, 30, None])
+def test_an_accepted_loss_of_the_log_with_a_damaged_queue_leaves_what_the_log_has(tmp_path, left_bytes):
+    store = open_disk(tmp_path / "s")
+    sent = fill(store, 60)
+    store.close()
+    max((tmp_path / "s/commitlog").iterdir()).unlink()
+    damaged = max(file for file in (tmp_path / "s/consumequeue/T/0").iterdir() if any(file.read_bytes()))
+    damaged.unlink() if left_bytes is None else os.truncate(damaged, left_bytes)
+    with pytest.raises(StoreCorrupt):
+        open_disk(tmp_path / "s")
+    again = reopened(tmp_path / "s", dataclasses.replace(SMALL, accept_store_loss=True))
+    for queue_id in range(3):
+        found = bodies(again, "T", queue_id)
+        assert found == sent[queue_id::3][: len(found)]
+        assert 10 < len(found) < 20
+        next_offset = again.append(message("T", queue_id), NOW_MS).queue_offset
+        assert next_offset == (20 if queue_id else len(found))
+
+
 def test_stale_entries_behind_the_end_of_a_queue_are_ignored(tmp_path):
     """Apache moves its write position back without clearing what lies behind."""
     store = open_disk(tmp_path / "s", ONE_FILE)
@@ -363,6 +382,41 @@ def test_zeros_in_the_middle_of_the_log_cost_only_their_records(tmp_path):
     for queue_id in range(3):
         assert bodies(again, "T", queue_id) == sent[:12][queue_id::3] + sent[15:][queue_id::3]
         assert again.append(message("T", queue_id), NOW_MS).queue_offset == 10
+
+
+@pytest.mark.parametrize("looked_first", [False, True])
+def test_zeros_in_the_middle_of_a_store_that_was_never_flushed_are_said(tmp_path, caplog, looked_first):
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    sent = fill(store, 30)
+    begin, end = (store.units("T", queue_id, 4, 1)[0].physical_offset for queue_id in (0, 2))
+    kill(store)
+    patch(log_file(tmp_path / "s"), begin, bytes(end - begin))
+    lost = "2 messages: 2 of topic T (queue 0 offsets 4 to 4, queue 1 offsets 4 to 4)"
+    if looked_first:
+        assert any(lost in str(problem) for problem in check_directory(tmp_path / "s", ONE_FILE))
+    again = open_disk(tmp_path / "s", ONE_FILE)
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert said.startswith(f"the commit log is damaged from physical offset {begin} to {end}: ")
+    assert said.endswith(lost)
+    assert bodies(again, "T", 0) == sent[0:12:3] + sent[15::3]
+    assert bodies(again, "T", 1) == sent[1:12:3] + sent[16::3]
+    assert bodies(again, "T", 2) == sent[2::3]
+
+
+def test_what_a_power_cut_kept_from_the_disk_is_said(tmp_path, caplog):
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    sent = fill(store, 30)
+    end = store.units("T", 2, 7, 1)[0].physical_offset
+    path = power_cut(store, tmp_path / "c")
+    store.close()
+    os.truncate(log_file(path), end)
+    os.truncate(log_file(path), ONE_FILE.mapped_file_size_commit_log)
+    again = reopened(path, ONE_FILE)
+    expect(again, sent[:23])
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert f"it ends at physical offset {end}, " in said
+    queues = "queue 0 offsets 8 to 9, queue 1 offsets 8 to 9, queue 2 offsets 7 to 9"
+    assert said.endswith(f"of 7 messages: 7 of topic T ({queues})")
 
 
 def test_a_recreated_topic_keeps_its_messages_through_a_rebuild(tmp_path):
