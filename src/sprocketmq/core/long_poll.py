@@ -3,6 +3,7 @@
 
     PULL_MESSAGE finds nothing, may suspend --> park(topic, queue, offset, deadline) --+-- wake: a message arrived and matches --> re-run
                                                                                        +-- expire: the deadline passed       --> re-run
+                                                                                       +-- take: its group was moved         --> re-run
                                                                                        `-- discard: its connection closed    --> gone
 
 A re-run pull may not park again; it answers with what there is, or PULL_NOT_FOUND.
@@ -11,7 +12,7 @@ Java sweeps all parked pulls each 5 s. Here deadlines are in a heap and waiters 
 thousands of parked pulls does nothing, and an append costs one dict look-up when nobody waits on its queue.
 
 Rules
-    1. Every parked pull leaves exactly once: woken, expired or discarded.
+    1. Every parked pull leaves exactly once: woken, expired, taken or discarded.
     2. A pull is woken only when max_offset > its offset, and its filter accepts the code of an arrived message (no filter, or no code
        known, means yes).
     3. ``expire(now)`` yields exactly those with deadline <= now, earliest first.
@@ -115,6 +116,14 @@ class LongPoll(Generic[R]):
         while heap and not heap[0][2].parked:
             heappop(heap)
         return heap[0][0] if heap else None
+
+    def take(self, topic: str, queue_id: int, is_wanted: Callable[[R], bool]) -> list[R]:
+        """Take out those requests of a queue, whatever has arrived there."""
+        taken = [pull for pull in self.queues.get((topic, queue_id), ()) if is_wanted(pull.request)]
+        for pull in taken:
+            self._leave(pull)
+        self._compact()
+        return [pull.request for pull in taken]
 
     def discard_owner(self, owner: object) -> int:
         """Remove all waiters of a closed connection; thousands may close at once."""

@@ -50,6 +50,17 @@ def test_the_next_pull_is_sent_to_the_new_place_once_and_its_own_commit_does_not
     assert client.pull("g", "flights", 0, 0).code == 0
 
 
+def test_a_pull_that_waits_is_sent_to_the_new_place_at_once(moving, client):
+    begin = {"suspend_ms": 15_000}
+    pulls = [client.begin_pull(group, "flights", queue, 5, **begin) for group, queue in (("g", 0), ("g", 1), ("h", 0))]
+    moving.eventually(lambda: len(moving.broker.parked) == 3)
+    reset(client, queue_id=0, offset=2)
+    answer = pulls[0].result(60)
+    assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, "2")
+    assert len(moving.broker.parked) == 2
+    assert client.pull("g", "flights", 0, 2).code == 0
+
+
 def test_what_the_group_commits_before_that_pull_is_ignored_and_counts_after_it(moving, client):
     reset(client, 0)
     assert client.commit("g", "flights", 0, 4).code == 0

@@ -104,6 +104,13 @@ class LongPollModel(RuleBasedStateMachine):
         due = [pull for pull in self.model if pull.deadline_ms <= self.now_ms]
         self.expect(self.room.expire(self.now_ms), sorted(due, key=lambda pull: (pull.deadline_ms, pull.request)))
 
+    @rule(queue=st.integers(0, 2), remainder=st.integers(0, 2))
+    def take(self, queue: int, remainder: int) -> None:
+        taken = self.room.take("t", queue, lambda number: number % 3 == remainder)
+        gone = [pull for pull in self.model if pull.queue_id == queue and pull.request % 3 == remainder]
+        assert taken == [pull.request for pull in gone]
+        self.model = [pull for pull in self.model if pull not in gone]
+
     @rule(owner=st.sampled_from("ab"))
     def close(self, owner: str) -> None:
         gone = [pull for pull in self.model if pull.owner == owner]

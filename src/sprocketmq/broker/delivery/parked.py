@@ -110,8 +110,13 @@ class ParkedPulls:
         self._arrived.setdefault((topic, queue_id), set()).add(tags_code)
         self._schedule()
 
+    def offset_reset(self, group: str, topic: str, queue_id: int) -> None:
+        """The group was moved there: its pulls are told so at once. At Apache's they wait for a message, or for 15 s."""
+        for request in self._pulls.take(topic, queue_id, lambda request: request.header.consumer_group == group):
+            self.wake_again(request)
+
     def wake_again(self, request: PullRequest) -> None:
-        """Answer a pull that was woken before while its peer did not read."""
+        """Answer a pull that has left its place, in the next turn of the loop."""
         self._again.append(request)
         self._schedule()
 

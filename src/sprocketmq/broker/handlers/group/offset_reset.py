@@ -2,7 +2,8 @@
 """Resets of a group by an administrator, and the answer to its next pull (Java: resetOffset of AdminBrokerProcessor and Broker2Client).
 
 useServerSideResetOffset (default, as 5.x)     the broker moves the group itself, with or without members; isForce is ignored:
-                                               pull --> 21 PULL_OFFSET_MOVED with the offset; commits before that pull are ignored
+                                               pull, also one that waits --> 21 PULL_OFFSET_MOVED with the offset; commits before
+                                               that pull are ignored
 useServerSideResetOffset=false (as 4.9)        each write queue must have an offset already; they are pushed to each member (220,
                                                one-way), which move by themselves; none connected: 206, nothing is moved.
                                                isForce=false moves no queue forward. The body is a list when a C++ client asked
@@ -102,6 +103,7 @@ async def _move_here(
             for queue_id in share:
                 offset = _offset_at(broker, name, queue_id, header.timestamp) if exact is None else exact
                 broker.offsets.reset(header.group, name, queue_id, offset)
+                broker.parked.offset_reset(header.group, name, queue_id)
                 table[_queue(broker, name, queue_id)] = offset
             rows.append(fastjson.dumps(table)[1:-1])
     answer = response(command, body=_with_rows(rows))
