@@ -10,13 +10,15 @@ import re
 from collections.abc import Collection
 from typing import Final
 
+from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
+
 # Topics of the broker's own (TopicValidator, TransactionalMessageUtil). The last one is ours.
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 UNDELIVERABLE_TOPIC: Final = "rmq_sys_UNDELIVERABLE"  # made with its first message
 # Topics of clients and of every broker that no table of a broker names: retries, dead letters, what 5.x keeps under this prefix.
-_SYSTEM_TOPIC_PREFIXES: Final = ("%RETRY%", "%DLQ%", "rmq_sys_", "RMQ_SYS_")
+_SYSTEM_TOPIC_PREFIXES: Final = (RETRY_PREFIX, DLQ_PREFIX, "rmq_sys_", "RMQ_SYS_")
 
 # MixAll: groups that exist on every broker, auto-creation or not. The ONS ones may broadcast as every group may by default.
 PREDEFINED_GROUPS: Final = (
@@ -42,7 +44,7 @@ MAX_TEXT_LENGTH: Final = 1_024
 MAX_TOPIC_LENGTH: Final = 127
 MAX_RETRY_TOPIC_LENGTH: Final = 255  # %RETRY% and %DLQ%: RETRY_OR_DLQ_TOPIC_MAX_LENGTH
 # 4.9 clients may use 255, 5.x's tools stop at 120; a longer one has no retry topic, since %RETRY% is in front of it.
-MAX_GROUP_LENGTH: Final = MAX_RETRY_TOPIC_LENGTH - len("%RETRY%")
+MAX_GROUP_LENGTH: Final = MAX_RETRY_TOPIC_LENGTH - len(RETRY_PREFIX)
 _VALID: Final = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
 _HARMFUL: Final = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]").search
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]").search

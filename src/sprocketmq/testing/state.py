@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from sprocketmq.broker import Broker
 from sprocketmq.core.quantities import counted
 from sprocketmq.core.resource_names import is_system_group, is_system_topic
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, is_retry_topic, queue_of_delay_level
+from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, SCHEDULE_TOPIC, is_retry_topic, queue_of_delay_level
 from sprocketmq.wire.records.record import decode_records
 
 _SHOWN = 8
@@ -39,7 +39,7 @@ def _topics(broker: Broker) -> Iterator[str]:
     store, of_topic = broker.store, dict[str, list[str]]()
     for topic, queue_id in sorted(store.queues()):
         if topic != SCHEDULE_TOPIC and (
-            is_retry_topic(topic) or topic.startswith("%DLQ%") or not is_system_topic(topic)
+            is_retry_topic(topic) or topic.startswith(DLQ_PREFIX) or not is_system_topic(topic)
         ):
             begin, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
             if end > begin:

@@ -87,7 +87,7 @@ def test_a_broker_that_no_route_names_any_more_is_disconnected(rocketmq, second_
     send_all(producer, ["0"], queue=rmq.MessageQueue("flights", "broker-b", 0))
     instance = producer._async._instance
     assert instance is not None
-    assert second_broker.address in instance.pool.addresses
+    assert second_broker.address in instance.cluster.pool.addresses
     # The name server hears no more of broker-b, which lives on: after 120 s no route names it.
     rocketmq.faults.drop(
         RequestCode.REGISTER_BROKER,
@@ -97,9 +97,12 @@ def test_a_broker_that_no_route_names_any_more_is_disconnected(rocketmq, second_
     rocketmq.advance_until(lambda: "broker-b" not in instance.cluster.routes.table.brokers(), step_ms=5_000)
     # Within the 30 s of a heartbeat; after 120 s without one the broker would close the connection itself.
     rocketmq.advance_until(
-        lambda: second_broker.address not in instance.pool.addresses, step_ms=5_000, limit_ms=60_000, patience_ms=200
+        lambda: second_broker.address not in instance.cluster.pool.addresses,
+        step_ms=5_000,
+        limit_ms=60_000,
+        patience_ms=200,
     )
-    assert rocketmq.broker_addr in instance.pool.addresses
+    assert rocketmq.broker_addr in instance.cluster.pool.addresses
 
 
 @pytest.mark.parametrize("kind", ["blocking", "async"])
@@ -285,6 +288,6 @@ def test_name_servers_that_moved_are_found_through_the_environment(rocketmq, mon
         instance = producer._async._instance
         assert instance is not None
         rocketmq.advance_until(
-            lambda: instance.name_servers.addresses == [rocketmq.namesrv_addr], step_ms=10_000, limit_ms=130_000
+            lambda: instance.cluster.name_servers.addresses == [rocketmq.namesrv_addr], step_ms=10_000, limit_ms=130_000
         )
         assert producer.send(rmq.Message("flights", b"x")).status is rmq.SendStatus.SEND_OK

@@ -23,7 +23,7 @@ REPLIES = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 def waiting(producer: rmq.Producer) -> dict[str, Any]:
     instance = producer._async._instance
     assert instance is not None
-    return RequestFutures.of(instance)._waiting
+    return instance.taker(PUSH, RequestFutures)._waiting
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_restarted_broker_gets_a_heartbeat_of_the_requester_before_the_next_re
         assert asking.request(rmq.Message("flights", b"1"), timeout_ms=20_000).body == b"yes"
         instance = asking._async._instance
         assert instance is not None
-        instance.pool.close_connection(rocketmq.broker_addr)
+        instance.cluster.pool.close_connection(rocketmq.broker_addr)
         assert asking.request(rmq.Message("flights", b"2"), timeout_ms=20_000).body == b"yes"
 
 

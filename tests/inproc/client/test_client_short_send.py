@@ -223,7 +223,7 @@ def test_a_try_without_an_answer_ends_with_its_own_limit_and_the_next_one_stores
 
 def test_a_host_that_is_silent_for_a_whole_send_gets_a_new_connection(rocketmq):
     async def scenario(producer: rmq.AsyncProducer) -> None:
-        pool = producer._instance.pool  # type: ignore[union-attr]
+        pool = producer._instance.cluster.pool  # type: ignore[union-attr]
         (address,) = (name for name in pool.addresses if name != rocketmq.namesrv_addr)
         silent = pool._open[address]
         silent.last_read_s -= 1
@@ -249,7 +249,7 @@ def test_a_connection_that_breaks_under_a_send_costs_a_try(rocketmq, tries):
 
 def test_a_send_that_is_cancelled_is_forgotten(rocketmq):
     async def scenario(producer: rmq.AsyncProducer) -> None:
-        pool = producer._instance.pool  # type: ignore[union-attr]
+        pool = producer._instance.cluster.pool  # type: ignore[union-attr]
         with rocketmq.faults.drop(SENDS, times=1) as lost:
             sending = asyncio.ensure_future(producer.send(rmq.Message("flights", b"x"), timeout_ms=600_000))
             await until(lambda: bool(lost.hits))

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+import sprocketmq as rmq
 from embedded_proxy import second_broker_of
 from inproc.spark.as_spark import Readers, ask, first_batch, send
+from sprocketmq.broker.handlers.messages.pull_checks import no_property_filter
 from sprocketmq.client.remoting import pulls
 from sprocketmq.client.remoting.pulls import read_queue
 from sprocketmq.core.sql92 import compile_sql92
@@ -19,7 +21,8 @@ from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
-REFUSED = r"sql92 is 'a >', which broker broker-a refuses: .*; correct the expression, or see that the broker has enablePropertyFilter"
+REFUSED = r"sql92 is 'a >', which broker broker-a refuses: .*; correct the expression$"
+SWITCH_ON = "; set enablePropertyFilter=true at the brokers (`sprocketmq broker config set`), or filter by tags"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,11 +123,30 @@ def test_a_right_expression_is_asked_about_when_planned_and_by_each_reader(
         assert not asked.hits
 
 
-def test_of_what_apaches_parser_says_the_first_line_is_shown(mq: EmbeddedRocketMQ) -> None:
-    said = 'org.apache.rocketmq.filter.parser.ParseException: Encountered "<EOF>" at line 1, column 3.\nWas expecting one of:\n    "NOT"'
+@pytest.mark.parametrize(
+    ("remark", "shown"),
+    [
+        (
+            'org.apache.rocketmq.filter.parser.ParseException: Encountered "<EOF>" at line 1, column 3.\nWas expecting one of:\n    "NOT"',
+            'Encountered "<EOF>" at line 1, column 3; correct the expression',
+        ),
+        ("The broker does not support consumer to filter message by SQL92", SWITCH_ON),
+        (no_property_filter("SQL92"), SWITCH_ON),
+    ],
+)
+def test_source_and_consumer_say_the_same_of_what_a_broker_remarks(
+    mq: EmbeddedRocketMQ, remark: str, shown: str
+) -> None:
     source = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": "flights", "sql92": "n >"})
-    refused = mq.faults.fail(RequestCode.CHECK_CLIENT_CONFIG, ResponseCode.SUBSCRIPTION_PARSE_FAILED, said)
-    with refused, pytest.raises(ConfigurationError) as error:
-        source.reader(source.schema()).partitions()
-    assert 'broker-a refuses: Encountered "<EOF>" at line 1, column 3; correct the expression' in str(error.value)
-    assert "\n" not in str(error.value)
+    consumer = mq.push_consumer("far")
+    consumer.subscribe("flights", rmq.sql92("n >"))
+    consumer.on_message(lambda message: None)
+    with mq.faults.fail(RequestCode.CHECK_CLIENT_CONFIG, ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark, times=None):
+        with pytest.raises(ConfigurationError) as of_source:
+            source.reader(source.schema()).partitions()
+        with pytest.raises(RemoteError) as of_consumer:
+            consumer.start()
+    _, said = str(of_source.value).split(", which broker broker-a refuses: ")
+    assert said.endswith(shown)
+    assert said.count("enablePropertyFilter") == shown.count("enablePropertyFilter")
+    assert f"the filter 'n >' of topic 'flights' is refused: {said}" in str(of_consumer.value)

@@ -153,7 +153,7 @@ def test_the_end_of_a_transaction_whose_broker_cannot_be_reached_is_given_up_in_
                     gone.enter_context(unreachable(port))
                     instance = producer._instance
                     assert instance is not None
-                    while instance.pool.addresses != [server.namesrv_addr]:
+                    while instance.cluster.pool.addresses != [server.namesrv_addr]:
                         await asyncio.sleep(0.01)
                     ended_s = time.monotonic()
                     return rmq.LocalTransactionState.COMMIT_MESSAGE
@@ -184,7 +184,7 @@ def test_sends_to_a_broker_that_does_not_read_end_in_time_and_leave_nothing_open
             await producer.send(rmq.Message("flights", b"passes"))
             instance = producer._instance
             assert instance is not None
-            connection = await instance.pool.connection(middleman.address)
+            connection = await instance.cluster.pool.connection(middleman.address)
             await asyncio.to_thread(middleman.set_mood, "deaf")
             body = random.Random(1).randbytes(200_000)
             sends = [producer.send(rmq.Message("flights", body), timeout_ms=1_000) for _ in range(60)]

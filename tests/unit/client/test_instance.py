@@ -160,7 +160,7 @@ def test_a_list_of_name_servers_that_was_given_is_not_read_again(bench, monkeypa
     instance = bench.acquire(namesrv_addr=NAME_SERVER)
     bench.advance(260_000)
     assert times["name servers"] == []
-    assert instance.name_servers.addresses == [NAME_SERVER]
+    assert instance.cluster.name_servers.addresses == [NAME_SERVER]
 
 
 def test_an_instance_works_from_its_first_user_to_its_last(bench, monkeypatch):
@@ -253,7 +253,7 @@ def test_a_heartbeat_names_all_groups_and_goes_to_all_brokers_of_all_topics(benc
         """The name server does not know it: what is known stays."""
 
     instance.cluster.ask = heartbeat  # type: ignore[assignment, method-assign]
-    instance.name_servers.route = unknown  # type: ignore[method-assign, assignment]
+    instance.cluster.name_servers.route = unknown  # type: ignore[method-assign, assignment]
     instance.cluster.routes.table.update("sent", _route(("broker-a", {0: "a:1", 1: "slave-of-a:1"})))
     instance.cluster.routes.table.update("read", _route(("broker-b", {0: "b:1"}), ("broker-c", {0: "c:1"})))
     bench.on_loop(instance.add_sender, SendSettings(group="ops", topics=["sent"]))
@@ -288,9 +288,9 @@ def test_only_connections_to_brokers_that_no_route_names_are_closed(bench):
 
     instance.cluster.ask = silent  # type: ignore[assignment, method-assign]
     pool = Pool()
-    real, instance.pool = instance.pool, pool  # type: ignore[assignment]
+    real, instance.cluster.pool = instance.cluster.pool, pool  # type: ignore[assignment]
     try:
         bench.advance(1_000)
     finally:
-        instance.pool = real
+        instance.cluster.pool = real
     assert pool.closed == ["10.0.0.2:10911", "10.0.0.2:10909"]

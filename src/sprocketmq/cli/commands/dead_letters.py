@@ -17,6 +17,7 @@ from sprocketmq.cli.frame.target import Target, group_argument
 from sprocketmq.cli.frame.values import MOMENT, time_text
 from sprocketmq.cli.frame.verbs import Change, deletes, reads
 from sprocketmq.core.quantities import counted
+from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.logs import escaped
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage
     from sprocketmq.client.dead_letters.dead_letters import DeadLetters
 
-_DLQ: Final = "%DLQ%"
 _EVERY: Final = 1_000
 
 _conditions = options(
@@ -91,9 +91,9 @@ def list_letters(target: Target, output: Output, group: str | None, limit: int, 
 
 def _list_groups(target: Target, output: Output) -> None:
     with target.admin() as admin:
-        topics = [one for one in admin.topic_summaries(with_system_topics=True) if one.topic.startswith(_DLQ)]
+        topics = [one for one in admin.topic_summaries(with_system_topics=True) if one.topic.startswith(DLQ_PREFIX)]
     rows = [
-        {"group": one.topic.removeprefix(_DLQ), "dead_letters": one.messages, "last_ms": one.last_message_ms}
+        {"group": one.topic.removeprefix(DLQ_PREFIX), "dead_letters": one.messages, "last_ms": one.last_message_ms}
         for one in sorted(topics, key=lambda one: -one.messages)
         if one.messages
     ]

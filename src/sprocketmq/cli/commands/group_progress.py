@@ -12,6 +12,7 @@ from sprocketmq.cli.frame.target import Target, group_argument
 from sprocketmq.cli.frame.values import QUEUE, moment_ms, queue_of, time_text, value_type
 from sprocketmq.cli.frame.verbs import Change, deletes
 from sprocketmq.core.quantities import counted
+from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import ConfigurationError, RequestNotServed
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def clone(target: Target, change: Change, source: str, destination: str, topic: 
         plan = {
             queue: at.consumer_offset
             for queue, at in progress.items()
-            if at.consumer_offset >= 0 and not queue.topic.startswith("%RETRY%")
+            if at.consumer_offset >= 0 and not is_retry_topic(queue.topic)
         }
         if not plan:
             raise ConfigurationError(

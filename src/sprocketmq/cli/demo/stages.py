@@ -16,6 +16,7 @@ from sprocketmq.cli.demo.members import Members
 from sprocketmq.cli.demo.publish import TOPIC, publish
 from sprocketmq.cli.demo.reconcile import Check
 from sprocketmq.cli.demo.server import ask_lag, count_messages, read_topic
+from sprocketmq.core.retry.retry_schedule import dlq_topic
 
 if TYPE_CHECKING:
     from sprocketmq.cli.demo.stage import Bar, Stage
@@ -187,7 +188,7 @@ def run_pipeline(stage: Stage) -> None:
 
 
 def _watch_pipeline(stage: Stage) -> tuple[_Batches, dict[int, str]]:
-    batches, wanted, topic = _Batches(), len(stage.flights), f"%DLQ%{pipeline.GROUP}"
+    batches, wanted, topic = _Batches(), len(stage.flights), dlq_topic(pipeline.GROUP)
     bad = len(stage.flights.bad_rows)
     with stage.bar("Spark pipeline") as bar, Members(stage.logs) as members:
         bar.detail("starting Spark")
@@ -213,7 +214,7 @@ def _watch_pipeline(stage: Stage) -> tuple[_Batches, dict[int, str]]:
 
 def _dead_letters(stage: Stage, group: str, bar: Bar) -> dict[int, str]:
     """Row and message id of all dead letters of the group, when the expected number is there or no more arrive."""
-    topic, wanted = f"%DLQ%{group}", len(stage.flights.bad_rows)
+    topic, wanted = dlq_topic(group), len(stage.flights.bad_rows)
     deadline_s, before = time.monotonic() + _DEAD_LETTER_PATIENCE_S, -1
     while (count := count_messages(stage.target, topic)) < wanted and time.monotonic() < deadline_s:
         if count != before:

@@ -15,13 +15,12 @@ from sprocketmq.client.remoting.queue_offsets import committed_offset, queue_end
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.core.resource_names import is_system_group
-from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX, is_retry_topic
 from sprocketmq.errors import GroupNotExist, RemoteError, RequestNotServed, TopicNotExist
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
 
-_RETRY: Final = "%RETRY%"
 _MANY_ROWS: Final = 500  # two milliseconds
 
 
@@ -231,7 +230,7 @@ class GroupProgressRequests(AdminRequests):
         """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress): first those that have members
         and an unknown lag, then those with the largest lag."""
         topics = (await self._cluster.ask_body(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list
-        names = {topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)}
+        names = {topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)}
         names.update(group for group in await self._admin.groups() if not is_system_group(group))
         rows: list[GroupSummary] = []
         for group in names:

@@ -21,6 +21,7 @@ from sprocketmq.client.remoting.group_members import consumer_ids
 from sprocketmq.client.remoting.queue_offsets import commit_offset, committed_offset, queue_ends
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group, check_range, check_time_ms
+from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import ConfigurationError, RemoteError, RequestNotServed
 from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
@@ -204,7 +205,7 @@ class OffsetRequests(AdminRequests):
         check_group(destination)
         cloned: dict[MessageQueue, int] = {}
         for queue, progress in (await self._admin.consumer_progress(source, topic)).items():
-            if progress.consumer_offset >= 0 and not queue.topic.startswith("%RETRY%"):
+            if progress.consumer_offset >= 0 and not is_retry_topic(queue.topic):
                 address = await self._address_of(queue)
                 await commit_offset(self._cluster, destination, queue, progress.consumer_offset, at=address)
                 cloned[queue] = progress.consumer_offset

@@ -155,7 +155,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
         """Use these name servers from now on, in all clients of this instance: ``host:9876``, several separated by ``;``."""
-        self._started().instance.name_servers.replace(parse_addresses(namesrv_addr))
+        self._started().instance.cluster.name_servers.replace(parse_addresses(namesrv_addr))
 
     # -- what is read ----------------------------------------------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             raise TopicNotExist(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"topic {topic!r} has no readable queue; check the spelling or create the topic first",
-                running.instance.name_servers.chosen,
+                running.instance.cluster.name_servers.chosen,
             )
         return queues
 

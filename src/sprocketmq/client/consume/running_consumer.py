@@ -24,7 +24,7 @@ from sprocketmq.client.hooks import Hooks
 from sprocketmq.client.remoting.concurrent_work import for_each
 from sprocketmq.client.remoting.group_members import group_subscription, make_retry_topic
 from sprocketmq.client.remoting.instance import ClientInstance
-from sprocketmq.client.remoting.pulls import check_filter, refused_expression
+from sprocketmq.client.remoting.pulls import check_filter, why_refused
 from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.push_settings import PushSettings
@@ -36,7 +36,7 @@ from sprocketmq.core.group.subscription import TAG, parse_tag_expression, renewe
 from sprocketmq.core.quantities import counted
 from sprocketmq.core.retry import retry_schedule
 from sprocketmq.core.statistics import ConsumerStatistics, Window
-from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
+from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, remote_error
 from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message import MessageQueue
@@ -276,7 +276,8 @@ class RunningConsumer:
             try:
                 await check_filter(self.instance.cluster, address, asked)
             except RemoteError as error:
-                raise refused_expression(error, subscription) from None
+                asked_for = f"the filter {subscription.sub_string!r} of topic {subscription.topic!r}"
+                raise remote_error(error.code, f"{asked_for} is refused: {why_refused(error)}", error.address) from None
 
     async def _log_statistics(self) -> None:
         """At each full minute, hour and day (UTC), as Java's StatsItem prints them; at DEBUG, because each topic has several lines."""

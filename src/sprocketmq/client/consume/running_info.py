@@ -92,7 +92,9 @@ def java_properties(running: RunningConsumer) -> dict[str, str]:
     threads = getattr(own, "consume_thread_count", 0)
     properties.update(
         {
-            running_info.PROP_NAMESERVER_ADDR: "".join(f"{one};" for one in running.instance.name_servers.addresses),
+            running_info.PROP_NAMESERVER_ADDR: "".join(
+                f"{one};" for one in running.instance.cluster.name_servers.addresses
+            ),
             running_info.PROP_CONSUME_TYPE: running.consumer_data().consume_type or "",
             running_info.PROP_CONSUME_ORDERLY: str(running.service.orderly).lower(),
             running_info.PROP_THREADPOOL_CORE_SIZE: str(threads),

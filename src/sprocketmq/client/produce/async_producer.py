@@ -21,6 +21,7 @@ from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import check_batch, check_group, check_range, check_sendable_topic
 from sprocketmq.client.settings.values import serialized
 from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
@@ -342,7 +343,9 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         sender = self._started()
         assert self._instance is not None
         send = Send(message, queue, selector, sharding_key, timeout_ms=timeout_ms)
-        return await RequestFutures.of(self._instance).request(sender, send)
+        return await self._instance.taker(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, RequestFutures).request(
+            sender, send
+        )
 
     async def reply(
         self,

@@ -37,6 +37,7 @@ from sprocketmq.client.results import SendResult
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.produce.send_batches import Batch, SendBatches
 from sprocketmq.core.produce.send_latency import queue_of_sharding_key
+from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ClosedError, ConfigurationError, RequestTimeout
 from sprocketmq.net.process.clock import Clock, Timer
 from sprocketmq.wire.records import properties as props
@@ -168,7 +169,7 @@ class BatchAccumulator:
             isinstance(message, Message)
             and (message._text is not None or _NOT_BATCHED.isdisjoint(message.properties))
             and isinstance(message.topic, str)
-            and (message.topic in self._topics or not message.topic.startswith("%RETRY%"))
+            and (message.topic in self._topics or not message.topic.startswith(RETRY_PREFIX))
         )
 
     @overload

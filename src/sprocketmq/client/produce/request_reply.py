@@ -30,7 +30,6 @@ from sprocketmq.client.settings.validators import check_range
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
-from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import ReplyMessageRequestHeader
 from sprocketmq.wire.records import properties as props
@@ -105,16 +104,6 @@ class RequestFutures:
         self._waiting: dict[str, asyncio.Future[MessageExt]] = {}
         self._registered: dict[str, Connection] = {}  # rule 2: by address, the connection over which a heartbeat went
         self._registering: dict[str, tuple[asyncio.Task[None], float]] = {}  # heartbeats under way, and when they began
-
-    @classmethod
-    def of(cls, instance: ClientInstance) -> RequestFutures:
-        handler = instance.handlers.get(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
-        futures = getattr(handler, "__self__", None)
-        if futures is None:
-            futures = cls(instance)
-            instance.handlers[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = futures.take
-        assert isinstance(futures, RequestFutures)
-        return futures
 
     async def request(self, sender: Sender, send: Send) -> MessageExt:
         timeout_ms = check_range("timeout_ms", cast(int, send.timeout_ms), 1, 86_400_000)
@@ -191,7 +180,7 @@ class RequestFutures:
 
             async def register() -> None:
                 try:
-                    connection = await instance.pool.connection(address)
+                    connection = await instance.cluster.pool.connection(address)
                 except NetworkError as error:
                     log.info("broker %s got no heartbeat, so it cannot push replies: %s", address, error)
                     return

@@ -83,7 +83,8 @@ class TransactionChecks:
             if is_async(check)
             else ThreadListenerPool(self._run, self._answer, workers, name, instance.clock)
         )
-        _CheckRouter.of(instance).producers[group] = self
+        self._router = instance.taker(RequestCode.CHECK_TRANSACTION_STATE, _CheckRouter)
+        self._router.producers[group] = self
 
     @property
     def runs_caller(self) -> bool:
@@ -91,7 +92,7 @@ class TransactionChecks:
 
     async def close(self) -> bool:
         """Accept no more checks and wait for running callbacks; False when one still ran after 3 s."""
-        _CheckRouter.of(self._instance).producers.pop(self._group, None)
+        self._router.producers.pop(self._group, None)
         return await self._pool.close(_CLOSE_TIMEOUT_MS)
 
     def ask(
@@ -168,7 +169,7 @@ class TransactionChecks:
         try:
             # The broker was restarted or cut us off; it is the same broker at that address.
             if check.connection.is_closed:
-                await self._instance.pool.invoke_oneway(check.connection.remote_address, command)
+                await self._instance.cluster.pool.invoke_oneway(check.connection.remote_address, command)
             else:
                 await check.connection.invoke_oneway(command)
         except (NetworkError, RequestTimeout) as error:
@@ -191,18 +192,8 @@ class TransactionChecks:
 
 
 class _CheckRouter:
-    def __init__(self) -> None:
+    def __init__(self, instance: ClientInstance) -> None:
         self.producers: dict[str, TransactionChecks] = {}
-
-    @classmethod
-    def of(cls, instance: ClientInstance) -> _CheckRouter:
-        handler = instance.handlers.get(RequestCode.CHECK_TRANSACTION_STATE)
-        router = getattr(handler, "__self__", None)
-        if router is None:
-            router = cls()
-            instance.handlers[RequestCode.CHECK_TRANSACTION_STATE] = router.take
-        assert isinstance(router, _CheckRouter)
-        return router
 
     def take(self, connection: Connection, command: Command) -> None:
         """Checks are one-way. One that cannot be decoded or has no producer is logged; the broker asks again."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from sprocketmq.client.remoting.cluster import Cluster
 from sprocketmq.client.remoting.coalesced_work import CoalescedWork
@@ -44,7 +44,7 @@ from sprocketmq.client.settings.shared_options import address_set, check_shared
 from sprocketmq.core.group.rebalance import REBALANCE_INTERVAL_MS, REBALANCE_MIN_INTERVAL_MS
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.net.address import local_ip
-from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_waiting
+from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process import fork
 from sprocketmq.net.process.clock import Clock, watch
@@ -64,6 +64,17 @@ _FIRST_HEARTBEAT_MS: Final = 1_000
 _POOLS_MS: Final = 60_000
 
 
+class Taker(Protocol):
+    """The part of a producer that takes brokers' requests of one code: transaction checks, or replies."""
+
+    def __init__(self, instance: ClientInstance) -> None: ...
+
+    def take(self, connection: Connection, command: Command) -> Command | None: ...
+
+
+T = TypeVar("T", bound=Taker)
+
+
 class ClientInstance:
     """Get it by ``acquire`` and return it by ``release``. All methods belong to its loop."""
 
@@ -77,26 +88,25 @@ class ClientInstance:
         self._options = options
         self.clock: Clock = options.clock
         self._tasks = Tasks(log, f"client {client_id}: background work")
-        self.outages = Outages(self.clock, self._who, self._broker_name, self.spawn)
-        self.pool = ConnectionPool(
+        outages = Outages(self.clock, self._who, self._broker_name, self.spawn)
+        pool = ConnectionPool(
             self._handle,
             ssl_context=options.new_ssl_context(),
             credentials=options.credentials,
             namespace=options.namespace_v2,
             on_reopen=self._reconnected,
-            on_lost=self.outages.lost,
-            on_heard=self.outages.heard,
+            on_lost=outages.lost,
+            on_heard=outages.heard,
         )
-        watch(self.clock, self.pool)
+        watch(self.clock, pool)
         self.cluster = Cluster(
-            self.pool,
+            pool,
             parse_addresses(options.addresses),
             options.mq_client_api_timeout_ms,
-            self.outages,
+            outages,
             from_environment=options.from_environment,
             are_refreshed=True,
         )
-        self.name_servers = self.cluster.name_servers
         self.keys = UniqueKeys(options.client_ip or local_ip())
         self._senders: dict[str, Sender] = {}
         self._consumers: dict[str, RunningConsumer] = {}
@@ -109,9 +119,7 @@ class ClientInstance:
         self._closed = False
         self.is_inherited = False
         fork.register(self)
-        # Handlers of brokers' requests that consumers do not answer, by code; parts of producers (transaction checks, replies) register
-        # here.
-        self.handlers: dict[int, RequestHandler] = {}
+        self._takers: dict[int, Taker] = {}
         self.inner_sender = self.add_sender(SendSettings(group=_INNER_PRODUCER_GROUP))
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -134,7 +142,7 @@ class ClientInstance:
                 "or one engine to both"
             )
         instance._users += 1
-        instance.outages.watchers.append(options)
+        instance.cluster.outages.watchers.append(options)
         return instance
 
     @classmethod
@@ -145,7 +153,7 @@ class ClientInstance:
             if instance._loop.is_closed():
                 cls._instances.pop(instance._key, None)  # its loop ended without it
                 continue
-            known = (instance._addresses, frozenset(instance.name_servers.addresses))
+            known = (instance._addresses, frozenset(instance.cluster.name_servers.addresses))
             if instance.client_id != client_id or not addresses & (known[0] | known[1]):
                 continue
             if addresses not in known:
@@ -163,7 +171,7 @@ class ClientInstance:
         ClientInstance._instances.pop(self._key, None)
 
     async def release(self, options: ClientOptions) -> None:
-        self.outages.watchers = [one for one in self.outages.watchers if one is not options]
+        self.cluster.outages.watchers = [one for one in self.cluster.outages.watchers if one is not options]
         self._users -= 1
         if self._users or self._closed:
             return
@@ -183,8 +191,8 @@ class ClientInstance:
         # Java's first time is 10 s, and 5 s its default (MQClientInstance.startScheduledTask).
         self._every("offsets", 2 * offsets_ms, offsets_ms, self._persist_offsets)
         self._every("pools", _POOLS_MS, _POOLS_MS, self._adjust_pools)
-        if not self.name_servers.is_fixed:
-            self._every("name server list", FIRST_REREAD_MS, REREAD_INTERVAL_MS, self.name_servers.reread)
+        if not self.cluster.name_servers.is_fixed:
+            self._every("name server list", FIRST_REREAD_MS, REREAD_INTERVAL_MS, self.cluster.name_servers.reread)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A task that ends with the instance; its failure is logged."""
@@ -199,7 +207,7 @@ class ClientInstance:
                 try:
                     await work()
                 except RocketMQError as error:
-                    self.outages.failed(
+                    self.cluster.outages.failed(
                         name, error, "client %s: the periodic %s failed: %s", self.client_id, name, error
                     )
                 except Exception:
@@ -268,7 +276,7 @@ class ClientInstance:
     async def _unregister(self, producer_group: str | None, consumer_group: str | None) -> None:
         async def unregister(address: str) -> None:
             await self.heartbeats.wait_for(address)
-            if address not in self.pool.addresses:
+            if address not in self.cluster.pool.addresses:
                 return
             try:
                 header = headers.UnregisterClientRequestHeader(
@@ -279,7 +287,7 @@ class ClientInstance:
                 log.info("broker %s was not told that %s left: %s", address, self.client_id, error)
 
         # Only connected brokers, and those with a heartbeat under way, may know this client; a dead broker must not delay a shutdown.
-        addresses = self.heartbeats.under_way.union(self.pool.addresses) & {
+        addresses = self.heartbeats.under_way.union(self.cluster.pool.addresses) & {
             address for _, _, address in self._broker_addresses()
         }
         await asyncio.gather(*(unregister(address) for address in addresses))
@@ -306,7 +314,7 @@ class ClientInstance:
                 await work(consumer)
             except RocketMQError as error:
                 group = consumer.name
-                self.outages.failed(
+                self.cluster.outages.failed(
                     f"{what} of {group}", error, "group %s: the periodic %s failed: %s", group, what, error
                 )
             except Exception:
@@ -316,11 +324,11 @@ class ClientInstance:
 
     async def _clean_and_heartbeat(self) -> None:
         brokers = {address for _, _, address in self._broker_addresses()}
-        known = {*brokers, *map(vip_address, brokers), *self.name_servers.addresses}
-        for address in self.pool.addresses:
+        known = {*brokers, *map(vip_address, brokers), *self.cluster.name_servers.addresses}
+        for address in self.cluster.pool.addresses:
             if address not in known:
-                self.pool.close_connection(address)  # no route has it any more: the broker is gone
-        self.outages.forget_all_but(known)
+                self.cluster.pool.close_connection(address)  # no route has it any more: the broker is gone
+        self.cluster.outages.forget_all_but(known)
         self.heartbeats.soon()
 
     def _broker_name(self, address: str) -> str:
@@ -366,7 +374,7 @@ class ClientInstance:
             balanced = await consumer.rebalance()
         except RocketMQError as error:
             group = consumer.name
-            self.outages.failed(f"rebalance of {group}", error, "group %s: rebalance failed: %s", group, error)
+            self.cluster.outages.failed(f"rebalance of {group}", error, "group %s: rebalance failed: %s", group, error)
         except Exception:
             log.exception("group %s: rebalance failed", consumer.name)
         rebalances = self._rebalances.get(consumer.name)
@@ -374,6 +382,14 @@ class ClientInstance:
             rebalances.soon(REBALANCE_INTERVAL_MS if balanced else REBALANCE_MIN_INTERVAL_MS)
 
     # -- what brokers ask of us -----------------------------------------------------------------------------------
+
+    def taker(self, code: int, kind: type[T]) -> T:
+        """The ``kind`` that takes the brokers' requests of this code; made when it is first asked for."""
+        taker = self._takers.get(code)
+        if taker is None:
+            taker = self._takers[code] = kind(self)
+        assert isinstance(taker, kind)
+        return taker
 
     def _handle(self, connection: Connection, command: Command) -> Command | None:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
@@ -383,9 +399,9 @@ class ClientInstance:
                 consumer.members_changed()
             self.rebalance_soon()
             return None
-        handler = self.handlers.get(command.code)
-        if handler is not None:
-            return handler(connection, command)
+        taker = self._takers.get(command.code)
+        if taker is not None:
+            return taker.take(connection, command)
         group = command.ext_fields.get("consumerGroup") or command.ext_fields.get("group") or ""
         consumer = self._consumers.get(group)
         if command.code not in _SERVED:

@@ -14,6 +14,7 @@ from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.validators import check_message, check_range, check_time_ms
 from sprocketmq.core.produce.topic_types import type_refusal
+from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, remote_error
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.plain_values import plain_int
@@ -170,7 +171,7 @@ class MessageWriter:
         template = known.get(target)
         if template is not None and template.credentials is credentials:
             return template
-        if send.topic.startswith("%RETRY%"):
+        if send.topic.startswith(RETRY_PREFIX):
             return None
         if len(known) >= _MOST_TEMPLATES:
             known.clear()
@@ -193,7 +194,7 @@ class MessageWriter:
         reconsume_times = 0
         max_reconsume_times: int | None = None
         born_ms = self._clock.now_ms()
-        if send.topic.startswith("%RETRY%"):
+        if send.topic.startswith(RETRY_PREFIX):
             # The broker reads these from the header; as properties they would stay with the message for ever.
             properties = dict(send.properties)
             reconsume_times = int(properties.pop(props.RECONSUME_TIME, "0"))

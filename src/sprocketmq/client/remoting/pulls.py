@@ -10,6 +10,7 @@ a short limit for those that are dropped all the same.
 from __future__ import annotations
 
 import logging
+import re
 from typing import Final
 
 from sprocketmq.client.remoting.cluster import Cluster, queue_header
@@ -29,9 +30,8 @@ log = logging.getLogger("sprocketmq.client")
 # MixAll.TOOLS_CONSUMER_GROUP: brokers have it from the start.
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 
-_SWITCH_ON: Final = (
-    "set enablePropertyFilter=true at the brokers (`sprocketmq broker config set`), or subscribe with tags"
-)
+_SWITCH_ON: Final = "set enablePropertyFilter=true at the brokers (`sprocketmq broker config set`), or filter by tags"
+_JAVA_CLASS: Final = re.compile(r"^[\w.$]+Exception: ")
 _MOST_SQL92: Final = 1_000  # expressions and brokers that are remembered
 _READING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 
@@ -128,10 +128,9 @@ async def check_filter(cluster: Cluster, address: str, body: bodies.CheckClientC
             parse(asked.sub_string)
 
 
-def refused_expression(error: RemoteError, asked: bodies.SubscriptionData) -> RemoteError:
-    """The error for a filter that a broker refuses, with topic and expression. Apache's parser goes on with all that it expected."""
-    why = error.remark.partition("\n")[0].strip().rstrip(".")
-    said, is_switched_off, _ = why.partition(" (enablePropertyFilter)")  # ours; Apache's: PullMessageProcessor
+def why_refused(error: RemoteError) -> str:
+    """Why a broker refuses a filter, and what to do. Apache's parser names its class first, and goes on with all that it expected."""
+    why = _JAVA_CLASS.sub("", error.remark.partition("\n")[0].strip().rstrip("."))
+    said, is_switched_off, _ = why.partition(" (enablePropertyFilter)")  # ours; Apache's: ClientManageProcessor
     advice = _SWITCH_ON if is_switched_off or "does not support" in why else "correct the expression"
-    sentence = f"the filter {asked.sub_string!r} of topic {asked.topic!r} is refused: {said}; {advice}"
-    return remote_error(error.code, sentence, error.address)
+    return f"{said}; {advice}"

@@ -30,6 +30,7 @@ from sprocketmq.client.settings.validators import (
     check_text,
     check_topic,
 )
+from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import (
     ConfigurationError,
     ConnectFailed,
@@ -180,7 +181,7 @@ class Sender:
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         recall_handle, topic = check_text("recall_handle", recall_handle), check_topic(topic)
-        if topic.startswith(("%RETRY%", "%DLQ%")):
+        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             raise ConfigurationError(f"topic is {topic!r}, messages of retry and dead-letter topics cannot be recalled")
         try:
             handle = RecallHandle.decode(recall_handle)

@@ -20,11 +20,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records.message import MessageQueue
 
 _SEPARATOR: Final = "%"
-_PREFIXES: Final = ("%RETRY%", "%DLQ%")
+_PREFIXES: Final = (RETRY_PREFIX, DLQ_PREFIX)
 # TopicValidator.SYSTEM_TOPIC_SET and SYSTEM_TOPIC_PREFIX; MixAll.CID_RMQ_SYS_PREFIX
 _SYSTEM_TOPICS: Final = frozenset(
     {

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from sprocketmq.core.resource_names import control_character_problem
+from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX, is_retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_int, plain_text
 from sprocketmq.wire.records import properties as props
@@ -50,7 +51,7 @@ def check_topic(topic: str, what: str = "topic") -> str:
     """``what`` is what the sentence calls it."""
     if not isinstance(topic, str) or not topic:
         raise ConfigurationError(f"{what} is {topic!r}, a name of 1 to {_MAX_TOPIC} characters is needed")
-    limit = _MAX_RETRY_TOPIC if topic.startswith(("%RETRY%", "%DLQ%")) else _MAX_TOPIC
+    limit = _MAX_RETRY_TOPIC if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else _MAX_TOPIC
     if len(topic) > limit:
         raise ConfigurationError(f"{what} {topic[:40]!r}... has {len(topic)} characters, at most {limit} are allowed")
     if not _NAME.fullmatch(topic):
@@ -124,7 +125,7 @@ def check_batch(messages: Sequence[Message], max_body_bytes: int = MAX_BODY_BYTE
             raise ConfigurationError("the batch mixes wait_store_msg_ok True and False, one value per batch is allowed")
         if message.delay_level or props.TIMER_DELIVER_MS in message.properties:
             raise ConfigurationError("a message of the batch is delayed, delayed messages must be sent one by one")
-    if first.topic.startswith("%RETRY%"):
+    if is_retry_topic(first.topic):
         raise ConfigurationError(f"topic {first.topic!r} is a retry topic, batches may not be sent there")
     return messages
 

@@ -24,12 +24,11 @@ from sprocketmq.console.pages.page import ConsoleParts, Refused, change_of, form
 from sprocketmq.console.pages.topic import held, last_ms, message_address
 from sprocketmq.console.show.bodies import MOST_EDITED_BYTES, editable_text, edited_body, preview
 from sprocketmq.console.show.values import number, whole_number
-from sprocketmq.core.retry.retry_schedule import dlq_topic
+from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, dlq_topic
 from sprocketmq.errors import ConfigurationError, RocketMQError, TopicNotExist
 from sprocketmq.wire.bodies import TopicOffset
 from sprocketmq.wire.records.message import MessageQueue
 
-_DLQ: Final = "%DLQ%"
 _MOST_SHOWN: Final = 200
 _MOST_SELECTED: Final = 200
 
@@ -46,7 +45,7 @@ async def dead_letters(request: Request) -> Response:
         why = f"the proxy at {proxy} does not tell which groups have dead letters; open a group by its name"
         return page(request, "dead_letters.html", rows=[], missing=[why])
     names = await parts.cluster.ask("the topics", parts.cluster.admin.topics())
-    groups = [name.removeprefix(_DLQ) for name in names.value or () if name.startswith(_DLQ)]
+    groups = [name.removeprefix(DLQ_PREFIX) for name in names.value or () if name.startswith(DLQ_PREFIX)]
     turn = asyncio.Semaphore(8)
 
     async def row_of(group: str) -> dict[str, Any]:
@@ -139,7 +138,7 @@ def _row(letter: DeadLetterMessage, parts: ConsoleParts) -> dict[str, Any]:
 async def dead_letter(request: Request) -> Response:
     parts = parts_of(request)
     queue, offset = place_of(request)
-    if not queue.topic.startswith(_DLQ):
+    if not queue.topic.startswith(DLQ_PREFIX):
         raise Refused(404, "There is no such page", f"Topic {queue.topic} holds no dead letters.")
     message = await stored_at(parts, queue, offset)
     letter = DeadLetterMessage(message)
@@ -148,7 +147,7 @@ async def dead_letter(request: Request) -> Response:
         request,
         "dead_letter.html",
         once=secrets.token_urlsafe(9),
-        group=queue.topic.removeprefix(_DLQ),
+        group=queue.topic.removeprefix(DLQ_PREFIX),
         letter=letter,
         row=_row(letter, parts),
         message=message,

@@ -29,6 +29,7 @@ from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.watch.group_state import GroupState, QueueLag, Verdict
 from sprocketmq.console.watch.lag_history import LagHistory
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis
+from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import GroupNotExist, RequestNotServed
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -37,7 +38,6 @@ log = logging.getLogger("sprocketmq.console")
 _MOMENTS: Final = 720  # one hour with an update each 5 s
 _SERIES: Final = 4_096  # with 720 numbers of 8 bytes each: 24 MB
 _MASTER: Final = 0
-_RETRY: Final = "%RETRY%"
 _NAMES_EACH_MS: Final = 60_000
 _VERDICT_EACH_MS: Final = 60_000
 _BAD_VERDICT_EACH_MS: Final = 15_000
@@ -244,13 +244,13 @@ class Watcher:
             queues = {**{queue: at for queue, at in left_out.items() if queue.broker_name not in silent}, **queues}
             found[group] = GroupState(
                 group,
-                {queue: at for queue, at in sorted(queues.items()) if not queue.topic.startswith(_RETRY)},
-                sum(at.lag for queue, at in queues.items() if queue.topic.startswith(_RETRY)),
+                {queue: at for queue, at in sorted(queues.items()) if not is_retry_topic(queue.topic)},
+                sum(at.lag for queue, at in queues.items() if is_retry_topic(queue.topic)),
                 silent,
                 self._verdicts.get(group),
                 self._rate(group, queues),
                 (missing or {}).get(group),
-                sum(at.broker_offset for queue, at in queues.items() if queue.topic.startswith(_RETRY)),
+                sum(at.broker_offset for queue, at in queues.items() if is_retry_topic(queue.topic)),
             )
         return found
 
@@ -294,11 +294,11 @@ class Watcher:
         progress: dict[MessageQueue, QueueProgress] = {}
         with contextlib.suppress(GroupNotExist):
             progress = await admin.consumer_progress(group)
-        has_progress = any(not queue.topic.startswith(_RETRY) for queue in progress)
+        has_progress = any(not is_retry_topic(queue.topic) for queue in progress)
         if not has_progress:
             connection = await admin.consumer_connection(group)
             for topic in connection.subscription_table if connection else ():
-                if not topic.startswith(_RETRY):
+                if not is_retry_topic(topic):
                     progress.update(await admin.consumer_progress(group, topic))
         least = 0 if has_progress else 1  # brokers answer 0 for a group without progress
         return {

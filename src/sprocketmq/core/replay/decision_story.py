@@ -367,8 +367,9 @@ class Story:
                 self._note_delivery(
                     delivery, at_ms, f"the listener ends after {duration(facts['spent_ms'])}: {facts['status']}{raised}"
                 )
-        for delivery in self._known((facts["message"],) if isinstance(facts.get("message"), NumberedMessage) else ()):
-            self._sent_back(step, delivery)
+        if step.do in ("sent_back", "dead_lettered") and isinstance(facts["message"], NumberedMessage):
+            for delivery in self._known((facts["message"],)):
+                self._sent_back(step, delivery)
 
     def _sent_back(self, step: Step, delivery: Delivery) -> None:
         facts, at_ms = step.facts, step.at_ms

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sprocketmq.client.dead_letters.dead_letters import DeadLetters
-from sprocketmq.client.remoting.pulls import check_filter
+from sprocketmq.client.remoting.pulls import check_filter, why_refused
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster, is_system_topic
@@ -26,7 +26,6 @@ from sprocketmq.wire.records.message import MessageQueue
 log = logging.getLogger("sprocketmq.spark")
 
 _PATIENCE_MS: Final = 1_000
-_JAVA_CLASS: Final = re.compile(r"^[\w.$]+Exception: ")
 
 
 def source_topics(options: ReadOptions, cluster: Cluster) -> tuple[str, ...]:
@@ -94,11 +93,8 @@ def check_sql92(options: ReadOptions, cluster: Cluster, queues: Iterable[Message
             # Behind a proxy, where brokers are not asked (``client.remoting.pulls.check_filter``).
             raise ConfigurationError(f"sql92 is {options.expression!r}: {error}") from None
         except RemoteError as error:
-            # The first line is enough: Apache's parser then lists everything that it expected.
-            why = _JAVA_CLASS.sub("", error.remark.partition("\n")[0].strip().rstrip("."))
             raise ConfigurationError(
-                f"sql92 is {options.expression!r}, which broker {broker_name} refuses: {why}; correct the expression, or see that the "
-                "broker has enablePropertyFilter=true"
+                f"sql92 is {options.expression!r}, which broker {broker_name} refuses: {why_refused(error)}"
             ) from None
         except RocketMQError:
             continue
