@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from interop.child import Child, poll_until
+from interop.child import HANG_S, Child, poll_until
 from interop.java_peers import APACHE_4, Java, JavaPeers
 from interop.remoting import Keys, ask, create_topic, has_route
 
@@ -269,7 +269,22 @@ class ApacheCluster:
         return self.start()
 
     def __exit__(self, *raised: object) -> None:
+        if any(raised):
+            print(self.complaints())  # its logs are gone with its home
         self.stop()
+
+    def complaints(self) -> str:
+        """What the servers have logged of troubles, and where the threads of a broker that runs stand."""
+        lines = [
+            line for log in sorted(self.home.rglob("*.log")) for line in log.read_text("utf-8", "replace").splitlines()
+        ]
+        said = [line for line in lines if re.search(r"\b(WARN|ERROR)\b|Exception|^\s+at ", line)][-200:]
+        if self._broker is not None and self._broker.exit_code is None and (jcmd := shutil.which("jcmd")):
+            stacks = subprocess.run(
+                [jcmd, str(self.broker_pid), "Thread.print"], capture_output=True, text=True, check=False
+            )
+            said.append(stacks.stdout)
+        return "\n".join(said)
 
     def _jvm(self, role: str, main_class: str, *args: str, heap: tuple[str, ...]) -> ServerJvm:
         flags = (*heap, *self._jvm_flags)
@@ -293,7 +308,7 @@ def as_slave(version: str, namesrv_addr: str, **broker_conf: Any) -> ApacheClust
 def mqadmin(
     version: str,
     *args: str,
-    timeout_s: float = 60.0,
+    timeout_s: float = HANG_S,
     jvm_flags: tuple[str, ...] = (),
 ) -> str:
     """Run one `mqadmin` command, e.g. ("topicStatus", "-n", namesrv_addr, "-t", "flights"), and return what it printed.

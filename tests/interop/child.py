@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 _END: Final = None
+# No machine is so busy: what takes longer hangs.
+HANG_S: Final = 240.0
 
 
-def poll_until(condition: Callable[[], Any], what: str, timeout_s: float = 30.0, pause_s: float = 0.05) -> Any:
+def poll_until(condition: Callable[[], Any], what: str, timeout_s: float = HANG_S, pause_s: float = 0.05) -> Any:
     """Call `condition` until it answers something true, and return that.
 
     Raises:
@@ -69,7 +71,7 @@ class Child:
         """None while it runs."""
         return self._process.poll()
 
-    def read_line(self, timeout_s: float = 60.0) -> str:
+    def read_line(self, timeout_s: float = HANG_S) -> str:
         """The next line of standard output.
 
         Raises:
@@ -91,7 +93,7 @@ class Child:
         text = self.log_path.read_text("utf-8", "replace").strip()
         return f"its last words: {text[-2000:] or '(none)'}"
 
-    def wait(self, timeout_s: float = 30.0) -> int:
+    def wait(self, timeout_s: float = HANG_S) -> int:
         """The exit code, once it has ended by itself."""
         return self._process.wait(timeout_s)
 
@@ -107,8 +109,8 @@ class Child:
         """SIGKILL, as a crash would; then collect what is left of it."""
         if self.exit_code is None:
             self._process.send_signal(signal.SIGKILL)
-        code = self._process.wait(30)
-        self._reader.join(30)
+        code = self._process.wait(HANG_S)
+        self._reader.join(HANG_S)
         for pipe in (self._process.stdin, self._process.stdout):
             _close(pipe)
         return code
@@ -144,11 +146,11 @@ class JsonLines:
     def __init__(self) -> None:
         self.noise: list[str] = []
 
-    def read_line(self, timeout_s: float = 60.0) -> str:
+    def read_line(self, timeout_s: float = HANG_S) -> str:
         """The next line; raises as that of `Child`."""
         raise NotImplementedError
 
-    def read(self, timeout_s: float = 60.0) -> dict[str, Any]:
+    def read(self, timeout_s: float = HANG_S) -> dict[str, Any]:
         """The next object; raises as `read_line`."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -159,7 +161,7 @@ class JsonLines:
                 return found
             self.noise.append(line)
 
-    def read_events(self, event: str, count: int, timeout_s: float = 60.0) -> list[dict[str, Any]]:
+    def read_events(self, event: str, count: int, timeout_s: float = HANG_S) -> list[dict[str, Any]]:
         """The next `count` objects of this event; a `failed` one among them ends the wait.
 
         Raises:
@@ -178,7 +180,7 @@ class JsonLines:
                 raise RuntimeError(f"the program reports: {line['why']}")
         return found
 
-    def read_rest(self, event: str, timeout_s: float = 60.0) -> list[dict[str, Any]]:
+    def read_rest(self, event: str, timeout_s: float = HANG_S) -> list[dict[str, Any]]:
         """All further objects of this event until the program ends; raises RuntimeError when it reported a failure."""
         found: list[dict[str, Any]] = []
         deadline = time.monotonic() + timeout_s

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from interop.child import Child
+from interop.child import HANG_S, Child
 
 _READY: Final = re.compile(r"ready namesrv=(\S+) broker=(\S+) pid=(\d+)")
 _ENDED: Final = re.compile(r"ended (-?\d+)")
@@ -52,7 +52,7 @@ class ForkedServer:
         assert line.startswith("forked "), line
         self.pid = int(line.split()[1])
 
-    def wait_ready(self, timeout_s: float = 60.0) -> None:
+    def wait_ready(self, timeout_s: float = HANG_S) -> None:
         """Return when it serves.
 
         Raises:
@@ -83,7 +83,7 @@ class ForkedServer:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
-    def wait_ended(self, timeout_s: float = 60.0) -> int:
+    def wait_ended(self, timeout_s: float = HANG_S) -> int:
         deadline = time.monotonic() + timeout_s
         while not (ended := _ENDED.search(self._parent.read_line(deadline - time.monotonic()))):
             pass

@@ -97,7 +97,7 @@ class FullDisk:
             self._expect_alive("sends came after a start on the full disk")
             self.audit("after sends to a restarted broker")
         self.disk.free()
-        poll_until(lambda: asyncio.run(self._sends()), "sends are taken when there is space", 30, 0.2)
+        poll_until(lambda: asyncio.run(self._sends()), "sends are taken when there is space", pause_s=0.2)
         self.audit("when there was space again")
 
     def settle(self) -> None:

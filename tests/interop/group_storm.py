@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import sprocketmq as rmq
-from interop.child import Child, JsonLines, poll_until
+from interop.child import HANG_S, Child, JsonLines, poll_until
 from interop.group_history import History
 from interop.java_program import JavaProgram
 
@@ -44,7 +44,7 @@ class _Python(JsonLines):
         super().__init__()
         self.child = Child([sys.executable, str(_PROGRAM), *args], log_path)
 
-    def read_line(self, timeout_s: float = 60.0) -> str:
+    def read_line(self, timeout_s: float = HANG_S) -> str:
         return self.child.read_line(timeout_s)
 
 

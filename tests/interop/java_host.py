@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import ClassVar, Final
 
-from interop.child import Child
+from interop.child import HANG_S, Child
 from interop.java_peers import JavaPeers
 
 # No time for the second compiler, no need of a parallel collector.
@@ -44,7 +44,7 @@ class HostedRun:
             self._lines.put(None)
             self._ended.set()
 
-    def read_line(self, timeout_s: float = 60.0) -> str:
+    def read_line(self, timeout_s: float = HANG_S) -> str:
         try:
             line = self._lines.get(timeout=max(0.0, timeout_s))
         except queue.Empty:
@@ -58,7 +58,7 @@ class HostedRun:
         """The end of the standard error that all programs of the host share."""
         return self._host.last_words()
 
-    def wait(self, timeout_s: float = 30.0) -> int:
+    def wait(self, timeout_s: float = HANG_S) -> int:
         if not self._ended.wait(timeout_s) or self.exit_code is None:
             raise subprocess.TimeoutExpired(f"program {self._number}", timeout_s)
         return self.exit_code

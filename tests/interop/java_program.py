@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from interop.child import Child, JsonLines
+from interop.child import HANG_S, Child, JsonLines
 from interop.java_host import JAVA_FLAGS, HostedRun, JavaHost
 from interop.java_peers import JavaPeers
 
@@ -52,7 +52,7 @@ class JavaProgram(JsonLines):
         """None while it runs."""
         return self._run.exit_code
 
-    def read_line(self, timeout_s: float = 60.0) -> str:
+    def read_line(self, timeout_s: float = HANG_S) -> str:
         return self._run.read_line(timeout_s)
 
     def write_line(self, line: str) -> None:
@@ -64,7 +64,7 @@ class JavaProgram(JsonLines):
         """The end of its standard error, for a failure message."""
         return self._run.last_words()
 
-    def wait(self, timeout_s: float = 30.0) -> int:
+    def wait(self, timeout_s: float = HANG_S) -> int:
         """The exit code, once it has ended by itself."""
         return self._run.wait(timeout_s)
 
@@ -72,7 +72,7 @@ class JavaProgram(JsonLines):
         """End of input: the programs take it as the request to finish."""
         self._run.close_input()
 
-    def ready(self, timeout_s: float = 60.0) -> JavaProgram:
+    def ready(self, timeout_s: float = HANG_S) -> JavaProgram:
         """Return when the program said that its client is started."""
         self.read_events("ready", 1, timeout_s)
         return self

@@ -13,11 +13,10 @@ from functools import partial
 from typing import Any
 
 import sprocketmq as rmq
-from interop.child import poll_until
+from interop.child import HANG_S, poll_until
 from sprocketmq.errors import ConfigurationError
 
 KEYS = tuple(f"N{number}" for number in range(12))
-PATIENCE_S = 120.0
 QUICK: dict[str, Any] = {
     "poll_name_server_interval_ms": 500,
     "heartbeat_broker_interval_ms": 1_000,
@@ -124,12 +123,12 @@ class LiveTraffic:
                 )
             ),
             "messages flow",
-            PATIENCE_S,
+            HANG_S,
         )
 
     def stop_sending(self) -> None:
         self._ends.set()
-        self._thread.join(PATIENCE_S)
+        self._thread.join(HANG_S)
 
     def _is_written(self, group: str) -> bool:
         try:
@@ -145,14 +144,14 @@ class LiveTraffic:
         queue may be in two hands for so long; still each of them reads it in order.
         """
         self.stop_sending()
-        poll_until(lambda: self.sent <= self.consumed, f"{self.group} consumes everything", PATIENCE_S)
-        poll_until(lambda: self.sent <= self.ordered.bodies, f"{self.group}-ordered consumes everything", PATIENCE_S)
+        poll_until(lambda: self.sent <= self.consumed, f"{self.group} consumes everything")
+        poll_until(lambda: self.sent <= self.ordered.bodies, f"{self.group}-ordered consumes everything")
         assert locks_were_lost or self.ordered.in_two_hands == []
         for queue, offsets in self.ordered.offsets.items():
             first_times = list(dict.fromkeys(offsets))
             assert first_times == sorted(first_times), f"{queue} was consumed out of order"
         for group in (self.group, f"{self.group}-ordered"):
-            poll_until(partial(self._is_written, group), "progress is written", PATIENCE_S)
+            poll_until(partial(self._is_written, group), "progress is written")
 
     def __enter__(self) -> LiveTraffic:
         self._life.__enter__()

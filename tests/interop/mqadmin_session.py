@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from interop.apache_cluster import write_logback
+from interop.child import HANG_S
 from interop.java_program import JavaProgram
 
 # 5.x tells on standard output how it configured its logging.
@@ -27,7 +28,7 @@ class MqadminSession:
             version, "Mqadmin", jvm_flags=("-Djava.security.manager=allow", f"-Drocketmq.home.dir={self._home}")
         )
 
-    def run(self, *words: str, timeout_s: float = 60.0, keys: tuple[str, str] | None = None) -> str:
+    def run(self, *words: str, timeout_s: float = HANG_S, keys: tuple[str, str] | None = None) -> str:
         """One command, e.g. ("topicStatus", "-n", namesrv_addr, "-t", "flights"): what it printed, stack traces included.
 
         `keys` are an access key and its secret, which the tools find in conf/tools.yml.

@@ -35,8 +35,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from interop.child import Child, poll_until
-from interop.outage_clients import GRAIN_S, PATIENCE_S, PERIOD_MS, POLL_MS, Clients, Ledger, engine_thread
+from interop.child import HANG_S, Child, poll_until
+from interop.outage_clients import GRAIN_S, PERIOD_MS, POLL_MS, Clients, Ledger, engine_thread
 from interop.outage_servers import OURS, TROUBLES, Middlemen, Peer, has_topic, named_brokers
 from interop.withheld import withheld_s
 
@@ -89,7 +89,7 @@ class Outage:
             self._clients = Clients(self.namesrv_addr, TOPIC, self.ledger, life)
             self._clients.start()
             watcher = threading.Thread(target=self._watch, name="outage-watcher")
-            life.callback(watcher.join, PATIENCE_S)
+            life.callback(watcher.join, HANG_S)
             life.callback(self._ends.set)
             watcher.start()
             self._began_s = time.monotonic()
@@ -102,14 +102,14 @@ class Outage:
             peer.spawn()
             peer.until_it_listens()
         for broker, topic in itertools.product(self.brokers, (TOPIC, CALM_TOPIC)):
-            poll_until(partial(has_topic, broker, topic), "the broker has the topic", 60)
+            poll_until(partial(has_topic, broker, topic), "the broker has the topic")
         both = {one.name for one in self.brokers}
 
         def all_named(name_server: Peer, topic: str) -> bool:
             return named_brokers(name_server, topic) == both
 
         for one, topic in itertools.product(self.name_servers, (TOPIC, CALM_TOPIC)):
-            poll_until(partial(all_named, one, topic), "the topic is known", 60)
+            poll_until(partial(all_named, one, topic), "the topic is known")
 
     def _watch(self) -> None:
         """Which brokers the name servers do not name, and what the machine withholds."""
@@ -166,7 +166,7 @@ class Outage:
         self.broken += ledger.late
         for name, seen in (("concurrent", ledger.consumed), ("orderly", ledger.ordered_bodies)):
             with contextlib.suppress(TimeoutError):
-                poll_until(partial(ledger.acked.issubset, seen), "everything is consumed", PATIENCE_S, 0.5)
+                poll_until(partial(ledger.acked.issubset, seen), "everything is consumed", pause_s=0.5)
             if lost := ledger.acked - seen:
                 self.broken.append(f"{name}: {len(lost)} acknowledged messages never came, such as {sorted(lost)[:3]}")
         for queue, offsets in ledger.ordered.items():

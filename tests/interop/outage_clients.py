@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 import sprocketmq as rmq
-from interop.child import poll_until
+from interop.child import HANG_S, poll_until
 from interop.withheld import withheld_s
 from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.errors import RocketMQError
@@ -27,7 +27,6 @@ PERIOD_MS: Final = 1_500  # two of them are less than the time of one request, a
 POLL_MS: Final = 1_000
 # What a promise may be late by where the machine withholds nothing: threads hand Python's lock on each 5 ms, and clocks are read apart.
 GRAIN_S: Final = 0.15
-PATIENCE_S: Final = 120.0
 _AWAY_S: Final = 2.0
 _STAYS_S: Final = 10.0
 _KEYS: Final = tuple(f"N{number}" for number in range(12))
@@ -117,12 +116,12 @@ class Clients:
         for kind, send in senders.items():
             self._begin(partial(self._send, kind, send))
         seen = self._ledger
-        poll_until(lambda: len(seen.consumed) > 100 and len(seen.ordered_bodies) > 100, "messages flow", 60)
+        poll_until(lambda: len(seen.consumed) > 100 and len(seen.ordered_bodies) > 100, "messages flow")
 
     def stop_sending(self) -> None:
         self._ends.set()
         for thread in self._threads:
-            thread.join(PATIENCE_S)
+            thread.join(HANG_S)
 
     def _begin(self, work: Callable[[], None]) -> None:
         self._threads.append(threading.Thread(target=work, name="outage"))

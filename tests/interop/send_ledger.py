@@ -306,5 +306,7 @@ def kill_repeatedly(server: SprocketServer, ledger: SendLedger, kills: int) -> N
 def _kill_while_starting(server: SprocketServer, moment: random.Random, longest_s: float) -> None:
     child = server.spawn()
     until_s = time.monotonic() + moment.uniform(0, min(longest_s, 1.0))
-    poll_until(lambda: time.monotonic() >= until_s or child.exit_code is not None, "the moment of the kill", 30, 0.001)
+    poll_until(
+        lambda: time.monotonic() >= until_s or child.exit_code is not None, "the moment of the kill", pause_s=0.001
+    )
     server.kill()

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from golden import GoldenFrame, frames
-from interop.child import poll_until
+from interop.child import HANG_S, poll_until
 from interop.raw_member import RawMember
 from interop.remoting import decode_header, request_frame, split_frame
 
@@ -28,7 +28,6 @@ PUSH_REPLY: Final = 326
 SENDS: Final = (10, 310, 320)
 ONE_WAY: Final = 2
 RETRY_TOPIC: Final = "%RETRY%interop-probe"
-PATIENCE_S: Final = 20.0
 
 
 class Form(NamedTuple):
@@ -200,7 +199,7 @@ class _Line:
 
     def __init__(self, address: str, context: ssl.SSLContext | None) -> None:
         host, port = address.rsplit(":", 1)
-        plain = socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S)
+        plain = socket.create_connection((host.strip("[]"), int(port)), HANG_S)
         self._socket = plain if context is None else context.wrap_socket(plain)
         self._stream = self._socket.makefile("rb")
 
@@ -292,7 +291,7 @@ class _Broker:
             found[:] = self._pull(*queue, base, form.code == 320)
             return len(found) >= count
 
-        poll_until(has_all, f"{count} messages of {form.name!r} are in {queue}", PATIENCE_S, 0.01)
+        poll_until(has_all, f"{count} messages of {form.name!r} are in {queue}", pause_s=0.01)
         assert [one.queue_offset for one in found] == list(range(base, base + count)), form.name
         self._next[queue] = base + count
         return found
@@ -339,7 +338,7 @@ class _Broker:
         client_id = _properties(form.header)["REPLY_TO_CLIENT"]
         requester = self._requesters.get(client_id)
         kind, answer, _ = self._line.ask(form.data)
-        pushed = requester.asked.get(timeout=PATIENCE_S)
+        pushed = requester.asked.get(timeout=HANG_S)
         fields = {**_answer_fields(kind, answer), "msgId": "GIVEN", "queueOffset": "GIVEN"}
         ext = {name: _masked(name, value) for name, value in pushed.header["extFields"].items()}
         text = ext.pop("properties")
@@ -397,7 +396,7 @@ class _Broker:
             return len(found) == len(keys)
 
         try:
-            poll_until(has_all, "all that is delivered later has come", PATIENCE_S, 0.05)
+            poll_until(has_all, "all that is delivered later has come", pause_s=0.05)
         except TimeoutError as error:
             raise TimeoutError(f"never came: {sorted(set(keys.values()) - found.keys())}") from error
         return found

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import sprocketmq as rmq
 from interop.child import poll_until
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 # A busy machine starts Spark's Python processes in a minute.
-PATIENCE_S: Final = 240.0
 _names = itertools.count(1)
 
 
@@ -69,7 +68,7 @@ class Running:
                 raise failure
             return condition()
 
-        return poll_until(looked, what, PATIENCE_S)
+        return poll_until(looked, what)
 
     def until_over(self) -> None:
         """A bounded stream has ended well."""
@@ -95,7 +94,7 @@ class Running:
 
     def failure(self) -> str:
         """What it fails with, once it has."""
-        return str(poll_until(self._problem, "its failure", PATIENCE_S))
+        return str(poll_until(self._problem, "its failure"))
 
     def __enter__(self) -> Running:
         return self

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from interop.child import Child, poll_until
+from interop.child import HANG_S, Child, poll_until
 from interop.remoting import ask, create_topic, has_route
 
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Final = 200
@@ -57,7 +57,7 @@ class SprocketServer:
             return shutil.which("sprocketmq", path=checkout / ".venv/bin")
         return shutil.which("sprocketmq", path=os.path.dirname(sys.executable)) or shutil.which("sprocketmq")
 
-    def start(self, timeout_s: float = 60.0) -> SprocketServer:
+    def start(self, timeout_s: float = HANG_S) -> SprocketServer:
         """Return when it said that it is ready.
 
         Raises:

@@ -98,7 +98,7 @@ def give_clerk_the_rights_of_a_client(kind: str, server: Server, tools: Callable
         run("updateTopic", "-t", "flights", "-r", "2", "-w", "2", *to, keys=BOSS)
         rights = ("-t", "flights=PUB|SUB", "-g", "clerks=SUB,rows=SUB")
         assert "success" in run("updateAclConfig", "-a", CLERK[0], "-s", CLERK[1], *rights, *to, keys=BOSS)
-    poll_until(lambda: has_route(server.namesrv_addr, "flights"), "clients find the topic", 30)
+    poll_until(lambda: has_route(server.namesrv_addr, "flights"), "clients find the topic")
 
 
 @pytest.mark.parametrize("java", VERSIONS)
@@ -193,7 +193,7 @@ def test_accounts_are_administered_by_mqadmin_and_kept_to_by_java_clients(
     assert "success" in admin("deleteAclConfig", "-a", WORKER[0])
     assert not send(APACHE_4, accounts_server, WORKER)
     assert "success" in admin("updateGlobalWhiteAddr", "-g", "127.0.0.1")
-    poll_until(lambda: ask(address, SEND_V2, HEADER_V2, b"body").code == 0, "the white address counts", 60)
+    poll_until(lambda: ask(address, SEND_V2, HEADER_V2, b"body").code == 0, "the white address counts")
 
 
 @pytest.mark.parametrize("java", VERSIONS)

@@ -273,7 +273,7 @@ def test_progress_is_kept_and_a_killed_proxy_loses_nothing(java_peers: None, pro
             own.kill()
             own.start()
             poll_until(lambda: _sent(producer, topic), "a message is sent again")
-            poll_until(lambda: "after" in _bodies(seen), "the consumer goes on", 120)
+            poll_until(lambda: "after" in _bodies(seen), "the consumer goes on")
         with rmq.Admin(namesrv_addr=own.namesrv_addr) as admin:
             offsets = [admin.consumer_offset(group, queue) or 0 for queue in admin.queues(topic)]
         assert sum(offsets) == len(seen)
@@ -371,7 +371,7 @@ def test_a_check_of_two_brokers_names_none_that_is_wrong(two_brokers: ApacheProx
         for number in range(8):
             message = rmq.Message(topic, b"%d" % number)
             producer.send_in_transaction(message, execute=lambda _: rmq.LocalTransactionState.UNKNOWN)
-        poll_until(lambda: len(seen) >= 8, "the checks were answered", 120)
+        poll_until(lambda: len(seen) >= 8, "the checks were answered")
     assert {message.broker_name for message in asked} == {
         ""
     }  # the check does not say it, and the address is both brokers'

@@ -152,7 +152,7 @@ def test_a_move_to_apache_under_load_loses_nothing_and_groups_go_on_where_they_w
         server.create_topic(TOPIC, 4)
         with Load(server.namesrv_addr) as load:
             with Reader(server.namesrv_addr) as early:
-                poll_until(lambda: len(early.read) > 100, "the group has read a part", PATIENCE_S)
+                poll_until(lambda: len(early.read) > 100, "the group has read a part")
             slave.namesrv_addr = server.namesrv_addr
             slave.start()
 
@@ -187,11 +187,11 @@ def test_a_move_to_apache_under_load_loses_nothing_and_groups_go_on_where_they_w
 
             before = len(load.acknowledged)
             slave.become_master()
-            poll_until(lambda: len(load.acknowledged) > before + 200, "producers go on at the new master", PATIENCE_S)
+            poll_until(lambda: len(load.acknowledged) > before + 200, "producers go on at the new master")
             with Reader(server.namesrv_addr) as late:
-                poll_until(lambda: len(late.read) > 100, "the group reads on", PATIENCE_S)
+                poll_until(lambda: len(late.read) > 100, "the group reads on")
             load.stop_producing()
-            poll_until(lambda: not load.lost(), "everything acknowledged is consumed", PATIENCE_S)
+            poll_until(lambda: not load.lost(), "everything acknowledged is consumed")
 
         again_read = set(early.read) & set(late.read)
         twice = sum(count - 1 for count in load.consumed.values())
@@ -223,20 +223,18 @@ def test_a_killed_sync_master_is_read_from_its_slave_which_has_all_that_was_ackn
         server.create_topic(TOPIC, 4)
         slave = as_slave(version, names.namesrv_addr, slaveReadEnable=True)
         running.enter_context(slave)
-        poll_until(lambda: in_sync_slaves(server.broker_addr) == 1, "the slave copies", PATIENCE_S)
+        poll_until(lambda: in_sync_slaves(server.broker_addr) == 1, "the slave copies")
         # Longer than the three seconds that the broker waits for its slave.
         with rmq.Producer("syncer", namesrv_addr=names.namesrv_addr, send_msg_timeout_ms=20_000, **CLIENT) as producer:
             sent = [f"acknowledged {number}" for number in range(300)]
             answers = [producer.send(rmq.Message(TOPIC, body.encode())).status for body in sent]
             assert set(answers) == {rmq.SendStatus.SEND_OK}
             metadata = slave.store_dir / "config" / "topics.json"
-            poll_until(
-                lambda: metadata.exists() and TOPIC in metadata.read_text(), "the slave copies the topics", PATIENCE_S
-            )
+            poll_until(lambda: metadata.exists() and TOPIC in metadata.read_text(), "the slave copies the topics")
             server.kill()
         consumer = rmq.PushConsumer("heirs", namesrv_addr=names.namesrv_addr, consume_from_where=FIRST, **CLIENT)
         consumer.subscribe(TOPIC)
         read: list[str] = []
         consumer.on_message(lambda message: read.append(message.body.decode()))
         with consumer:
-            poll_until(lambda: set(sent) <= set(read), "everything acknowledged is read from the slave", PATIENCE_S)
+            poll_until(lambda: set(sent) <= set(read), "everything acknowledged is read from the slave")

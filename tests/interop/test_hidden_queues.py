@@ -61,7 +61,7 @@ def test_what_a_topic_hides_is_found_by_each_tool(apache: ApacheCluster, hiding:
         assert found.verdict is GroupVerdict.SWITCHED_OFF, found
         assert found.evidence == ("waiting there: 6 messages",)
         line.ok(f"{found.advice.removeprefix('sprocketmq ')} --timeout 10s")
-        poll_until(lambda: admin.lag(hiding) == 0, "the member reads them", 60)
+        poll_until(lambda: admin.lag(hiding) == 0, "the member reads them")
 
 
 def test_a_stream_of_spark_tells_what_its_topic_hides(

@@ -82,7 +82,7 @@ def test_every_key_is_found_when_the_two_brokers_take_turns_being_killed(version
                 sent.send_one(producer)
                 return physic_msg_timestamp(store) > began_ms + 6_000
 
-            poll_until(later, "Apache may begin behind what the index had on the disk", 30, 0.5)
+            poll_until(later, "Apache may begin behind what the index had on the disk", pause_s=0.5)
         sent.are_found(ours)
         ours.kill()
     with theirs:

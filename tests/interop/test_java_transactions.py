@@ -41,6 +41,6 @@ def test_a_transaction_is_rolled_back_by_the_answer_to_a_check_or_given_up_after
     with JavaProgram(java_version, "Producer", group="unsure", check="unknown", **options) as producer:
         times = [line["properties"]["TRANSACTION_CHECK_TIMES"] for line in producer.read_events("checked", 3, 60)]
         assert times == ["1", "2", "3"]
-        poll_until(lambda: has_route(impatient.namesrv_addr, GIVEN_UP), "the half is given up", 30)
+        poll_until(lambda: has_route(impatient.namesrv_addr, GIVEN_UP), "the half is given up")
     assert bodies(impatient, GIVEN_UP) == ["number 2"]
     assert bodies(impatient, TOPIC) == ["number 0", "number 0"], "what was committed at once"

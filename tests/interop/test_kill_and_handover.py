@@ -74,7 +74,7 @@ def test_apache_serves_what_twenty_kills_left_and_we_take_it_back(
         before = len(ledger.receipts)
         asyncio.run(ledger.send_some(apache.namesrv_addr, 200))
         assert len(ledger.receipts) == before + 200
-        poll_until(lambda: not ledger.undelivered(apache.namesrv_addr), "delayed messages are delivered", 90, 0.5)
+        poll_until(lambda: not ledger.undelivered(apache.namesrv_addr), "delayed messages are delivered", pause_s=0.5)
         assert ledger.audit(apache.namesrv_addr) == [], f"{version} does not serve what it acknowledged itself"
         if stop == "killed":
             apache.kill()

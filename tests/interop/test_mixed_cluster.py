@@ -53,7 +53,7 @@ def mixed(
         for broker in (ours, apache):
             broker.create_topic(TOPIC, 4)
         for address in mixed.name_servers:
-            poll_until(lambda address=address: len(route(address, TOPIC)[0]) == 2, f"{TOPIC} is known to {address}", 90)
+            poll_until(lambda address=address: len(route(address, TOPIC)[0]) == 2, f"{TOPIC} is known to {address}")
         yield mixed
     finally:
         apache.stop()
@@ -92,10 +92,10 @@ def test_both_name_servers_know_both_brokers_and_a_dead_one_leaves(mixed: Mixed)
 
     mixed.apache.kill()
     for address in mixed.name_servers:
-        poll_until(lambda address=address: len(route(address, TOPIC)[0]) == 1, f"the dead broker leaves {address}", 30)
+        poll_until(lambda address=address: len(route(address, TOPIC)[0]) == 1, f"the dead broker leaves {address}")
     mixed.apache.start_broker(";".join(mixed.name_servers))
     for address in mixed.name_servers:
-        poll_until(lambda address=address: len(route(address, "TBW102")[0]) == 2, f"it comes back to {address}", 60)
+        poll_until(lambda address=address: len(route(address, "TBW102")[0]) == 2, f"it comes back to {address}")
 
 
 def test_mqadmin_works_with_our_name_server_and_gets_what_apaches_answers(
@@ -142,10 +142,10 @@ def test_a_broker_with_more_topics_than_a_part_of_its_registration_holds_is_know
         body = json.dumps({"topicConfigList": configs}).encode()
         assert ask(mixed.ours.broker_addr, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, body).code == 0
     for address in mixed.name_servers:
-        poll_until(lambda address=address: set(names) <= known_topics(address), f"all topics reach {address}", 60)
+        poll_until(lambda address=address: set(names) <= known_topics(address), f"all topics reach {address}")
     mixed.ours.create_topic("one-more", 1)
     for address in mixed.name_servers:
-        poll_until(lambda address=address: "one-more" in known_topics(address), f"one more reaches {address}", 60)
+        poll_until(lambda address=address: "one-more" in known_topics(address), f"one more reaches {address}")
         assert set(names) <= known_topics(address)
         assert len(route(address, names[0])[0]) == len(route(address, names[-1])[0]) == 1
 

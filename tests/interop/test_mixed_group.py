@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
+from interop.child import HANG_S
 from interop.peers import APACHE_4, APACHE_5, ApacheCluster, JavaProgram, SprocketServer, poll_until
 from interop.shared_servers import SharedServers
 
 Server = ApacheCluster | SprocketServer
 
 QUEUES = 8
-PATIENCE_S = 120
 
 
 class JavaMember:
@@ -50,7 +50,7 @@ class JavaMember:
             return
         self._runs = False
         self._program.close_input()
-        end_s = time.monotonic() + PATIENCE_S
+        end_s = time.monotonic() + HANG_S
         try:
             with contextlib.suppress(EOFError):
                 while True:
@@ -134,13 +134,13 @@ class MixedGroup:
                 and self.java.queues | self.python.queues == set(range(QUEUES))
             ),
             "both members have their half of the queues",
-            PATIENCE_S,
+            HANG_S,
         )
 
     def wait_until_all_is_committed(self) -> None:
         """Everything sent was consumed, and the broker knows it: who takes over begins behind it."""
-        poll_until(lambda: self.sent.keys() <= self.delivered().keys(), "every message is consumed", PATIENCE_S)
-        poll_until(lambda: self.admin.lag(self.group, self.topic) == 0, "all progress is committed", PATIENCE_S)
+        poll_until(lambda: self.sent.keys() <= self.delivered().keys(), "every message is consumed")
+        poll_until(lambda: self.admin.lag(self.group, self.topic) == 0, "all progress is committed")
 
 
 @pytest.fixture(
@@ -190,7 +190,7 @@ def test_a_java_and_a_python_member_share_the_queues_and_take_over_from_each_oth
 
     gone, stays = (mixed.java, mixed.python) if leaver == "java" else (mixed.python, mixed.java)
     gone.leave()
-    poll_until(lambda: stays.look().queues == set(range(QUEUES)), "who stays takes over everything", PATIENCE_S)
+    poll_until(lambda: stays.look().queues == set(range(QUEUES)), "who stays takes over everything")
     before = mixed.delivered()
     after = mixed.send("alone", 10)
     mixed.wait_until_all_is_committed()

@@ -103,7 +103,7 @@ def test_messages_are_found_and_followed_and_groups_moved(
     consumer.subscribe(name)
     consumer.on_message(lambda one: bodies.append(one.body))
     with consumer:
-        poll_until(lambda: bodies == [b"1", b"2"], "the group went on at 1", 90)
+        poll_until(lambda: bodies == [b"1", b"2"], "the group went on at 1")
         assert admin.consumer_ids(name) == [consumer.client_id]
         assert queue in admin.running_infos(name)[consumer.client_id].mq_table
         assert admin.consume_status(name, name)[consumer.client_id][queue] == 3
@@ -120,13 +120,13 @@ def test_messages_are_found_and_followed_and_groups_moved(
         assert bodies == [b"1", b"2", b"1"]
         # Somebody is online: 4.9 tells it, 5.x answers its next pull.
         assert admin.reset_offset_by_time(name, name, 0) == {queue: 0}
-        poll_until(lambda: bodies[3:] == [b"0", b"1", b"2"], "the group began anew", 90)
+        poll_until(lambda: bodies[3:] == [b"0", b"1", b"2"], "the group began anew")
         if apache.version == APACHE_4:
             with pytest.raises(rmq.ConfigurationError, match="only whole topics"):
                 admin.reset_offset(name, queue, 0)
         else:
             admin.reset_offset(name, queue, 2)
-            poll_until(lambda: bodies[6:] == [b"2"], "the group went on at 2", 90)
+            poll_until(lambda: bodies[6:] == [b"2"], "the group went on at 2")
             assert name in admin.topics_of_group(name)
             found = admin.subscription(name, name)
             assert found is not None

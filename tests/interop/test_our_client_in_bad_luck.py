@@ -60,19 +60,19 @@ def test_a_frozen_name_server_stops_no_client(cluster: ApacheCluster, traffic: L
 
 def test_queues_that_come_and_go_under_load(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
     create_topic(cluster.broker_addr, traffic.topic, 2 * QUEUES, {})
-    poll_until(lambda: len(traffic.ordered.offsets) == 2 * QUEUES, "the new queues are consumed", 60)
+    poll_until(lambda: len(traffic.ordered.offsets) == 2 * QUEUES, "the new queues are consumed")
     traffic.flows()
     # Fewer to write, all to read: what lies in the others is still consumed.
     create_topic(cluster.broker_addr, traffic.topic, 2 * QUEUES, {"writeQueueNums": str(QUEUES)})
     with rmq.Producer("luck", namesrv_addr=cluster.namesrv_addr, poll_name_server_interval_ms=500) as producer:
-        poll_until(lambda: len(producer.publish_queues(traffic.topic)) == QUEUES, "the route says so", 60)
+        poll_until(lambda: len(producer.publish_queues(traffic.topic)) == QUEUES, "the route says so")
     traffic.flows()
     traffic.check()
 
 
 def test_a_topic_that_refuses_writes_for_a_while(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
     create_topic(cluster.broker_addr, traffic.topic, QUEUES, {"perm": "4"})
-    poll_until(lambda: traffic.refused, "sends are refused", 60)
+    poll_until(lambda: traffic.refused, "sends are refused")
     create_topic(cluster.broker_addr, traffic.topic, QUEUES, {"perm": "6"})
     traffic.flows()
     traffic.check()

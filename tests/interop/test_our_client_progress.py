@@ -80,7 +80,7 @@ def test_dead_letters_of_ours_and_of_java_are_read_and_replayed(apache: ApacheCl
         (second,) = _send(apache, topic, b"by Java")
         java = JavaProgram(apache.version, "PushConsumer", namesrv=apache.namesrv_addr, topic=topic, group=topic,
                            fail=9, delay_level=-1)  # fmt: skip
-        with java:
+        with java.ready():
             poll_until(lambda: letters.count() == 2, "Java's dead letter is stored")
         found = {letter.message_id: letter for letter in letters.read(topic=topic, key="k", tags="UA")}
         assert found.keys() == {first.message_id, second.message_id}
@@ -164,7 +164,7 @@ def test_a_reset_by_mqadmin_moves_a_running_member(
         printed = tools(apache.version).run(
             *f"resetOffsetByTime -n {apache.namesrv_addr} -g {topic} -t {topic} -s 0 -f true".split()
         )
-        poll_until(lambda: len(seen) == 6, f"all come again, after mqadmin said {printed}", 90)
+        poll_until(lambda: len(seen) == 6, f"all come again, after mqadmin said {printed}")
         assert sorted(seen) == [b"a", b"a", b"b", b"b", b"c", b"c"]
         poll_until(lambda: _all_passed(consumer, admin, topic), "progress has followed")
 

@@ -72,7 +72,7 @@ def test_a_pull_consumer_goes_where_it_is_told_and_moves_without_loss(apache: Ap
                         both.extend(message.body.decode() for message in member.poll(timeout_ms=200))
                     return set(map(int, both)) >= set(range(20, 30))
 
-                poll_until(all_came, "both members got their shares", 90)
-            poll_until(lambda: len(one.assigned_queues) == 2, "the queues came back", 90)
+                poll_until(all_came, "both members got their shares")
+            poll_until(lambda: len(one.assigned_queues) == 2, "the queues came back")
         assert sorted(map(int, got)) == list(range(20))
         poll_until(lambda: admin.lag(group, topic) == 0, "progress is written")

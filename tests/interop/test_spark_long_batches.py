@@ -88,6 +88,6 @@ def stored(apache: ApacheCluster, topic: str) -> Counter[bytes]:
             found.update(message.body for message in consumer.poll(timeout_ms=500))
             return found.total() >= 10
 
-        poll_until(reads_on, "the rows", 60)
+        poll_until(reads_on, "the rows")
         found.update(message.body for message in consumer.poll(timeout_ms=2_000))
     return found

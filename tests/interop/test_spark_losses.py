@@ -19,7 +19,7 @@ import sprocketmq as rmq
 from interop.apache_cluster import ApacheCluster
 from interop.child import poll_until
 from interop.java_peers import APACHE_4, VERSIONS
-from interop.spark_flow import PATIENCE_S, Flow, Kept, offsets
+from interop.spark_flow import Flow, Kept, offsets
 from sprocketmq.spark import LagReport, LossReport, RocketMQProgressListener
 from sprocketmq.spark.losses import Loss
 from sprocketmq.wire.records.message import MessageQueue
@@ -81,7 +81,7 @@ def expire(flow: Flow, topic: str, upto: int) -> None:
         # 4.9 lets an empty queue begin where it did.
         return held.last_update_timestamp < 0 if flow.apache.version == APACHE_4 else held.min_offset == upto
 
-    poll_until(is_gone, "Apache has deleted the messages", 120)
+    poll_until(is_gone, "Apache has deleted the messages")
     flow.admin.update_broker_config({"fileReservedTime": 72}, cluster="DefaultCluster")
 
 
@@ -152,6 +152,6 @@ def test_a_stream_waits_for_an_unreachable_broker_instead_of_assuming_no_progres
         assert "committed nothing" not in said
         # A name server forgets a broker when its connection breaks.
         assert any(why in said for why in ("is unknown to the name server", "ConnectFailed", "ConnectionLost")), said
-        poll_until(lambda: flow.stored(topic) == 5, "the broker is back", PATIENCE_S)
+        poll_until(lambda: flow.stored(topic) == 5, "the broker is back")
         flow.send(topic, range(5, 8))
         stream.until_read(range(3, 8))

@@ -9,7 +9,7 @@ import pytest
 
 from interop.child import poll_until
 from interop.mqadmin_session import MqadminSession
-from interop.spark_flow import PATIENCE_S, Flow, progress_by_mqadmin
+from interop.spark_flow import Flow, progress_by_mqadmin
 
 pytestmark = pytest.mark.spark
 
@@ -50,4 +50,4 @@ def test_mqadmin_sees_an_idle_stream_online_and_without_lag(flow: Flow, tools: C
     def offline() -> bool:
         return "@spark-" not in mqadmin.run("consumerConnection", "-n", flow.namesrv_addr, "-g", group)
 
-    poll_until(offline, "the group is offline when the stream is stopped", PATIENCE_S)
+    poll_until(offline, "the group is offline when the stream is stopped")

@@ -16,7 +16,7 @@ from interop.apache_proxy import ApacheProxy
 from interop.child import poll_until
 from interop.peers import APACHE_5, APACHE_55
 from interop.shared_servers import FAST
-from interop.spark_flow import PATIENCE_S, Flow, Kept, offsets
+from interop.spark_flow import Flow, Kept, offsets
 from interop.test_access import BOSS, USERS
 from sprocketmq.cli.main import app
 from sprocketmq.spark import LagReport, RocketMQProgressListener, foreach_batch
@@ -205,7 +205,7 @@ def test_a_transactional_write_is_refused_before_a_message_is_sent(flow: ProxyFl
     sink = source.writeStream.format("rocketmq").option("checkpointLocation", str(flow.scratch / "exact"))
     query = sink.options(namesrvAddr=flow.namesrv_addr, topic=topic, delivery="transactional", group=group).start()
     try:
-        poll_until(lambda: query.exception() is not None, "the refusal", PATIENCE_S)
+        poll_until(lambda: query.exception() is not None, "the refusal")
     finally:
         query.stop()
     assert sentence in str(query.exception())
@@ -253,7 +253,7 @@ def until_retried(flow: ProxyFlow, topic: str, group: str, numbers: range) -> No
                 raise failure
             return len(tries) >= len(expected) and retry.dead_lettered >= 1
 
-        poll_until(is_over, "all tries", PATIENCE_S)
+        poll_until(is_over, "all tries")
         query.processAllAvailable()
     finally:
         query.stop()

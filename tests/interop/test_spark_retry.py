@@ -10,7 +10,7 @@ import pytest
 import sprocketmq as rmq
 from interop.child import poll_until
 from interop.java_program import JavaProgram
-from interop.spark_flow import PATIENCE_S, Flow
+from interop.spark_flow import Flow
 from sprocketmq.spark import foreach_batch
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def seen_by_java(flow: Flow, topic: str, count: int, group: str) -> list[dict[st
         flow.apache.version, "PushConsumer", jvm_flags=(), namesrv=flow.namesrv_addr, topic=topic, group=group
     )
     with program:
-        return program.read_events("message", count, PATIENCE_S)
+        return program.read_events("message", count)
 
 
 def number_and_try(event: dict[str, Any]) -> tuple[int, int]:
@@ -75,7 +75,7 @@ def test_bad_rows_come_again_as_often_as_recorded_and_then_are_a_table_to_replay
                 raise failure
             return len(tries) >= len(expected) and retry.dead_lettered >= 2
 
-        poll_until(is_over, "all tries", PATIENCE_S)
+        poll_until(is_over, "all tries")
         query.processAllAvailable()
     finally:
         query.stop()
@@ -124,7 +124,7 @@ def test_what_the_ack_sink_sends_back_a_java_member_of_the_group_gets(flow: Flow
         flow.apache.version, "PushConsumer", jvm_flags=(), namesrv=flow.namesrv_addr, topic=topic, group=group
     )
     with program:
-        events = program.read_events("message", 14, PATIENCE_S)
+        events = program.read_events("message", 14)
     assert sorted(map(number_and_try, events)) == sorted([(number, 0) for number in range(12)] + [(1, 1), (8, 1)])
     assert {event["topic"] for event in events} == {topic}, "Java, too, shows the origin"
     letters = flow.spark.read.format("rocketmq").options(namesrvAddr=flow.namesrv_addr, deadLettersOf=group).load()

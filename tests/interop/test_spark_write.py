@@ -13,7 +13,7 @@ import sprocketmq as rmq
 from interop.java_program import JavaProgram
 from interop.mqadmin_session import MqadminSession
 from interop.peers import APACHE_5
-from interop.spark_flow import PATIENCE_S, Flow
+from interop.spark_flow import Flow
 
 if TYPE_CHECKING:
     pass
@@ -51,7 +51,7 @@ def read_by_java(flow: Flow, topic: str, count: int) -> dict[int, dict[str, Any]
         flow.apache.version, "PushConsumer", jvm_flags=(), namesrv=flow.namesrv_addr, topic=topic, group=f"{topic}-java"
     )
     with program:
-        found = program.read_events("message", count, PATIENCE_S)
+        found = program.read_events("message", count)
     numbers = {int(event["body"].split()[1]): event for event in found}
     assert len(numbers) == len(found) == count
     return numbers

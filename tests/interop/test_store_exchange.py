@@ -78,7 +78,7 @@ def read_all(namesrv_addr: str, topic: str) -> list[rmq.MessageExt]:
             found.extend(message for message in polled if message.queue_offset < ends[message.message_queue])
             return len(found) >= wanted
 
-        poll_until(is_read, f"{topic} is read", 30, 0)
+        poll_until(is_read, f"{topic} is read", pause_s=0)
     places = [(message.queue_id, message.queue_offset) for message in found]
     assert len(set(places)) == len(places) == wanted
     return found
@@ -191,7 +191,7 @@ def progress(store: Path) -> int:
 
 def await_progress(store: Path, count: int) -> None:
     """Clients commit one-way: a Java client that has ended says nothing of whether the broker has its progress yet."""
-    poll_until(lambda: progress(store) >= count, f"heirs has consumed {count} messages", 60, 0.2)
+    poll_until(lambda: progress(store) >= count, f"heirs has consumed {count} messages", pause_s=0.2)
 
 
 def starts(message: rmq.MessageExt | str) -> str:
@@ -224,7 +224,7 @@ def test_a_store_moves_to_apache_and_back(
     ours = SprocketServer(store, **SETTINGS)
     with ours:
         address = ours.namesrv_addr
-        poll_until(lambda: len(read_all(address, DELAYED)) >= 3, "what was delayed arrives", 30, 0.5)
+        poll_until(lambda: len(read_all(address, DELAYED)) >= 3, "what was delayed arrives", pause_s=0.5)
         for topic, expected in bodies.items():
             found = [starts(message) for message in read_all(address, topic)]
             assert set(found) <= set(expected)

@@ -49,7 +49,7 @@ def delivered(server: Server, topic: str = TOPIC) -> Counter[str]:
 
 
 def wait_for(server: Server, *names: str) -> None:
-    poll_until(lambda: set(names) <= set(delivered(server)), f"{names} arrive", 90, 0.3)
+    poll_until(lambda: set(names) <= set(delivered(server)), f"{names} arrive", pause_s=0.3)
 
 
 def end(server: Server, killed: bool) -> None:
@@ -90,7 +90,7 @@ def test_what_waits_at_apache_arrives_at_our_broker_and_what_waits_there_at_apac
     some(ours, "second", timers=timers)
     wait_for(ours, *names("first", "later", timers=timers), *names("second", "soon", timers=timers))
     assert not {"level-first-late", "timer-first-late"} & set(delivered(ours)), "nothing is early"
-    poll_until(lambda: progress_is_written(store), "progress is written", 60)
+    poll_until(lambda: progress_is_written(store), "progress is written")
     end(ours, killed)
     if not killed:
         assert [str(problem) for problem in check_directory(store) if not problem.note] == []
@@ -166,7 +166,7 @@ def conversation(server: Server) -> dict[str, tuple[Any, ...]]:
     recall("another topic", handle, "SELF_TEST_TOPIC")
     recall("no topic", handle, "nowhere")
     # Apache writes it each second and says 0 before the first time; on a busy machine its timer is behind for a while.
-    poll_until(lambda: now - 60_000 < read_ms(server) < now + 600_000, "the check point says how far the timer is", 120)
+    poll_until(lambda: now - 60_000 < read_ms(server) < now + 600_000, "the check point says how far the timer is")
     heard["check point"] = (len(ask(server.broker_addr, GET_TIMER_CHECK_POINT, {}).body),)
     heard["metrics"] = (sorted(json.loads(ask(server.broker_addr, GET_TIMER_METRICS, {}).body)),)
     return heard

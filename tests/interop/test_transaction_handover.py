@@ -53,7 +53,7 @@ def answer_until_ended(server: Server, still_open: list[str]) -> set[str]:
         probe = f"r-probe-{len(member.checked)}"
         member.decisions[probe] = ROLLBACK
         member.half(probe)
-        poll_until(lambda: probe in member.answer_checks(), "a younger one is asked for", 60)
+        poll_until(lambda: probe in member.answer_checks(), "a younger one is asked for")
         ended = {name for name in member.checked if name[0] in "cr" and name != probe}
         assert all(member.checked[name] == 1 for name in ended), f"asked again for what is ended: {member.checked}"
         return set(member.checked) - {probe}
@@ -108,7 +108,7 @@ def test_open_transactions_go_from_apache_to_us_over_a_kill_and_back(version: st
 def marks_are_written(apache: ApacheCluster, count: int) -> None:
     """5.x gathers its marks for a moment and loses them when it stops before; 4.9 writes each at once, and announces no op topic."""
     if apache.version == APACHE_5:
-        poll_until(lambda: marks(apache) >= count, "the marks are written", 30)
+        poll_until(lambda: marks(apache) >= count, "the marks are written")
 
 
 def marks(server: Server) -> int:

@@ -93,6 +93,25 @@ def test_what_it_does_not_serve_is_said_in_one_sentence(proxy):
             admin.topics()
 
 
+def test_that_it_has_no_retry_policy_is_said_once(proxy, caplog):
+    proxy.create_topic("flights", queues=1)
+    code, unknown = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    proxy.faults.fail(code, unknown, "not supported", times=None)
+    consumer = proxy.push_consumer("delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    consumer.subscribe("flights")
+
+    @consumer.on_message
+    def fail(message: rmq.MessageExt) -> None:
+        raise ValueError("no")
+
+    with consumer, proxy.producer("ops") as producer:
+        producer.send(rmq.Message("flights", b"x"))
+        proxy.advance_until(
+            lambda: len(proxy.messages("SCHEDULE_TOPIC_XXXX")) == 4
+        )  # 10 s, 30 s, 1 min: asked for twice
+    assert caplog.text.count("the broker chooses the delays of retries: the proxy at") == 1
+
+
 def test_a_filter_that_cannot_be_read_is_refused_because_the_proxy_accepts_any(proxy):
     proxy.create_topic("flights", queues=1)
     proxy.faults.fail(RequestCode.CHECK_CLIENT_CONFIG, ResponseCode.SUCCESS, "", times=None)

@@ -64,6 +64,21 @@ def test_an_invalid_answer_retries_the_message_and_is_logged_once(rocketmq, prod
     assert "is allowed, so those not acknowledged are retried" in said[0]
 
 
+def test_each_kind_of_invalid_answer_is_logged_once(rocketmq, producer, consumers, caplog):
+    answers = [_sets("ack_index", "1"), _sets("ack_index", 2.5), _sets("delay_level_when_next_consume", "3", None),
+               _returns(0), _returns(1), _returns("text")]  # fmt: skip
+
+    def listen(messages: list[rmq.MessageExt], context: Concurrent) -> Any:
+        return SUCCESS if messages[0].reconsume_times else answers[int(messages[0].body)](context)
+
+    consumer = consumers(listen, kind="concurrent", consume_thread_count=1)
+    send_all(producer, list("012345"))
+    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 6)
+    said = [record.getMessage() for record in caplog.records if "(logged once)" in record.getMessage()]
+    kinds = ("ack_index to", "delay_level_when_next_consume to", "returned 0", "returned 1", "returned 'text'")
+    assert [sum(kind in line for line in said) for kind in kinds] == [1, 1, 1, 0, 1]
+
+
 @pytest.mark.parametrize(
     "error",
     [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()],

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from recorder import HELD_S, Recorder, committed, noted, parts_of, send_all, waits_ms
 
 import sprocketmq as rmq
+from sprocketmq.client.listen import thread_listener_pool
 from sprocketmq.core.produce.route_table import RouteTable
 from sprocketmq.core.statistics import Measure
 from sprocketmq.testing import PULLS, SENDS
@@ -608,6 +611,19 @@ def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_a
     assert consumer.statistics.since_start("flights", Measure.CONSUME_FAILED_TPS) == (3, 3.0)
     assert consumer.statistics.since_start("flights", Measure.CONSUME_RT)[0] == 63
     assert len(hooked) == (63 if with_hook else 0)
+
+
+def test_the_time_of_calls_that_are_reported_together_is_counted_once(rocketmq, producer, consumers, monkeypatch):
+    """A failed one among them has its share."""
+    microseconds = itertools.count()
+    watch = SimpleNamespace(perf_counter=lambda: next(microseconds) / 1_000_000)  # each call of a listener takes one
+    monkeypatch.setattr(thread_listener_pool, "time", watch)
+    producer.send_batch([rmq.Message("flights", b"%d" % number) for number in range(30)])
+    consumer = consumers(
+        lambda message: _fail(message) if message.body == b"7" else None, consume_thread_count=1, max_reconsume_times=0
+    )
+    rocketmq.wait_until(lambda: consumer.statistics.since_start("flights", Measure.CONSUME_RT)[0] == 30)
+    assert consumer.statistics.since_start("flights", Measure.CONSUME_RT)[1] == pytest.approx(30 / 1_000)
 
 
 def test_a_pull_is_measured_from_its_request_to_its_answer(rocketmq, producer, consumers):

@@ -414,6 +414,35 @@ def test_with_auto_commit_commit_and_rollback_count_as_success_with_one_warning_
     assert consumer.statistics.since_start("flights", Measure.CONSUME_FAILED_TPS) == (0, 0)
 
 
+def test_a_message_that_suspends_its_queue_counts_as_failed(rocketmq, producer, consumers):
+    def listen(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Status:
+        is_bad = message.body == b"1" and not message.reconsume_times
+        return Status.SUSPEND_CURRENT_QUEUE_A_MOMENT if is_bad else Status.SUCCESS
+
+    consumer = consumers(OrderlyRecorder(listen), kind="orderly")
+    send_all(producer, ["0", "1", "2"])
+    rocketmq.advance_until(lambda: committed(rocketmq, consumer) == 3)
+    assert consumer.statistics.since_start("flights", Measure.CONSUME_OK_TPS) == (3, 3)
+    assert consumer.statistics.since_start("flights", Measure.CONSUME_FAILED_TPS) == (1, 1)
+
+
+def test_a_shutdown_finds_a_worker_that_calls_no_listener_yet(producer, consumers, monkeypatch, caplog):
+    is_there, go_on = threading.Event(), threading.Event()
+
+    def may_begin(*args: object) -> bool:
+        is_there.set()
+        go_on.wait(HELD_S)
+        return False
+
+    monkeypatch.setattr(orderly_service.OrderlyService, "_may_begin", may_begin)
+    consumer = consumers(OrderlyRecorder(), kind="orderly", await_termination_ms=0)
+    send_all(producer, ["0"])
+    assert is_there.wait(HELD_S)
+    consumer.shutdown()
+    go_on.set()
+    assert caplog.messages[-1].endswith("what it was cut off from is delivered again: ")
+
+
 @pytest.mark.parametrize("fails_by", ["refusal", "exception"])
 def test_a_dead_letter_that_cannot_be_stored_blocks_its_queue(rocketmq, producer, consumers, monkeypatch, fails_by):
 

@@ -67,7 +67,7 @@ class Peer:
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:
-            self._thread.join(10)
+            self._thread.join(60)
         self.socket.close()
 
     def _read(self, size: int, pause_s: float) -> None:

@@ -39,7 +39,7 @@ def settle(server: SprocketServer, ledger: SendLedger) -> None:
     """After the last kill: all is there, all that was delayed arrives, a clean stop leaves a sound store that a start only reads."""
     server.start(60)
     assert ledger.audit(server.namesrv_addr) == []
-    poll_until(lambda: not ledger.undelivered(server.namesrv_addr), "delayed messages are delivered", 60, 0.2)
+    poll_until(lambda: not ledger.undelivered(server.namesrv_addr), "delayed messages are delivered", pause_s=0.2)
     assert ledger.audit(server.namesrv_addr) == []
     assert server.stop_process() == 0
     summary = StoreSummary()
@@ -113,7 +113,7 @@ def test_a_consumer_that_lives_through_kills_misses_nothing_and_its_progress_nei
                 for queue_id, offset in now.items():
                     assert offset is not None
                     assert before[queue_id] <= offset <= done[queue_id], f"queue {queue_id} after kill {turn + 1}"
-            poll_until(lambda: sent <= bodies, "every message is consumed", 120)
+            poll_until(lambda: sent <= bodies, "every message is consumed")
     finally:
         server.stop()
 

@@ -148,7 +148,7 @@ def test_ten_kills_in_the_middle_of_transactions_lose_none_and_double_none(tmp_p
         cut_off = len(tellers.decided)
         for _ in range(3):  # a check may go unanswered once, and the last answers must have arrived
             asyncio.run(tellers.work(server, tellers.new_one_is_asked_for()))
-        delivered = poll_until(lambda: delivered_by(server), "the topic is read", 120)
+        delivered = poll_until(lambda: delivered_by(server), "the topic is read")
         assert server.stop_process() == 0
     finally:
         server.stop()

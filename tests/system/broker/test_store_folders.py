@@ -69,7 +69,7 @@ def pull(server: SprocketServer, topic: str, queue_id: int = 0) -> Answer:
 def last_words(server: SprocketServer) -> str:
     """What it says when it refuses to start: one sentence."""
     child: Child = server.spawn()
-    assert child.wait(20) != 0
+    assert child.wait() != 0
     child.kill()
     [sentence] = re.findall("^sprocketmq: (.*)$", server.log_text(), re.MULTILINE)
     assert "Traceback" not in server.log_text()

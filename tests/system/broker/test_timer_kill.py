@@ -60,7 +60,7 @@ def test_what_waits_survives_kills_at_random_moments(tmp_path, flush_disk_type):
             poll_until(lambda: len(delivered(server)) >= some or dice.random() < 0.05, "some are delivered", 30, 0.05)  # noqa: B023
             server.kill()
         server.start(60)
-        poll_until(lambda: set(due) <= {m.body.decode() for m in delivered(server)}, "all are delivered", 60, 0.2)
+        poll_until(lambda: set(due) <= {m.body.decode() for m in delivered(server)}, "all are delivered", pause_s=0.2)
         found = delivered(server)
         assert server.stop_process() == 0
     finally:

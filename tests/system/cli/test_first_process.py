@@ -38,6 +38,6 @@ def test_a_signal_during_the_imports_ends_it(number):
             assert process.stdout.readline() == "importing\n"
             (child,) = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
             subprocess.run(["kill", f"-{number}", child], check=True)
-            assert process.wait(20) == {"TERM": 143, "HUP": 129}[number]
+            assert process.wait(60) == {"TERM": 143, "HUP": 129}[number]
         finally:
             process.kill()

@@ -59,7 +59,7 @@ def test_workers_of_gunicorn(rocketmq, python, tmp_path, worker, application, an
         found = re.search(r"Listening at: (http://\S+)", log.read_text())
         assert found is not None
         for _ in range(5):
-            with urllib.request.urlopen(found[1], timeout=20) as got:
+            with urllib.request.urlopen(found[1], timeout=60) as got:
                 assert got.read().decode().startswith(answer)
     assert log.read_text().count("Booting") == 2, "no worker was killed"
 

@@ -66,8 +66,8 @@ class Program:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(30)
-        self._reading.join(10)
+        code = self.process.wait(60)
+        self._reading.join(60)
         return code
 
 
@@ -81,7 +81,7 @@ def running(command: list[str], cwd: Path, user: int | None = None, **environmen
             program.process.kill()
         program.process.wait()
         assert program.process.stdout is not None
-        program._reading.join(10)
+        program._reading.join(60)
         program.process.stdout.close()
 
 
@@ -89,7 +89,7 @@ def asked(url: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

@@ -229,7 +229,7 @@ def test_sleeping_on_the_manual_clock_takes_no_real_time(engine):
     future = engine.submit(nap())
     engine.run(asyncio.sleep(0))
     clock.advance(3_600_000)
-    assert future.result(5) == 3_600_000
+    assert future.result(60) == 3_600_000
 
 
 def test_the_system_clock_returns_milliseconds_since_1970():
