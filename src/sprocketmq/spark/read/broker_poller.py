@@ -2,9 +2,10 @@
 """Polls the brokers of a running stream for new offsets, and remembers the last answers.
 
 While nothing is new, Spark calls ``latestOffset`` every 11 ms. A poll costs one request for each topic and broker (behind a proxy two
-for each queue), so polls are spaced: 50 ms after new messages, each empty poll half longer, up to 250 ms, or 5 ms for each request if
-that is more, with jitter. A broker that says that a message came (``parked_pulls``) brings the next poll forward. The topics of a
-pattern are asked for every 2 s, queues that a topic hides every 30 s.
+for each queue), or one for each broker (``unchanged_topics``), so polls are spaced: 50 ms after new messages, each empty poll half
+longer, up to 250 ms, or as many requests and queues take by ``_PAUSE_PER_REQUEST_S`` and ``_PAUSE_PER_QUEUE_S`` if that is more, with
+jitter. A broker that says that a message came (``parked_pulls``) brings the next poll forward. The topics of a pattern are asked for
+every 2 s, queues that a topic hides every 30 s, or every 120 s with 400 topics.
 
 A queue is gone only if its own master says so; this is asked at most once a second. The queues of a retired broker leave the stream
 only if the name server was asked and does not name the broker (``is_answered``).
@@ -15,7 +16,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -33,18 +34,23 @@ from sprocketmq.spark.read.queue_bounds import (
     warn_of_hidden,
 )
 from sprocketmq.spark.read.source_queues import check_sql92, source_topics
+from sprocketmq.spark.read.unchanged_topics import UnchangedTopics
 from sprocketmq.wire.records.message import MessageQueue
 
 log = logging.getLogger("sprocketmq.spark")
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.25
-# An idle stream sends at most 200 requests a second, however many topics it reads.
-_PAUSE_PER_REQUEST_S: Final = 0.005
+# An idle stream sends at most 50 requests a second, however many topics it reads.
+_PAUSE_PER_REQUEST_S: Final = 0.02
+# And brokers tell it of at most 2,000 queues a second that have nothing new.
+_PAUSE_PER_QUEUE_S: Final = 0.0005
 _GROWTH: Final = 1.5
 _TOPICS_AGE_S: Final = 2.0
 _GONE_AGE_S: Final = 1.0
+# Behind many topics are many requests: they are spread, as nothing is read from such queues.
 _HIDDEN_AGE_S: Final = 30.0
+_HIDDEN_AGE_PER_TOPIC_S: Final = 0.3
 _WARN_EACH_S: Final = 30.0
 _PATIENCE_MS: Final = 1_000
 
@@ -59,8 +65,9 @@ class PollInterval:
     def wait_s(self, now_s: float) -> float:
         return max(0.0, self.due_s - now_s)
 
-    def lengthen(self, now_s: float, jitter: float, requests: int = 1) -> None:
-        longest_s = max(_LONGEST_PAUSE_S, requests * _PAUSE_PER_REQUEST_S)
+    def lengthen(self, now_s: float, jitter: float, cost_s: float = 0.0) -> None:
+        """``cost_s``: the least pause that the last poll is worth."""
+        longest_s = max(_LONGEST_PAUSE_S, cost_s)
         self.pause_s = min(max(self.pause_s * _GROWTH, _FIRST_PAUSE_S), longest_s)
         self.due_s = now_s + self.pause_s * jitter
 
@@ -71,8 +78,8 @@ class PollInterval:
 class BrokerPoller:
     """The polls of one stream: ``latest_offsets`` (next ones), ``earliest_offsets``, and when the last message of each queue was stored
     (``newest_ms``), as last seen; if a latest offset goes back, the higher one stays until ``accept``. ``hidden``: queues with messages
-    that nobody can read, because their topic has fewer queues now, from the group's progress on. Of the last poll: ``request_count``, and
-    whether the name server answered (``is_answered``)."""
+    that nobody can read, because their topic has fewer queues now, from the group's progress on. Of the last poll: ``cost_s``, the least
+    pause after it if it is empty, and whether the name server answered (``is_answered``)."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -81,8 +88,9 @@ class BrokerPoller:
         self.earliest_offsets: dict[MessageQueue, int] = {}
         self.hidden: dict[MessageQueue, QueueBounds] = {}
         self.interval = PollInterval()
-        self.request_count = 0
+        self.cost_s = 0.0
         self.is_answered = False  # until the first poll
+        self._unchanged = UnchangedTopics(options)
         self._topics: tuple[str, ...] | None = None
         self._topics_until_s = 0.0
         self._gone_until_s = 0.0
@@ -108,29 +116,37 @@ class BrokerPoller:
         RemoteError (``brokerUnavailable`` is fail), ConfigurationError (a broker of ``retiredBrokers`` is registered)."""
         waits = self._options.broker_unavailable == "wait"
         self.is_answered = False
+        unchanged: dict[MessageQueue, QueueBounds] = {}
         try:
             queues = self.cluster.queues(self._source_topics(), missing_ok=True)
             self._refuse_retired(queues)
             self.is_answered = True
-            self.request_count = request_count(self.cluster, queues)
-            bounds = queue_bounds(self.cluster, queues, partial=waits)
+            unchanged = self._unchanged.bounds(self.cluster, queues)
+            asked = [queue for queue in queues if queue not in unchanged]
+            self.cost_s = max(
+                request_count(self.cluster, asked) * _PAUSE_PER_REQUEST_S,
+                self._unchanged.queues_named * _PAUSE_PER_QUEUE_S,
+            )
+            fresh = queue_bounds(self.cluster, asked, partial=waits)
             self._poll_hidden(queues)
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if not waits:
                 raise
             self.warn("the brokers do not answer, the stream waits: %s", error)
-            return {}
-        for queue, held in bounds.items():
+            return unchanged
+        self._unchanged.learn(fresh)
+        for queue, held in fresh.items():
             self.earliest_offsets[queue] = held.min
             if held.max >= self.latest_offsets.get(queue, 0):
                 self._take(queue, held)
-        return bounds
+        return {**unchanged, **fresh}
 
-    def _poll_hidden(self, queues: Iterable[MessageQueue]) -> None:
+    def _poll_hidden(self, queues: Collection[MessageQueue]) -> None:
         now_s = time.monotonic()
         if now_s < self._hidden_until_s:
             return
-        self._hidden_until_s = now_s + _HIDDEN_AGE_S
+        topics = len({(queue.topic, queue.broker_name) for queue in queues})
+        self._hidden_until_s = now_s + max(_HIDDEN_AGE_S, topics * _HIDDEN_AGE_PER_TOPIC_S)
         found = hidden_queues(self.cluster, queues)
         if found and self._options.group_given:
             asked = sorted(found)

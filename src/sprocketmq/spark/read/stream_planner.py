@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans the batches of one stream: polls the brokers, waits for messages, and applies the limits of a trigger (``plan`` decides).
 
-A query that finds nothing waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms). Spark asks the sources
-of a query in turn, so the time since the last answer of this one was spent by the others, and counts. An AvailableNow run ends when its
-whole target is read, never because a broker is unreachable: it waits ``retryTimeoutMs`` for that broker, then it fails. With
-``waitForRetries`` the target grows by the retries that come within that time.
+A source that finds nothing waits for messages before Spark asks again (Spark would ask every 11 ms): 200 ms if it is alone, since a
+message ends its wait; 10 ms beside other sources of the query, since Spark asks one after the other, and a message of another source
+does not end the wait of this one. An AvailableNow run ends when its whole target is read, never because a broker is unreachable: it
+waits ``retryTimeoutMs`` for that broker, then it fails. With ``waitForRetries`` the target grows by the retries that come within that
+time.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections.abc import Mapping
@@ -36,10 +38,11 @@ from sprocketmq.wire.records.message import MessageQueue
 log = logging.getLogger("sprocketmq.spark")
 
 _IDLE_WAIT_S: Final = 0.2
-# A poll that is due within this time is waited for; with few topics all are. Not if the query has other sources, which would wait, too.
+# A poll of a source that is alone is waited for if it is due within this time; with few topics all are.
 _LONGEST_WAIT_S: Final = 0.32
-# More time between two calls was spent by other sources: Spark itself needs some 20 ms.
-_OTHERS_S: Final = 0.05
+_WAIT_BESIDE_OTHERS_S: Final = 0.01
+# Spark asks again after 10 ms and little more; another source of ours takes 10 ms of its own.
+_ALONE_S: Final = 0.02
 # A next offset that went back is asked for again before it counts as data loss.
 _REWIND_ATTEMPTS: Final = 5
 _REWIND_PAUSE_S: Final = 0.3
@@ -60,6 +63,7 @@ class StreamPlanner:
         self._asked_real_min_offsets = False  # in this run
         self._queues_begun: set[MessageQueue] = set()  # those with a position
         self._idle_at_s: float | None = None  # when this source last answered, if it had nothing new
+        self._least_gap_s = math.inf  # between such an answer and the next question
         least = options.min_offsets_per_trigger
         self._delay = None if least is None else TriggerDelay(least, options.max_trigger_delay_ms)
         self._new_queues = NewQueues(options)
@@ -99,12 +103,13 @@ class StreamPlanner:
     def next_batch(self, position: StreamOffset, max_messages: int | None) -> StreamOffset | None:
         """The end of the batch that begins at ``position``, with about ``max_messages``; None if there is nothing to do."""
         self._queues_begun = set(position.queues)
-        others_s = 0.0 if self._idle_at_s is None else time.monotonic() - self._idle_at_s
-        longest_s = _LONGEST_WAIT_S if others_s < _OTHERS_S else 0.0
+        if self._idle_at_s is not None:
+            self._least_gap_s = min(self._least_gap_s, time.monotonic() - self._idle_at_s)
         self._idle_at_s = None
-        patience_s = (
-            max(0.0, _IDLE_WAIT_S - others_s) if self._target is None else self._options.retry_timeout_ms / 1000
-        )
+        longest_s = _LONGEST_WAIT_S if self._is_alone() else 0.0
+        patience_s = _IDLE_WAIT_S if self._is_alone() else _WAIT_BESIDE_OTHERS_S
+        if self._target is not None:
+            patience_s = self._options.retry_timeout_ms / 1000
         deadline_s = time.monotonic() + patience_s
         retries_until_s = time.monotonic() + self._options.wait_for_retries_ms / 1000
         interval = self.poller.interval
@@ -122,7 +127,7 @@ class StreamPlanner:
             unread = self._unread(position)
             if self._target is not None and not unread and time.monotonic() >= retries_until_s:
                 return None
-            interval.lengthen(time.monotonic(), random.uniform(0.75, 1.25), self.poller.request_count)
+            interval.lengthen(time.monotonic(), random.uniform(0.75, 1.25), self.poller.cost_s)
             if self._target is None and self._delay is None:
                 self._park(bounds)
             if time.monotonic() > deadline_s:
@@ -153,6 +158,11 @@ class StreamPlanner:
             poller.newest_ms,
             {**{queue: held.min for queue, held in poller.hidden.items()}, **earliest_offsets},
         )
+
+    def _is_alone(self) -> bool:
+        """Whether Spark comes back too soon to have asked another source of ours in between. One such case proves it, as the others always
+        take their time."""
+        return self._least_gap_s < _ALONE_S
 
     def _park(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
         if self._parked is None:
