@@ -53,6 +53,31 @@ def test_available_now_reads_all_in_limited_batches_and_leaves_no_lag(
     assert lag(mq, "delays") == 0
 
 
+@pytest.mark.parametrize("then", ["waits", "ends"])
+def test_the_progress_of_a_query_with_a_listener_is_that_of_its_last_batch_long_before_the_next_trigger(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path, then: str
+) -> None:
+    publish(mq, 0, 50)
+    listener = RocketMQProgressListener()
+    spark.streams.addListener(listener)
+    query = (
+        streaming(spark, mq, group="delays")
+        .load()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="1 hour")
+        .start()
+    )
+    try:
+        mq.wait_until(lambda: query.lastProgress is not None, 180_000)
+        if then == "ends":
+            query.stop()
+        mq.wait_until(lambda: lag(mq, "delays") == 0, 60_000)
+    finally:
+        query.stop()
+        spark.streams.removeListener(listener)
+
+
 @pytest.mark.smoke("P1")
 def test_a_running_stream_sees_new_messages_new_queues_and_a_restarted_broker(
     spark: SparkSession, tmp_path: Path

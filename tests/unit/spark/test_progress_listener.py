@@ -29,7 +29,9 @@ def progress(batch_id: int, start: StreamOffset, end: StreamOffset, head: Latest
         latestOffset=json.dumps(head.to_json()),
     )
     return SimpleNamespace(
-        progress=SimpleNamespace(id="id-1", name="delays", batchId=batch_id, numInputRows=rows, sources=[source])
+        progress=SimpleNamespace(
+            id="id-1", runId="run-1", name="delays", batchId=batch_id, numInputRows=rows, sources=[source]
+        )
     )
 
 
@@ -80,6 +82,6 @@ def test_prometheus_has_the_last_lag_and_counts_until_the_query_ends() -> None:
     assert value("oldest_unread_timestamp_ms", query) is None
     assert (value("batch", query), value("rows_total", query)) == (4, 200)
     assert (value("lost_messages_total", queue), value("losses_total", queue)) == (3, 1)
-    listener.onQueryTerminated(SimpleNamespace(id="id-1"))  # type: ignore[arg-type]
+    listener.onQueryTerminated(SimpleNamespace(id="id-1", runId="run-1"))  # type: ignore[arg-type]
     assert value("offsets_behind_latest", queue) is None
     assert value("lost_messages_total", queue) is None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports the lag of every rocketmq stream of a session after each batch: to the log, to a callback, to Prometheus."""
+"""Reports the lag of every rocketmq stream of a session after each batch: to the log, to a callback, to Prometheus; and lets the progress
+of a query that waits for its next trigger be committed (``batch_commits``)."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from sprocketmq.core.callbacks import check_callback
+from sprocketmq.spark.observe.batch_commits import BatchCommits
 from sprocketmq.spark.read.lag import LagReport, source_lag
 
 if TYPE_CHECKING:
@@ -27,7 +29,9 @@ log = logging.getLogger("sprocketmq.spark")
 
 
 class RocketMQProgressListener(StreamingQueryListener):
-    """Reports the lag of every rocketmq stream after each batch: ``spark.streams.addListener(RocketMQProgressListener())``.
+    """Reports the lag of every rocketmq stream after each batch: ``spark.streams.addListener(RocketMQProgressListener())``. In a classic
+    session it also commits the progress of a query that waits for its next trigger, a second after its batch, or that has ended
+    (``commitOffsets=eager``).
 
     Args:
         report: called with a :class:`LagReport` on Spark's listener thread. The default logs the lag at INFO, and lost messages at WARNING.
@@ -44,6 +48,7 @@ class RocketMQProgressListener(StreamingQueryListener):
         if report is not None:
             check_callback("report", report, "lag_report")
         self._report = report or _log
+        self._commits = BatchCommits()
         self._metrics: ProgressMetrics | None = None
         if registry is not None:
             from sprocketmq.spark.observe.progress_metrics import ProgressMetrics
@@ -52,10 +57,12 @@ class RocketMQProgressListener(StreamingQueryListener):
             registry.register(self._metrics)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
-        """Nothing to report yet."""
+        """Nothing to report yet, but now the query can be found for sure."""
+        self._commits.started(str(event.id), str(event.runId))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         progress = event.progress
+        self._commits.finished(progress)
         lag = source_lag((source.startOffset, source.endOffset, source.latestOffset) for source in progress.sources)
         if lag is None:
             return
@@ -78,6 +85,7 @@ class RocketMQProgressListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Remove the metrics of the query. Its last batch was reported before."""
+        self._commits.terminated(str(event.runId))
         if self._metrics is not None:
             self._metrics.forget(str(event.id))
 

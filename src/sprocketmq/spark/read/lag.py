@@ -106,7 +106,7 @@ def source_lag(offsets: Iterable[tuple[str | None, str | None, str | None]]) -> 
     """The lag of a query from the (start, end, latest) offsets of its sources; None if none is a rocketmq source with end and latest."""
     found: SourceLag | None = None
     for start_text, end_text, latest_text in offsets:
-        end, latest = _offset(end_text), _offset(latest_text)
+        end, latest = offset_of_event(end_text), offset_of_event(latest_text)
         if end is None or latest is None:
             continue
         document = json.loads(latest_text or "{}")
@@ -130,9 +130,10 @@ def _largest(one: Mapping[MessageQueue, int], other: Mapping[MessageQueue, int])
     return {queue: max(one.get(queue, 0), other.get(queue, 0)) for queue in {**one, **other}}
 
 
-def _offset(text: str | None) -> StreamOffset | None:
+def offset_of_event(text: str | None) -> StreamOffset | None:
+    """None for another source's offset."""
     try:
         document: Any = json.loads(text or "null")
         return StreamOffset.from_json(document) if isinstance(document, dict) else None
     except (ValueError, ConfigurationError, TypeError, AttributeError):
-        return None  # another source's offset
+        return None

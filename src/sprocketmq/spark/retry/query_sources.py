@@ -14,7 +14,7 @@ from typing import Any, Final
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.options.read_options import read_options
+from sprocketmq.spark.options.read_options import ReadOptions, read_options
 from sprocketmq.spark.options.source_columns import TABLE_OPTIONS
 
 # Spark Connect starts a Python process for the foreachBatch function of each run, before the run plans a batch.
@@ -50,17 +50,24 @@ def check_retries_are_read(sources: Iterable[QuerySource], group: str) -> None:
 
 
 def sources_of_plan(query: Any) -> list[QuerySource]:
-    """The sources of a running query of a classic session (``MicroBatchExecution``, by py4j)."""
+    return [
+        QuerySource(options.group if options.group_given else None, options.include_retry, options.topics)
+        for options in options_of_plan(query)
+    ]
+
+
+def options_of_plan(query: Any) -> list[ReadOptions]:
+    """The options of the sources of a running query of a classic session (``MicroBatchExecution``, by py4j)."""
     from py4j.protocol import Py4JError
 
     try:
         leaves = query.logicalPlan().collectLeaves()
-        return list(_sources(leaves.apply(at) for at in range(leaves.size())))
+        return list(_source_options(leaves.apply(at) for at in range(leaves.size())))
     except Py4JError:
         return []
 
 
-def _sources(leaves: Iterable[Any]) -> Iterator[QuerySource]:
+def _source_options(leaves: Iterable[Any]) -> Iterator[ReadOptions]:
     for leaf in leaves:
         if not leaf.getClass().getSimpleName().startswith("StreamingDataSourceV2"):
             continue
@@ -70,10 +77,9 @@ def _sources(leaves: Iterable[Any]) -> Iterator[QuerySource]:
             metadata = json.loads(output.apply(at).metadata().json())
             given = {**json.loads(metadata.get(TABLE_OPTIONS, "{}")), **given}
         try:
-            options = read_options(given, streaming=True)
+            yield read_options(given, streaming=True)
         except ConfigurationError:
             continue  # another source
-        yield QuerySource(options.group if options.group_given else None, options.include_retry, options.topics)
 
 
 def sources_of_log(text: str) -> list[QuerySource]:
