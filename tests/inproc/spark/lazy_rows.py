@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sprocketmq.spark.options.source_columns import COLUMNS
+
 Row = dict[str, Any]
 
 
@@ -32,7 +34,7 @@ class LazyRows:
 
     def __init__(self, columns: list[str], make: Callable[[], list[Row]]) -> None:
         self.columns, self._make = columns, make
-        self.dtypes = [(name, "boolean") for name in columns if name == "failed"]  # only a verdict's types matter
+        self.dtypes = [(name, "boolean" if name == "failed" else COLUMNS.get(name, "string")) for name in columns]
         self._kept: list[Row] | None = None
         self._keeps = False
 

@@ -166,8 +166,6 @@ CANNOT_BE_SENT_BACK: list[tuple[Change, str]] = [
     (lambda row: {**row, "brokerName": None}, "a bad row has no brokerName"),
     (lambda row: {**row, "commitLogOffset": None}, "a bad row has no commitLogOffset"),
     (lambda row: {**row, "commitLogOffset": -1}, "commitLogOffset of a bad row is -1"),
-    (lambda row: {**row, "reason": "late", "body": None}, "has a reason and lacks body"),
-    (lambda row: {**row, "reason": "late", "topic": None}, "has a reason and lacks topic"),
     (lambda row: {**row, "brokerName": "nobody"}, "broker 'nobody' is not registered"),
 ]
 
@@ -188,6 +186,22 @@ def test_a_row_that_cannot_be_sent_back_stops_the_batch_before_its_verdicts_are_
     with pytest.raises(RocketMQError, match=sentence):
         retry(batch(mq), 0)  # type: ignore[arg-type]
     assert (stored, sent_back(mq)) == ([], [])
+
+
+@pytest.mark.parametrize("lacking", ["body", "topic", "properties", "reconsumeTimes"])
+def test_a_row_with_a_reason_and_without_what_a_copy_needs_goes_back_without_its_reason(
+    mq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture, lacking: str
+) -> None:
+    retry = foreach_batch(
+        changing(lambda row: {**row, "reason": "late", lacking: None}),
+        write=lambda rows, batch_id: None,
+        group="delays",
+        namesrv_addr=mq.namesrv_addr,
+    )
+    retry(batch(mq), 0)  # type: ignore[arg-type]
+    (back,) = mq.messages("SCHEDULE_TOPIC_XXXX")
+    assert (back.body, back.properties.get("RETRY_REASON")) == (b"3", None)
+    assert "1 rows with a reason have no body, topic, properties or reconsumeTimes for a copy" in caplog.text
 
 
 def test_stored_verdicts_that_cannot_be_carried_out_do_not_outlive_a_corrected_judge(

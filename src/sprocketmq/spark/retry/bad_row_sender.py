@@ -2,10 +2,10 @@
 """Sends bad rows back: which by request, which as a copy, and each message once.
 
 A row without reason by CONSUMER_SEND_MSG_BACK (36): the broker copies its record, which is cheap; if that is gone, as a copy of the row's
-own body and properties. A row with reason as such a copy, with property RETRY_REASON; if it is refused, by request, without the reason. A
-message is sent back once for a batch, however many of its rows are bad: the first row decides. A copy that is stored but not on the disk or
-at a slave yet counts, and WARNING names it: each further one would come again, too. Only a dead letter, which does not come again, is made
-twice.
+own body and properties. A row with reason as such a copy, with property RETRY_REASON; if it lacks what a copy needs, or the copy is
+refused, by request, without the reason. A message is sent back once for a batch, however many of its rows are bad: the first row decides. A
+copy that is stored but not on the disk or at a slave yet counts, and WARNING names it: each further one would come again, too. Only a dead
+letter, which does not come again, is made twice.
 """
 
 from __future__ import annotations
@@ -81,8 +81,14 @@ class BadRowSender:
         return left
 
     def _chunk(self, rows: list[BadRow]) -> list[tuple[BadRow, RemoteError]]:
-        asked = {row.message: row for row in rows if not row.reason}
-        for row, problem in self._send_copies(row for row in rows if row.reason):
+        asked = {row.message: row for row in rows if not row.is_copied}
+        if lacking := [row for row in asked.values() if row.reason]:
+            log.warning(
+                "group %s: %d rows with a reason have no body, topic, properties or reconsumeTimes for a copy, the first is %s; the broker "
+                "copies their messages, without the reason",
+                *(self._group.name, len(lacking), lacking[0].message),
+            )
+        for row, problem in self._send_copies(row for row in rows if row.is_copied):
             if isinstance(problem, SendStatus) and row.message.delay_level >= 0:
                 warn_unsafe(self._group.name, row.message, problem.name)
                 continue

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.columns.cells import cells, rows
+from sprocketmq.spark.options.given_options import NAME_PATTERN
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.send_back import SendBackRequest
 from sprocketmq.spark.retry.verdict_columns import action_of, check_delay_level
@@ -35,6 +37,11 @@ class BadRow:
     reconsume_times: int = 0
 
     @property
+    def is_copied(self) -> bool:
+        """Whether it is sent as a whole, with its reason."""
+        return bool(self.reason) and self.content is not None
+
+    @property
     def place(self) -> Place:
         return self.message.broker_name, self.message.commit_log_offset
 
@@ -42,7 +49,7 @@ class BadRow:
 def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_reconsume: int) -> BadRow:
     """The request for ``row`` with the action retry or dlq. ``delay_level``: for rows without one of their own; 0 lets the broker
     choose. After ``max_reconsume`` tries a retry becomes a dead letter. Raises ConfigurationError (the row does not say where its
-    message is, has a reason but lacks the columns of a copy, or the level does not exist)."""
+    message is, or the level does not exist)."""
     for name in ("brokerName", "commitLogOffset"):
         if row[name] is None:
             raise ConfigurationError(
@@ -54,21 +61,18 @@ def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_recons
         )
     given_up = action == "dlq" or (row.get("reconsumeTimes") or 0) >= max_reconsume
     level = row.get("delayLevel")
+    topic = row.get("topic") or ""
+    if not NAME_PATTERN.fullmatch(topic):
+        topic = ""
     message = SendBackRequest(
         row["brokerName"],
         row["commitLogOffset"],
-        topic=row.get("topic") or "",
+        topic=topic,
         message_id=row.get("messageId") or "",
         delay_level=DEAD_LETTER_LEVEL if given_up else delay_level if level is None else check_delay_level(level),
     )
-    whole = all(row.get(name) is not None for name in COPY_COLUMNS)
+    whole = topic and all(row.get(name) is not None for name in COPY_COLUMNS)
     reason = row.get("reason") or ""
-    if reason and not whole:
-        lacking = ", ".join(name for name in COPY_COLUMNS if row.get(name) is None)
-        raise ConfigurationError(
-            f"a bad row has a reason and lacks {lacking}: a reason is sent with a copy of the message; keep these columns, or leave "
-            "reason out"
-        )
     keys = row.get("keys") or dict(row.get("properties") or {}).get(props.KEYS, "")
     return BadRow(message, reason, row if whole else None, keys, row.get("reconsumeTimes") or 0)
 
@@ -81,12 +85,12 @@ def bad_rows(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[BadRow]:
     from sprocketmq.spark.send.row_messages import ACK_COLUMNS
 
     actions = batch.column("action")
-    bad = [value for value in pc.unique(actions).to_pylist() if action_of(value, "ack") in ("retry", "dlq")]
+    bad = [value for value in cells(pc.unique(actions), "replace") if action_of(value, "ack") in ("retry", "dlq")]
     if not bad:
         return
     names = [name for name in batch.schema.names if name in ACK_COLUMNS]
     kept = batch.select(names).filter(pc.is_in(actions, value_set=pa.array(bad, actions.type)))
-    for row in kept.to_pylist():
+    for row in rows(kept, "replace"):
         yield bad_row(
             row,
             action_of(row["action"], "ack"),

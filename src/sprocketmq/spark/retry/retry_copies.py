@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +28,7 @@ from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_rows import BadRow
 from sprocketmq.spark.retry.fetched_rows import FetchedRows
 from sprocketmq.spark.retry.send_back import RetryGroup
-from sprocketmq.spark.retry.verdict_columns import as_stored, check_source_types
+from sprocketmq.spark.retry.verdict_columns import as_stored, check_source_types, known_types
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
@@ -49,7 +49,8 @@ def send_with_content(
 ) -> None:
     """Fetch the bodies of the ``refused`` rows from ``bad``, now: of a stream that is days behind. Raises ConfigurationError (the rows lack
     columns of a copy, or are not found again), RocketMQError (the broker refuses the copy, too)."""
-    missing = [name for name in COPY_COLUMNS if name not in bad.columns]
+    known = known_types(bad)
+    missing = [name for name in COPY_COLUMNS if name not in known]
     if missing:
         row, error = refused[0]
         raise ConfigurationError(
@@ -57,7 +58,7 @@ def send_with_content(
             "to send a new copy; keep the columns of the source in the rows that process returns"
         )
     check_source_types(bad, with_content=True)
-    names = ["brokerName", "commitLogOffset", *COPY_COLUMNS, *(name for name in _IF_THERE if name in bad.columns)]
+    names = ["brokerName", "commitLogOffset", *COPY_COLUMNS, *(name for name in _IF_THERE if name in known)]
     wanted = [as_stored(name).alias(name) for name in names]
     for at in range(0, len(refused), _ROWS_PER_QUERY):
         part = {row.place: row for row, _ in refused[at : at + _ROWS_PER_QUERY]}
@@ -168,16 +169,15 @@ async def _send_all(
 def _message(row: BadRow) -> MessageExt:
     content = row.content
     assert content is not None
-    message = MessageExt(
-        content["topic"],
-        bytes(content["body"]),
-        reconsume_times=content["reconsumeTimes"],
-        broker_name=row.message.broker_name,
-        commit_log_offset=row.message.commit_log_offset,
-        store_host=content.get("storeHost") or "127.0.0.1:0",
-    )
-    message.properties.update(content["properties"])
-    if row.message.message_id and not content.get("storeHost"):
+    place = {"broker_name": row.message.broker_name, "commit_log_offset": row.message.commit_log_offset}
+    make = partial(MessageExt, content["topic"], content["body"], reconsume_times=content["reconsumeTimes"], **place)
+    host = content.get("storeHost") or ""
+    try:
+        message = make(store_host=host)
+    except ConfigurationError:  # no address
+        host, message = "", make()
+    message.properties.update({name: text for name, text in dict(content["properties"]).items() if text})
+    if row.message.message_id and not host:
         # without its host the stored record has no offset message id; the id of its sender is used
         message.properties.setdefault(props.ORIGIN_MESSAGE_ID, row.message.message_id)
     return message

@@ -31,11 +31,13 @@ from sprocketmq.spark.retry.fetched_rows import FetchedRows
 from sprocketmq.spark.retry.query_sources import QuerySource, check_retries_are_read
 from sprocketmq.spark.retry.send_back import RetryGroup
 from sprocketmq.spark.retry.verdict_columns import (
+    PLACE_COLUMNS,
     action_of,
     as_stored,
     check_delay_level,
     check_source_types,
     check_verdict,
+    known_types,
     normalized_action,
 )
 from sprocketmq.spark.retry.verdict_store import VerdictStore
@@ -50,7 +52,6 @@ log = logging.getLogger("sprocketmq.spark")
 Process = Callable[["DataFrame", int], "DataFrame"]
 Write = Callable[["DataFrame", int], object]
 
-_NEEDED: Final = ("brokerName", "commitLogOffset")
 _USEFUL: Final = ("topic", "messageId", "keys", "reconsumeTimes", "delayLevel")
 # The columns of a verdict, which ``write`` does not get.
 _VERDICT: Final = ("action", "failed", "delayLevel", "reason")
@@ -224,13 +225,8 @@ class RowRetry:
         """The bad rows of the batch, checked: each can be sent back. Raises ConfigurationError (a value is missing or not allowed),
         NetworkError, RequestTimeout (the broker of a row is not registered)."""
         bad = FetchedRows(self._columns_to_fetch(verdicts.where(self._is_bad(verdicts))))
-        try:
-            messages = (row.message for row in map(self._bad_row, bad) if row is not None)
-            topics = {message.broker_name: message.topic for message in messages}
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(
-                f"a text of a bad row is not UTF-8 ({error}); keep the columns of the source as they are, or cast it by make_valid_utf8"
-            ) from None
+        messages = (row.message for row in map(self._bad_row, bad) if row is not None)
+        topics = {message.broker_name: message.topic for message in messages}
         cluster = self._group.cluster
         # By a topic of its rows: behind a proxy an account may see no other.
         for name, topic in sorted(topics.items()):
@@ -241,22 +237,21 @@ class RowRetry:
         """Raise ConfigurationError if rows are to be retried, now or later, and no source of the query reads them again."""
         if not self.check_source or not sources:
             return
-        later = "failed" in verdicts.columns and self._on_error == "retry" and self._group.max_reconsume > 0
+        later = "failed" in known_types(verdicts) and self._on_error == "retry" and self._group.max_reconsume > 0
         if later or any(row is not None and row.message.delay_level >= 0 for row in map(self._bad_row, bad)):
             check_retries_are_read(sources, self._group.name)
 
     def _processed(self, rows: DataFrame, batch_id: int) -> DataFrame:
         verdicts = self._process(rows, batch_id)
         check_verdict(verdicts)
-        missing = [name for name in _NEEDED if name not in verdicts.columns]
+        known = known_types(verdicts)
+        missing = [name for name in PLACE_COLUMNS if name not in known]
         if missing:
             raise ConfigurationError(
                 f"the rows returned to foreach_batch lack {' and '.join(missing)}; keep these columns, they say where a message is"
             )
-        check_source_types(verdicts, "reason" in verdicts.columns)
-        if "reason" in verdicts.columns and (
-            lacking := [name for name in COPY_COLUMNS if name not in verdicts.columns]
-        ):
+        check_source_types(verdicts, "reason" in known)
+        if "reason" in known and (lacking := [name for name in COPY_COLUMNS if name not in known]):
             raise ConfigurationError(
                 f"the rows returned to foreach_batch have a reason and lack {', '.join(lacking)}: a reason is sent with a copy of the "
                 "message; keep these columns, or leave reason out"
@@ -267,7 +262,7 @@ class RowRetry:
     def _is_bad(verdicts: DataFrame) -> Any:
         from pyspark.sql import functions as f
 
-        verdict = normalized_action("action") != "ack" if "action" in verdicts.columns else f.col("failed")
+        verdict = normalized_action("action") != "ack" if "action" in known_types(verdicts) else f.col("failed")
         return f.coalesce(verdict, f.lit(False))
 
     def _send_back(self, verdicts: DataFrame, bad: FetchedRows, batch_id: int) -> None:
@@ -292,11 +287,12 @@ class RowRetry:
         """What the driver needs: the place of each row, and the whole row only if it has a reason."""
         from pyspark.sql import functions as f
 
-        here = [f.col(name) for name in (*_NEEDED, *_USEFUL, "action") if name in bad.columns]
-        if "reason" in bad.columns:
+        known = known_types(bad)
+        here = [f.col(name).alias(name) for name in (*PLACE_COLUMNS, *_USEFUL, "action") if name in known]
+        if "reason" in known:
             explained = f.col("reason").isNotNull() & (f.col("reason") != "")
-            heavy = [name for name in ("body", "properties", "storeHost", "sysFlag") if name in bad.columns]
-            here += [f.make_valid_utf8("reason").alias("reason")]
+            heavy = [name for name in ("body", "properties", "storeHost", "sysFlag") if name in known]
+            here += [f.col("reason").alias("reason")]
             here += [f.when(explained, as_stored(name)).alias(name) for name in heavy]
         return bad.select(*here)
 

@@ -7,7 +7,7 @@ booleans, so that ``failed = 'no'`` is false and 'maybe' null.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.errors import ConfigurationError
@@ -22,7 +22,9 @@ BLANKS: Final = " \t\r\n"
 # As for the option: brokers have 18 levels, or those of their messageDelayLevel, and use their last level for a higher number.
 _HIGHEST_LEVEL: Final = 1000
 _WHOLE: Final = ("int", "bigint", "smallint", "tinyint")
-_REQUEST: Final = ("brokerName", "commitLogOffset", "topic", "messageId", "reconsumeTimes")
+# Where the message of a bad row is.
+PLACE_COLUMNS: Final = ("brokerName", "commitLogOffset")
+_REQUEST: Final = (*PLACE_COLUMNS, "topic", "messageId", "reconsumeTimes")
 _NOTHING: Final = "void"  # the type of a literal null
 VERDICT_TYPES: Final[dict[str, tuple[str, ...]]] = {
     "action": ("string", _NOTHING),
@@ -30,16 +32,50 @@ VERDICT_TYPES: Final[dict[str, tuple[str, ...]]] = {
     "delayLevel": ("int", "bigint", "smallint", "tinyint", _NOTHING),
     "reason": ("string", _NOTHING),
 }
+_KNOWN: Final = {name.lower(): name for name in (*VERDICT_TYPES, *COLUMNS)}
+
+
+def ignores_case(rows: DataFrame) -> bool:
+    """Spark's rule of case: whether ``ACTION`` is the column ``action``."""
+    return rows.sparkSession.conf.get("spark.sql.caseSensitive") != "true"
+
+
+def check_names(what: str, names: Sequence[str], rows: DataFrame) -> None:
+    """Raises ConfigurationError (two of ``names``, ``what`` they are, are one by Spark's rule of case)."""
+    lower = [name.lower() for name in names]
+    if len({*lower}) == len(names):
+        return
+    folded = lower if ignores_case(rows) else names
+    for at, name in enumerate(folded):
+        if (first := folded.index(name)) < at:
+            raise ConfigurationError(f"{what} {names[first]!r} and {names[at]!r}; rename one of them, or drop it")
+
+
+def known_types(rows: DataFrame) -> dict[str, str]:
+    """The types of the columns of a verdict and of the source, by the names that they have here."""
+    found = {}
+    for name, kind in rows.dtypes:
+        known = _KNOWN.get(name.lower())
+        if known is not None and (known == name or ignores_case(rows)):
+            found[known] = kind
+    return found
+
+
+def type_of_nothing(name: str) -> str:
+    """The type that a void column is read as."""
+    known = _KNOWN.get(name.lower(), "")
+    return VERDICT_TYPES[known][0] if known in VERDICT_TYPES else COLUMNS.get(known, "string")
 
 
 def check_verdict(verdicts: DataFrame) -> None:
-    """Raises ConfigurationError (no DataFrame, no verdict or two, or a type)."""
+    """Raises ConfigurationError (no DataFrame, two columns of one name, no verdict or two, or a type)."""
     if not hasattr(verdicts, "dtypes"):
         raise ConfigurationError(
             f"the function given to foreach_batch returned {type(verdicts).__name__}; return the rows with a column action or failed, "
             "the good ones among them"
         )
-    types = dict(verdicts.dtypes)
+    check_names("the judged rows have two columns", [name for name, _ in verdicts.dtypes], verdicts)
+    types = known_types(verdicts)
     for name, kind in types.items():
         allowed = VERDICT_TYPES.get(name)
         if allowed is not None and kind not in allowed:
@@ -52,12 +88,12 @@ def check_verdict(verdicts: DataFrame) -> None:
 def check_source_types(verdicts: DataFrame, with_content: bool) -> None:
     """Check the types of the source's columns that send-back uses. ``with_content``: whether bad rows are sent as a whole. A body that
     was cast to a string still has its bytes. Raises ConfigurationError (a column is not what the source made)."""
-    types = dict(verdicts.dtypes)
+    types = known_types(verdicts)
     for name in (*_REQUEST, *(COPY_COLUMNS if with_content else ())):
         allowed = (
             (COLUMNS[name], "string") if name == "body" else _WHOLE if COLUMNS[name] in _WHOLE else (COLUMNS[name],)
         )
-        if types.get(name, allowed[0]) not in allowed:
+        if types.get(name, allowed[0]) not in (*allowed, *(() if name in PLACE_COLUMNS else (_NOTHING,))):
             raise ConfigurationError(
                 f"column {name!r} of the judged rows is {types[name]}, and the source's is {COLUMNS[name]}, by which a bad row is "
                 "sent back; keep it as it is, and give your column another name"
@@ -93,7 +129,7 @@ def normalized_action(column: str) -> Column:
     return f.lower(f.btrim(f.col(column), f.lit(BLANKS)))
 
 
-def verdict_checks(columns: Sequence[str]) -> list[tuple[Column, Callable[[Any], str]]]:
+def verdict_checks(columns: Container[str]) -> list[tuple[Column, Callable[[Any], str]]]:
     """For each check an aggregate over the rows, null or an invalid value, and a function from that value to an error message."""
     from pyspark.sql import functions as f
 

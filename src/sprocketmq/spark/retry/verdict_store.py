@@ -22,8 +22,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.retry.kept_columns import as_judged, as_kept, check_fields
 from sprocketmq.spark.retry.query_sources import QuerySource, sources_of_log, sources_of_plan
-from sprocketmq.spark.retry.verdict_columns import VERDICT_TYPES, verdict_checks
+from sprocketmq.spark.retry.verdict_columns import known_types, verdict_checks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,7 +105,8 @@ class VerdictStore:
             return None
         there = 0
         try:
-            stored = self._stored(checked["judgement"], StructType.fromJson(checked["schema"]))
+            judged = StructType.fromJson(checked["judged"]) if "judged" in checked else None  # of an older version
+            stored = self._stored(checked["judgement"], StructType.fromJson(checked["schema"]), judged)
             there = stored.count()
             if there == checked["rows"]:
                 return stored
@@ -118,22 +120,20 @@ class VerdictStore:
         return None
 
     def save(self, verdicts: DataFrame) -> DataFrame:
-        """Compute the verdicts once, write them, and return the rows that were written. Raises ConfigurationError (an invalid value, or the
-        checkpoint is not on storage that all processes share). A corrected function is asked again."""
+        """Compute the verdicts once, write them, and return the rows that were written. Raises ConfigurationError (a column or a
+        value that is not allowed, or the checkpoint is not on storage that all processes share). A corrected function is asked again."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        empty = {name: VERDICT_TYPES.get(name, ("string",))[0] for name, kind in verdicts.dtypes if kind == "void"}
-        for name, kind in empty.items():
-            verdicts = verdicts.withColumn(name, f.col(name).cast(kind))
+        check_fields(verdicts)
         verdicts_id = uuid.uuid4().hex
-        marked = verdicts.withColumn(_VERDICTS_ID, f.lit(verdicts_id))
+        marked = as_kept(verdicts).withColumn(_VERDICTS_ID, f.lit(verdicts_id))
         observed = Observation()
         with _settings(self._spark, _EXACT):
             observing = marked.observe(observed, f.count(f.lit(1)).alias(_ROWS))
             observing.write.mode("overwrite").option("compression", _CODEC).parquet(self._rows_path)
         written = observed.get.get(_ROWS, 0)
-        stored = self._stored(verdicts_id, marked.schema)
+        stored = self._stored(verdicts_id, marked.schema, verdicts.schema)
         self._check(stored, written)
         self._note = {
             "batch": self._batch_id,
@@ -141,20 +141,22 @@ class VerdictStore:
             "judgement": verdicts_id,
             "rows": written,
             "schema": marked.schema.jsonValue(),
+            "judged": verdicts.schema.jsonValue(),
         }
         return stored
 
-    def _stored(self, verdicts_id: str, schema: StructType) -> DataFrame:
+    def _stored(self, verdicts_id: str, schema: StructType, judged: StructType | None) -> DataFrame:
         from pyspark.sql import functions as f
 
         # With a given schema, because without a single file Spark cannot infer one.
         stored = self._spark.read.schema(schema).options(**_READ).parquet(_escaped_path(self._rows_path))
-        return stored.where(f.col(_VERDICTS_ID) == verdicts_id).drop(_VERDICTS_ID)
+        stored = stored.where(f.col(_VERDICTS_ID) == verdicts_id).drop(_VERDICTS_ID)
+        return stored if judged is None else as_judged(stored, judged)
 
     def _check(self, stored: DataFrame, written: int) -> None:
         from pyspark.sql import functions as f
 
-        checks = verdict_checks(stored.columns)
+        checks = verdict_checks(known_types(stored))
         seen = stored.agg(f.count(f.lit(1)), *(wrong for wrong, _ in checks)).head()
         assert seen is not None
         if seen[0] != written:
