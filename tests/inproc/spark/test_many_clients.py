@@ -17,6 +17,7 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.access import Access
 from sprocketmq.spark.options.sink_options import SinkOptions, sink_options
+from sprocketmq.spark.send.row_messages import outgoing_rows
 from sprocketmq.spark.transactions.half_messages import HalfSender
 from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.spark.write.message_sender import MessageSender
@@ -100,7 +101,7 @@ def test_members_whose_halves_may_be_open_stay(are_open: bool) -> None:
             given = options(mq, number, delivery="transactional")
             responder = Responder.at(given, frozenset({"flights"}))
             responder.record_half_messages({"flights"})
-            HalfSender(given, responder.producer, {}, "attempt").send(ROWS)
+            HalfSender(given, responder.producer, {}, "attempt").send(list(outgoing_rows({"body": [b"x"]}, "flights")))
             del responder
         if are_open:
             gc.collect()

@@ -13,6 +13,7 @@ import sprocketmq as rmq
 from sprocketmq.core.backoff import Backoff
 from sprocketmq.errors import ConfigurationError, RemoteError, RequestTimeout
 from sprocketmq.spark.retry import retry_copies
+from sprocketmq.spark.options.source_columns import COLUMNS
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
 from sprocketmq.spark.retry.retry_copies import send_with_content, with_content
@@ -139,9 +140,8 @@ def test_a_refused_row_that_is_not_there_again_stops_the_batch() -> None:
     lost = BadRow(SendBackRequest("broker-a", 4711, topic="flights", message_id="ID7"))
     with pytest.raises(ConfigurationError, match=r"1 bad rows .* not found when fetched again.*4711"):
         list(with_content([], {lost.place: lost}))
-    without_properties: Any = SimpleNamespace(
-        columns=["brokerName", "commitLogOffset", "topic", "body", "reconsumeTimes"]
-    )
+    there = ("brokerName", "commitLogOffset", "topic", "body", "reconsumeTimes")
+    without_properties: Any = SimpleNamespace(dtypes=[(name, COLUMNS[name]) for name in there])
     with pytest.raises(ConfigurationError, match="1 bad rows cannot be sent back.*the rows lack properties"):
         send_with_content(without_properties, [(lost, RemoteError(1, "gone", ""))], list)
 

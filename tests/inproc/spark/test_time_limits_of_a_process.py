@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
 
 from spark_task import leave_group
 from sprocketmq.errors import RemoteError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import SinkOptions, sink_options
+from sprocketmq.spark.send.row_messages import outgoing_rows
 from sprocketmq.spark.transactions.half_messages import HalfSender
 from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -53,7 +53,7 @@ def test_transactional_writes_of_one_group_keep_their_own_limit_and_compression(
         given = {"namesrvaddr": mq.namesrv_addr, "group": "writers", "topic": "flights", "delivery": "transactional"}
         options = sink_options({**given, **of_rows})
         sender = HalfSender(options, Responder.at(options, frozenset({"flights"})).producer, {}, "attempt")
-        sender.send(pa.record_batch([pa.array([body], pa.binary())], names=["body"]))
+        sender.send(list(outgoing_rows({"body": [body]}, "flights", max_bytes=options.max_message_bytes)))
         return sender
 
     write(b"x" * 10_000)

@@ -122,11 +122,10 @@ WRITE_PAIRS: Final = {
     *(("acceptedSendStatus", name) for name in ("maxReconsumeTimes", "delayLevel")),
     *((one, other) for one in ("ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "onDecidedBatch", "delivery")
       for other in ("maxReconsumeTimes", "delayLevel")),
-    *(("mode", name) for name in ("onError", "maxMessageBytes", "maxDelayLevel")),
+    ("mode", "maxDelayLevel"),
     *((one, other) for one in ("maxReconsumeTimes", "delayLevel")
       for other in ("onError", "maxMessageBytes", "maxDelayLevel", "compressType", "compressOverBytes")),
-    *((one, name) for one in ("onError", "maxDelayLevel")
-      for name in ("delivery", "ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "onDecidedBatch")),
+    *(("maxDelayLevel", name) for name in ("delivery", "ledgerTopic", "txnAppId", "txnVersion", "settleTimeoutMs", "onDecidedBatch")),
 }  # fmt: skip
 BOTH_PAIRS: Final = {("secretKey", "secretKeyFile")}
 EXCLUDED: Final[dict[Use, set[tuple[str, str]]]] = {

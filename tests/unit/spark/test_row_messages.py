@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.send.row_messages import OutgoingRow, check_columns, outgoing_rows
+from sprocketmq.spark.send.row_messages import OutgoingRow, check_columns, columns_of, outgoing_rows
 from sprocketmq.wire.records import properties as props
 
 
@@ -56,7 +57,8 @@ def test_a_delay_level_is_one_of_the_brokers_and_stands_alone() -> None:
 
 
 def test_nulls_are_nothing_and_text_is_utf8() -> None:
-    row = only({"body": "späť", "tags": None, "keys": None, "properties": None, "delayLevel": None}, "flights")
+    texts = columns_of(pa.record_batch({"body": ["späť"], "tags": pa.array([None], pa.string())}))
+    (row,) = outgoing_rows({**texts, "keys": [None], "properties": [None], "delayLevel": [None]}, "flights")
     assert (row.message.body, row.message.properties, row.queue_id, row.alone) == ("späť".encode(), {}, -1, False)
 
 

@@ -105,21 +105,12 @@ def _row_settings(given: GivenOptions, mode: str) -> dict[str, Any]:
     if mode == "ack":
         given.refuse_unused(names, "with mode ack, which sends no row", "set mode to send")
     if mode == "replay":
-        given.refuse_unused(
-            ("onError", "maxMessageBytes", "maxDelayLevel"),
-            "with mode replay, which sends former messages",
-            "set mode to send",
-        )
+        given.refuse_unused(("maxDelayLevel",), "with mode replay, which sends former messages", "set mode to send")
     if given.choice("delivery") == "transactional":
         given.refuse_unused(
             ("maxDelayLevel",), "with delivery transactional, which cannot delay a row", "use another delivery"
         )
     on_error = given.choice("onError")
-    if on_error != "fail" and given.choice("delivery") == "transactional":
-        raise ConfigurationError(
-            f"onError is {on_error!r} with delivery transactional, by which a batch appears as a whole or not at all; filter bad rows out "
-            "before, or use another delivery"
-        )
     if on_error == "dlq" and not given.has("group"):
         raise ConfigurationError(
             "onError is 'dlq' without group; name the group whose dead letters (%DLQ%group) they become"

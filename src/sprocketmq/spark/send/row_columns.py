@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 
 from sprocketmq.client.settings.validators import check_sendable_topic
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.columns.byte_columns import Array, binary
-from sprocketmq.spark.send.row_messages import LEFT_OUT, SEND_COLUMNS
+from sprocketmq.spark.columns.byte_columns import Array, binary, is_utf8
+from sprocketmq.spark.send.row_messages import LEFT_OUT, MOST_PROPERTIES_BYTES, SEND_COLUMNS
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import ELEMENT
-from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES
 from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH, PROPERTIES_LENGTH_TYPE
 
 _HEAD: Final = np.dtype(ELEMENT.columns())
@@ -61,7 +60,7 @@ def element_rows(
     ``marks``: further properties: the same text for all rows, or a number for each. ``most_bytes``: the longest body."""
     try:
         return _elements(batch, topic, unique_keys, marks, most_bytes)
-    except _NotByColumns:
+    except (_NotByColumns, UnicodeDecodeError):
         return None
 
 
@@ -84,7 +83,7 @@ def _elements(
         raise _NotByColumns
     text = _properties_text(columns, unique_keys, marks)
     text_sizes = pc.binary_length(text).to_numpy(zero_copy_only=False)
-    if text_sizes.max() > MAX_PROPERTIES_BYTES:
+    if text_sizes.max() > MOST_PROPERTIES_BYTES:
         raise _NotByColumns
     heads = np.zeros(len(body), _HEAD)
     heads["size"] = ELEMENT.size + _LENGTH_BYTES + body_sizes + text_sizes
@@ -160,6 +159,8 @@ def _checked_values(values: Array) -> Array:
         raise _NotByColumns
     content = _content(values)
     if len(content) and content.min() <= 2 and ((content == 1) | (content == 2)).any():
+        raise _NotByColumns
+    if not is_utf8(values.cast(pa.binary())):
         raise _NotByColumns
     if pc.any(pc.utf8_is_space(values)).as_py() or _has_odd_blank(values, content):
         raise _NotByColumns

@@ -12,6 +12,7 @@ from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
 from sprocketmq.client.settings.validators import MAX_BODY_BYTES, check_sendable_topic, check_time_ms
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, MOST_DELAY_LEVELS, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.columns.cells import cells
 from sprocketmq.spark.options.given_options import our_name_for
 from sprocketmq.spark.options.source_columns import COLUMNS, COPY_COLUMNS
 from sprocketmq.wire.records import properties as props
@@ -62,6 +63,8 @@ _REQUIRED: Final = {
 # A row that was read and is written becomes a new message, without the id, tries, marks and place of the old one. What should be kept has
 # a column (tags, keys, shardingKey).
 LEFT_OUT: Final = props.OF_ONE_MESSAGE
+# With room for those that the sink, the client and the broker add: ids, marks, the region.
+MOST_PROPERTIES_BYTES: Final = props.MAX_PROPERTIES_BYTES - 1_024
 
 # Called with a row that cannot be a message.
 Refuse = Callable[[Mapping[str, Any], ConfigurationError], None]
@@ -130,31 +133,51 @@ def _meant_column(column: str, known: Mapping[str, object]) -> str | None:
 
 
 def columns_of(batch: pa.RecordBatch) -> dict[str, list[Any]]:
-    return {name: batch.column(name).to_pylist() for name in batch.schema.names if name in SEND_COLUMNS}
+    """The columns that the sink knows. Bodies are bytes, whatever they are; a text that is not UTF-8 is one that no message may hold."""
+    import pyarrow as pa
+
+    found = {name: batch.column(name) for name in batch.schema.names if name in SEND_COLUMNS}
+    if "body" in found:
+        found["body"] = found["body"].cast(pa.binary())
+    return {name: cells(column, "surrogateescape") for name, column in found.items()}
 
 
 def replayed_rows(
-    columns: Mapping[str, Sequence[Any]], topic: str | None, replay_id: str | None = None
+    columns: Mapping[str, Sequence[Any]],
+    topic: str | None,
+    replay_id: str | None = None,
+    refuse: Refuse = _raised,
+    max_bytes: int = MAX_BODY_BYTES,
 ) -> Iterator[OutgoingRow]:
     """Dead letters (rows of ``deadLettersOf``) as they were first sent, with the row's body, which may be corrected. Without ``topic``
-    each goes to the topic it came from, by its sharding key if it had one. ``replay_id`` is the same for all rows of one replay. Raises
-    ConfigurationError (a row does not say where it came from, or has no body)."""
+    each goes to the topic it came from, by its sharding key if it had one. ``replay_id`` is the same for all rows of one replay.
+    ``refuse``: as of ``outgoing_rows`` (a row does not say where it came from, or has no body)."""
     topics = columns.get("topic") or [None] * len(columns["body"])
     for body, row_topic, pairs in zip(columns["body"], topics, columns["properties"], strict=True):
-        to = topic or row_topic
-        if not to or to.startswith((DLQ_PREFIX, RETRY_PREFIX)):
-            raise ConfigurationError(
-                f"a row to be replayed names the topic {to!r}, which is not its original topic; read it with deadLettersOf, "
-                'or add .option("topic", "...") for all rows'
-            )
-        if not body:
-            raise ConfigurationError(
-                f"a row to be replayed to {to!r} has no body, which RocketMQ does not store; filter it out"
-            )
-        letter = MessageExt(to, body.encode() if isinstance(body, str) else body)
-        letter.properties.update(pairs or ())
-        copy = replay_copy(letter, to, replay_id)
-        yield OutgoingRow(copy, copy.properties.get(props.SHARDING_KEY))
+        properties = dict(pairs or ())
+        try:
+            row = _replayed(body, topic or row_topic, properties, replay_id, max_bytes)
+        except ConfigurationError as error:
+            own = {"tags": properties.get(props.TAGS), "keys": properties.get(props.KEYS)}
+            refuse({"body": body, "topic": row_topic, **own, "properties": pairs}, error)
+        else:
+            yield row
+
+
+def _replayed(
+    body: bytes | None, to: str | None, properties: Mapping[str, str], replay_id: str | None, max_bytes: int
+) -> OutgoingRow:
+    if not to or to.startswith((DLQ_PREFIX, RETRY_PREFIX)):
+        raise ConfigurationError(
+            f"a row to be replayed names the topic {to!r}, which is not its original topic; read it with deadLettersOf, "
+            'or add .option("topic", "...") for all rows'
+        )
+    check_sendable_topic(to)
+    letter = MessageExt(to, _checked_body(to, body, max_bytes))
+    letter.properties.update(properties)
+    copy = replay_copy(letter, to, replay_id)
+    _check_properties(copy)
+    return OutgoingRow(copy, copy.properties.get(props.SHARDING_KEY))
 
 
 def outgoing_rows(
@@ -162,10 +185,11 @@ def outgoing_rows(
     topic: str | None,
     refuse: Refuse = _raised,
     max_bytes: int = MAX_BODY_BYTES,
-    max_delay_level: int = MOST_DELAY_LEVELS,
+    max_delay_level: int | None = MOST_DELAY_LEVELS,
 ) -> Iterator[OutgoingRow]:
-    """``columns``: of one record batch. ``refuse``: called with each row that cannot be a message, and the error (no topic or body, an
-    invalid topic, too long a body, no such delay, or a value that no message may hold); by default the first error is raised."""
+    """``columns``: of ``columns_of``. ``refuse``: called with each row that cannot be a message, and the error (no topic or body, an
+    invalid topic, too long a body, no such delay, or a value that no message may hold); by default the first error is raised.
+    ``max_delay_level``: None for half messages, which cannot be delayed."""
     count = len(columns["body"])
     nothing: Sequence[Any] = [None] * count
 
@@ -181,7 +205,7 @@ def outgoing_rows(
             yield row
 
 
-def _outgoing(values: Sequence[Any], topic: str | None, max_bytes: int, max_delay_level: int) -> OutgoingRow:
+def _outgoing(values: Sequence[Any], topic: str | None, max_bytes: int, max_delay_level: int | None) -> OutgoingRow:
     body, row_topic, tags, keys, properties, sharding_key, queue_id, broker_name, delay_level, deliver_time_ms = values
     to = topic or row_topic
     if not to:
@@ -190,35 +214,61 @@ def _outgoing(values: Sequence[Any], topic: str | None, max_bytes: int, max_dela
         )
     if not topic:
         check_sendable_topic(to)
-    if not body:
+        if to.startswith(RETRY_PREFIX):
+            raise ConfigurationError(
+                f"a row names the topic {to!r}, to which a group's failed messages go; send it to a topic of your own"
+            )
+    _checked_body(to, body, max_bytes)
+    if queue_id is not None and queue_id < 0:
         raise ConfigurationError(
-            f"a row for topic {to!r} has {'no' if body is None else 'an empty'} body, which RocketMQ does not store; filter it out"
+            f"a row for topic {to!r} has queueId {queue_id}, a whole number from 0 is allowed, or null for any queue"
         )
     if delay_level or deliver_time_ms is not None:
         _check_delay(to, delay_level or 0, deliver_time_ms, max_delay_level)
     message = Message(
         to,
-        body.encode() if isinstance(body, str) else body,
+        body,
         tags=tags or None,
         keys=keys or None,
         properties={name: text for name, text in properties or () if name not in LEFT_OUT and text},
         delay_level=delay_level or 0,
     )
-    if len(message.body) > max_bytes:
-        raise ConfigurationError(
-            f"a row for topic {to!r} has a body of {len(message.body)} bytes, maxMessageBytes allows {max_bytes}; filter it out, set "
-            "onError, or allow more where the brokers do (maxMessageSize)"
-        )
     if sharding_key:
-        props.checked_value("shardingKey", sharding_key)
-    if message.properties:
-        props.encode_properties(message.properties)
+        message.properties[props.SHARDING_KEY] = props.checked_value("shardingKey", sharding_key)
+    _check_properties(message)
     return OutgoingRow(
         message, sharding_key or None, broker_name, -1 if queue_id is None else queue_id, deliver_time_ms
     )
 
 
-def _check_delay(topic: str, level: int, deliver_time_ms: int | None, max_delay_level: int) -> None:
+def _checked_body(topic: str, body: bytes | None, max_bytes: int) -> bytes:
+    if not body:
+        raise ConfigurationError(
+            f"a row for topic {topic!r} has {'no' if body is None else 'an empty'} body, which RocketMQ does not store; filter it out"
+        )
+    if len(body) > max_bytes:
+        raise ConfigurationError(
+            f"a row for topic {topic!r} has a body of {len(body)} bytes, maxMessageBytes allows {max_bytes}; filter it out, set "
+            "onError, or allow more where the brokers do (maxMessageSize)"
+        )
+    return body
+
+
+def _check_properties(message: Message) -> None:
+    size_bytes = len(message.properties_text.encode())
+    if size_bytes > MOST_PROPERTIES_BYTES:
+        raise ConfigurationError(
+            f"a row for topic {message.topic!r} has tags, keys and properties of {size_bytes} bytes, {MOST_PROPERTIES_BYTES} are allowed; "
+            "put large values into the body"
+        )
+
+
+def _check_delay(topic: str, level: int, deliver_time_ms: int | None, max_delay_level: int | None) -> None:
+    if max_delay_level is None:
+        raise ConfigurationError(
+            f"a row for topic {topic!r} has a delay, which delivery=transactional cannot keep; leave delayLevel and deliverTimeMs out, or "
+            "write these rows with another delivery"
+        )
     if level and deliver_time_ms is not None:
         raise ConfigurationError(
             f"a row for topic {topic!r} has delayLevel {level} and deliverTimeMs {deliver_time_ms}, of which a broker would take the "

@@ -26,7 +26,6 @@ from sprocketmq.spark.cluster.task_process import prepare_task_process
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.send.row_messages import OutgoingRow
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
 
 _PASSING: Final = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL})
@@ -47,8 +46,6 @@ class RowSender:
     async def _queue_of(self, row: OutgoingRow) -> MessageQueue | None:
         """The queue of a bound row; None for a row that may go to any queue."""
         topic = row.message.topic
-        if row.sharding_key is not None:
-            row.message.properties[props.SHARDING_KEY] = props.checked_value("shardingKey", row.sharding_key)
         if not row.is_bound:
             return None
         queues = await self._until_answered(lambda: self._producer.publish_queues(topic))

@@ -14,19 +14,17 @@ import time
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-
-import pyarrow as pa
 
 from sprocketmq.client.produce.async_transaction_producer import AsyncTransactionProducer
 from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.results import SendStatus
 from sprocketmq.core.backoff import Backoff
-from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
+from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.options.sink_options import SinkOptions
-from sprocketmq.spark.send.row_messages import OutgoingRow, columns_of, outgoing_rows
+from sprocketmq.spark.send.row_messages import OutgoingRow
 from sprocketmq.spark.send.row_sender import RowSender, is_transient_send_error
 from sprocketmq.spark.transactions.responder import ATTEMPT, SEQUENCE, TRY, half_name
 from sprocketmq.wire.records import properties as props
@@ -105,11 +103,9 @@ class HalfSender(RowSender):
             for (topic, broker_name, queue_id), halves in self._halves.items()
         ]
 
-    def send(self, batch: pa.RecordBatch) -> None:
-        """Send all rows and wait until their half messages are stored. Raises ConfigurationError (a row cannot be a message, or cannot
-        be sent in a transaction), NetworkError, RequestTimeout, RemoteError (not stored within ``retryTimeoutMs``)."""
-        options = self._options
-        rows = list(outgoing_rows(columns_of(batch), options.topic, max_bytes=options.max_message_bytes))
+    def send(self, rows: Sequence[OutgoingRow]) -> None:
+        """Send rows, none of them delayed, and wait until their half messages are stored. Raises ConfigurationError (a row names a queue
+        that no broker has), NetworkError, RequestTimeout, RemoteError (not stored within ``retryTimeoutMs``)."""
         self._engine.run(self._send_all(rows))
         self.sent += len(rows)
 
@@ -117,11 +113,6 @@ class HalfSender(RowSender):
         in_flight = _RowsInFlight(self, self._options.max_in_flight)
         try:
             for sequence, row in enumerate(rows, self.sent):
-                if row.alone:
-                    raise ConfigurationError(
-                        f"a row for topic {row.message.topic!r} has a delay, which delivery=transactional cannot keep; leave delayLevel "
-                        "and deliverTimeMs out, or write these rows with another delivery"
-                    )
                 await in_flight.take(row, await self._queue_of(row) if row.is_bound else None, sequence)
         finally:  # after a failure no send may be left in flight
             failures = await in_flight.wait()

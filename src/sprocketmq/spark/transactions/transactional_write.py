@@ -20,12 +20,11 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -45,7 +44,8 @@ from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import SinkOptions
-from sprocketmq.spark.send.row_ids import stream_batch
+from sprocketmq.spark.send.row_ids import TaskId, stream_batch
+from sprocketmq.spark.send.row_messages import columns_of, outgoing_rows
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.half_ends import end_half_messages
 from sprocketmq.spark.transactions.half_messages import HalfMessage, HalfPositions, HalfSender
@@ -53,6 +53,9 @@ from sprocketmq.spark.transactions.responder import BATCH, LEDGER, PARTITION, QU
 from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessages
 from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
 from sprocketmq.wire.records.message import Message, MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.spark.write.refused_rows import RefusedRows
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -75,6 +78,7 @@ class TransactionalTaskResult(WriterCommitMessage):
     skipped: bool = False
     sent: int = 0
     rows: int = 0
+    refused: int = 0
     half_positions: list[HalfPositions] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     topics: list[str] = field(default_factory=list)
@@ -94,7 +98,9 @@ class TransactionalWrite:
 
     # -- tasks -----------------------------------------------------------------------------------------------------------------
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> TransactionalTaskResult:
+    def write(
+        self, batches: Iterator[pa.RecordBatch], refused_rows: Callable[[TaskId], RefusedRows]
+    ) -> TransactionalTaskResult:
         result = self._task_result()
         options = self._options
         responder = Responder.at(options, frozenset({options.topic} if options.topic else ()))
@@ -107,30 +113,30 @@ class TransactionalWrite:
             )
             self._refuse_superseded(batch_status, result)
             result.skipped = batch_status is BatchStatus.DECIDED
-        marks = {
-            QUERY: result.query,
-            BATCH: str(result.batch),
-            PARTITION: str(_partition()),
-            LEDGER: options.ledger_topic,
-        }
+        query, batch_id, partition = result.query, str(result.batch), _partition()
+        marks = {QUERY: query, BATCH: batch_id, PARTITION: str(partition), LEDGER: options.ledger_topic}
         sender = HalfSender(options, responder.producer, marks, result.attempt)
+        refused = refused_rows((query, batch_id, partition))
+        refuse = _passed_over if result.skipped else refused
         topics: set[str] = {options.topic} if options.topic else set()
         try:
             for batch in batches:
                 result.rows += batch.num_rows
-                if batch.num_rows and not options.topic:
-                    topics.update(pc.unique(batch.column("topic")).to_pylist())
+                columns, longest = columns_of(batch), options.max_message_bytes
+                rows = list(outgoing_rows(columns, options.topic, refuse, longest, max_delay_level=None))
+                topics.update(row.message.topic for row in rows)
                 if batch.num_rows and not result.skipped:
                     responder.record_half_messages(topics)
                     try:
-                        sender.send(batch)
+                        sender.send(rows)
+                        refused.send_dead_letters()
                     finally:  # it may have taken long
                         responder.record_half_messages(topics)
         except Exception:
             self._roll_back(responder, sender.half_positions)
             raise
         result.sent, result.half_positions, result.lost = sender.sent, sender.half_positions, sorted(sender.lost)
-        result.topics = sorted(topic for topic in topics if topic)
+        result.topics, result.refused = sorted(topics), refused.count
         return result
 
     def _task_result(self) -> TransactionalTaskResult:
@@ -351,6 +357,10 @@ def _two_writes(first: TransactionalTaskResult, decided: frozenset[str], topics:
         f"txnAppId is {first.query!r} with txnVersion {first.batch}, by which rows were written to {before}, and this write is to {now}; "
         "give each write of a batch a txnAppId of its own, such as its topic"
     )
+
+
+def _passed_over(row: Mapping[str, Any], error: ConfigurationError) -> None:
+    """A row of a batch that is decided: nothing may fail any more."""
 
 
 def _partition() -> int:

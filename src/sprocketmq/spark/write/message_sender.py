@@ -90,9 +90,10 @@ class MessageSender(RowSender):
 
     def _rows(self, batch: pa.RecordBatch) -> Iterator[OutgoingRow]:
         columns, options = columns_of(batch), self._options
+        longest = options.max_message_bytes
         if options.mode == "replay":
-            return replayed_rows(columns, options.topic, self._replay_id)
-        return outgoing_rows(columns, options.topic, self.refused, options.max_message_bytes, options.max_delay_level)
+            return replayed_rows(columns, options.topic, self._replay_id, self.refused, longest)
+        return outgoing_rows(columns, options.topic, self.refused, longest, options.max_delay_level)
 
     def _add_marks(self, rows: Sequence[OutgoingRow], task_id: TaskId) -> None:
         same = _marks(task_id)

@@ -18,9 +18,10 @@ from typing import Any, Final
 from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.columns.cells import readable
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.retry.bad_rows import DEAD_LETTER_LEVEL, BadRow
-from sprocketmq.spark.retry.send_back import RetryGroup, SendBackRequest
+from sprocketmq.spark.retry.send_back import RetryGroup, SendBackRequest, warn_unsafe
 from sprocketmq.spark.send.row_ids import TaskId
 from sprocketmq.spark.send.row_messages import LEFT_OUT
 from sprocketmq.wire.records import properties as props
@@ -87,15 +88,17 @@ class RefusedRows:
             for letter in letters
         ]
         group = RetryGroup(options.group, options.namesrv_addr, options.access, retry_timeout_ms=timeout_ms)
-        send_copies(rows, group)
+        for row, problem in send_copies(rows, group):
+            if isinstance(problem, Exception):
+                raise problem
+            warn_unsafe(group.name, row.message, problem.name)
 
     def _letter(self, row: Mapping[str, Any], reason: str) -> _DeadLetter:
-        topic, body = self._options.topic or row["topic"] or "", row["body"]
+        topic, body = _as_text(self._options.topic or row["topic"] or ""), row["body"]
         unique_key = self._unique_key(f"{topic} {body!r}")
         content = {
-            "topic": _as_text(topic),
-            "body": (body.encode() if isinstance(body, str) else body or b"")[: self._options.max_message_bytes]
-            or _NO_BODY,
+            "topic": topic,
+            "body": (body or b"")[: self._options.max_message_bytes] or _NO_BODY,
             "properties": {**_properties_of(row), props.UNIQ_KEY: unique_key},
             "reconsumeTimes": 0,
         }
@@ -139,10 +142,10 @@ def _properties_of(row: Mapping[str, Any]) -> dict[str, str]:
     }
     sent: dict[str, str] = {}
     left_bytes = _MOST_PROPERTIES_BYTES
-    for name, text in texts.items():
-        size_bytes = len(name.encode()) + len((text or "").encode("utf-8", "replace")) + 2
-        is_readable = all(control_character_problem(name, one) is None for one in (name, text or ""))
-        if text and is_readable and size_bytes <= left_bytes:
+    for name, text in ((readable(name), readable(text or "")) for name, text in texts.items()):
+        size_bytes = len(name.encode()) + len(text.encode()) + 2
+        has_control = any(control_character_problem(name, one) is not None for one in (name, text))
+        if name and text and not has_control and size_bytes <= left_bytes:
             sent[name] = text
             left_bytes -= size_bytes
     return sent

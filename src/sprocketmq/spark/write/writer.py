@@ -29,6 +29,7 @@ from sprocketmq.spark.retry.send_back import RetryGroup
 from sprocketmq.spark.send.row_ids import TaskId, check_write_name, task_id_of
 from sprocketmq.spark.send.row_messages import check_columns
 from sprocketmq.spark.write.message_sender import MessageSender
+from sprocketmq.spark.write.refused_rows import RefusedRows
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -67,7 +68,7 @@ class _Sink:
 
     def write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if self._transactional is not None:
-            return self._transactional.write(batches)
+            return self._transactional.write(batches, lambda task_id: RefusedRows(self._options, task_id))
         if self._options.mode == "ack":
             return TaskResult(to_send_back=[row for batch in batches for row in bad_rows(batch, self._options)])
         sender: MessageSender | None = None
@@ -87,6 +88,10 @@ class _Sink:
             )
 
     def finish(self, messages: list[WriterCommitMessage | None], what: str) -> None:
+        if refused := sum(getattr(message, "refused", 0) for message in messages):
+            log.warning(
+                "%s: %d rows cannot be messages and are not sent (onError=%s)", what, refused, self._options.on_error
+            )
         if self._transactional is not None:
             self._transactional.commit(messages, what)
             return
@@ -113,10 +118,6 @@ class _Sink:
                     f"are gone; keep the columns {', '.join(COPY_COLUMNS)}, so that copies can be sent"
                 )
             sender.log_result(what)
-        if unfit := sum(result.refused for result in results):
-            log.warning(
-                "%s: %d rows cannot be messages and were not sent (onError=%s)", what, unfit, self._options.on_error
-            )
         log.info("%s: %d rows sent, %d sent back", what, sum(result.sent for result in results), len(back))
 
     def _replay(self) -> str:

@@ -223,8 +223,8 @@ def _without_surrogates(what: str, text: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise ConfigurationError(
-            f"{what} is {text!r}; {text[error.start]!r} is half of a character, which no message can hold; remove it (bytes that are no "
-            "text belong into the body)"
+            f"{what} is {text!r}; {text[error.start]!r} is half of a character, or a byte that is not UTF-8, which no message can hold; "
+            "remove it (bytes that are no text belong into the body)"
         ) from None
     return plain_text(text)
 
