@@ -37,7 +37,7 @@ def show(location: str, *, as_json: bool) -> None:
 def _source(line: SourceLine) -> dict[str, Any]:
     offset = line.offset
     queues = {str(queue): offset.queues[queue] for queue in sorted(offset.queues)}
-    return {"source": line.number, "initial": offset.initial, "queues": queues}
+    return {"source": line.name, "initial": offset.initial, "queues": queues}
 
 
 def move(
@@ -46,7 +46,7 @@ def move(
     to: str,
     *,
     forward: bool,
-    source: int | None = None,
+    source: str | None = None,
     group: str | None = None,
     target: Target,
 ) -> None:
@@ -74,7 +74,7 @@ def drop(
     *,
     broker: str | None = None,
     topic: str | None = None,
-    source: int | None = None,
+    source: str | None = None,
     group: str | None = None,
     target: Target,
 ) -> None:

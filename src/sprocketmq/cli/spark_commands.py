@@ -55,7 +55,7 @@ def spark_checkpoint() -> None:
 
 _checkpoint = click.argument("location", metavar="CHECKPOINT")
 _checkpoint_options = options(
-    click.option("--source", type=click.IntRange(0), help="The number of the source, as 'show' prints it."),
+    click.option("--source", help="The name or number of the source, as 'show' prints it."),
     click.option("--group", help="The query's group; the command refuses if it is online."),
     connects_without_timeout,
 )

@@ -2,8 +2,9 @@
 """Read and edit the checkpoint of a stream while no query runs (``sprocketmq spark-checkpoint``); needs no PySpark. The files are Spark's:
 
     CHECKPOINT/metadata        {"id": query}
-    CHECKPOINT/offsets/N       offset log: v1, one line of the batch, one line of JSON for each source; written before batch N runs
-    CHECKPOINT/commits/N       commit log: v1, one line of JSON; written when batch N is done
+    CHECKPOINT/offsets/N       offset log: v1, one line of the batch, one line of JSON for each source; written before batch N runs.
+                               v2 (a query whose sources have names): the name and a colon before the JSON
+    CHECKPOINT/commits/N       commit log: its version, one line of JSON; written when batch N is done
     CHECKPOINT/offsets/.N.crc  checksums of local files; Hadoop's ChecksumFileSystem accepts a missing one
 
 The next batch begins where the last one ended (MicroBatchExecution.populateStartOffsets), so a stream is moved by an edit of the last file
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -24,20 +25,20 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.offsets import StreamOffset, queues_from_json, queues_to_json
 from sprocketmq.wire.records.message import MessageQueue
 
-_VERSION: Final = "v1"
+_VERSIONS: Final = ("v1", "v2")
 _OLD_FILES: Final = "sprocketmq-before"
 _NOT_A_SOURCE: Final = "-"
 _FIRST_LINES: Final = 2
-_NOTHING_DONE: Final = _VERSION + '\n{"nextBatchWatermarkMs":0}'
+_NOTHING_DONE: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 
 Offsets = dict[MessageQueue, int]
 
 
 @dataclass(frozen=True)
 class SourceLine:
-    """One rocketmq source in the last file of the offset log: its line number, its JSON, and the batch and text of the file."""
+    """One rocketmq source in the last file of the offset log: its name or number, its JSON, and the batch and text of the file."""
 
-    number: int
+    name: str | int
     document: Mapping[str, Any]
     batch: int
     text: str
@@ -82,21 +83,17 @@ class StreamCheckpoint:
     def sources(self) -> list[SourceLine]:
         batch = self.planned
         text = self._text(batch)
-        documents = map(_document, text.split("\n")[_FIRST_LINES:])
-        return [
-            SourceLine(number, document, batch, text)
-            for number, document in enumerate(documents)
-            if document is not None
-        ]
+        documents = ((name, _document(line)) for name, line in logged_sources(text))
+        return [SourceLine(name, document, batch, text) for name, document in documents if document is not None]
 
-    def source(self, number: int | None) -> SourceLine:
-        """The source with this number, or the only source. Raises ConfigurationError (there is none, or several and no number)."""
+    def source(self, name: str | None) -> SourceLine:
+        """The source with this name or number, or the only source. Raises ConfigurationError (there is none, or several and no name)."""
         found = self.sources()
-        numbers = ", ".join(str(one.number) for one in found) or "none"
-        chosen = [one for one in found if number in (None, one.number)]
+        names = ", ".join(str(one.name) for one in found) or "none"
+        chosen = [one for one in found if name in (None, str(one.name))]
         if len(chosen) != 1:
             raise ConfigurationError(
-                f"--source is {'not given' if number is None else number}, and the rocketmq sources of {self.path} are {numbers}; name one"
+                f"--source is {'not given' if name is None else name}, and the rocketmq sources of {self.path} are {names}; name one"
             )
         return chosen[0]
 
@@ -114,7 +111,9 @@ class StreamCheckpoint:
                 {queue: at for queue, at in queues_from_json(document["origin"]).items() if queue in offsets}
             )
         lines = source.text.split("\n")
-        lines[_FIRST_LINES + source.number] = json.dumps(document)
+        names = [name for name, _ in logged_sources(source.text)]
+        begin = "" if isinstance(source.name, int) else f"{source.name}:"
+        lines[_FIRST_LINES + names.index(source.name)] = begin + json.dumps(document)
         if self.planned != source.batch or self._text(source.batch) != source.text:
             raise ConfigurationError(
                 f"{self._file('offsets', source.batch)} changed just now: a query runs; stop it first"
@@ -170,10 +169,10 @@ class StreamCheckpoint:
             raise ConfigurationError(f"{self.path} holds no batch yet; there is nothing to show or to move")
         text = self._file("offsets", batch).read_text()
         version = text.partition("\n")[0]
-        if version != _VERSION:
+        if version not in _VERSIONS:
             raise ConfigurationError(
-                f"{self._file('offsets', batch)} begins with {version!r}, {_VERSION!r} is allowed; this Spark writes a form that is not "
-                "known here"
+                f"{self._file('offsets', batch)} begins with {version!r}, {' or '.join(_VERSIONS)} is allowed; this Spark writes "
+                "a form that is not known here"
             )
         return text
 
@@ -191,6 +190,17 @@ class StreamCheckpoint:
         folder.mkdir(parents=True, exist_ok=True)
         count = sum(name.startswith(f"{number}.") for name in os.listdir(folder))
         shutil.copyfile(self._file(log, number), folder / f"{number}.{count}")
+
+
+def logged_sources(text: str) -> Iterator[tuple[str | int, str]]:
+    """The sources in a file of the offset log, in its order: the name of each, or its number if they have none, and its JSON."""
+    version, _, *lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if version == "v1":
+            yield number, line
+        else:
+            name, _, document = line.partition(":")
+            yield name, document
 
 
 def _document(line: str) -> dict[str, Any] | None:

@@ -152,13 +152,32 @@ def test_what_is_no_checkpoint_of_a_known_form_is_refused(checkpoint: Path, tmp_
     write(checkpoint, 1, json.dumps(OURS), json.dumps(OURS))
     with pytest.raises(ConfigurationError, match="--source is not given, and the rocketmq sources of .* are 0, 1"):
         drop(str(checkpoint), ["flights/a/1"], target=TARGET)
-    drop(str(checkpoint), ["flights/a/1"], source=1, target=TARGET)
+    drop(str(checkpoint), ["flights/a/1"], source="1", target=TARGET)
     assert json.loads(lines(checkpoint)[2]) == OURS
     write(checkpoint, 1, json.dumps({"v": 1, "init": "latest"}))
     with pytest.raises(ConfigurationError, match="has not begun to read"):
         StreamCheckpoint(str(checkpoint)).edit(StreamCheckpoint(str(checkpoint)).source(None), dict)
     with pytest.raises(ConfigurationError, match="no queue of the checkpoint is named"):
         drop(str(checkpoint), [], broker="b", target=TARGET)
-    write(checkpoint, 1, json.dumps(OURS), version="v2")
-    with pytest.raises(ConfigurationError, match="begins with 'v2', 'v1' is allowed"):
+    write(checkpoint, 1, json.dumps(OURS), version="v3")
+    with pytest.raises(ConfigurationError, match="begins with 'v3', v1 or v2 is allowed"):
         show(str(checkpoint), as_json=False)
+
+
+def test_sources_with_names_are_edited_by_name(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours, named = json.dumps(OURS), [f"kafka:{OTHERS}", "quiet:-", f"flights:{json.dumps(OURS)}"]
+    write(checkpoint, 1, *named, version="v2")
+    show(str(checkpoint), as_json=False)
+    assert "source flights" in capsys.readouterr().out
+    move(str(checkpoint), "flights/a/0", "3", forward=False, target=TARGET)
+    assert lines(checkpoint)[:4] == ["v2", BATCH, *named[:2]]
+    assert lines(checkpoint)[4].startswith("flights:")
+    assert StreamCheckpoint(str(checkpoint)).source("flights").offset.queues[MessageQueue("flights", "a", 0)] == 3
+    write(checkpoint, 1, f"one:{ours}", f"two:{ours}", version="v2")
+    with pytest.raises(
+        ConfigurationError, match="--source is 0, and the rocketmq sources of .* are one, two; name one"
+    ):
+        drop(str(checkpoint), ["flights/a/1"], source="0", target=TARGET)
+    drop(str(checkpoint), ["flights/a/1"], source="two", target=TARGET)
+    assert lines(checkpoint)[2] == f"one:{ours}"
+    assert '"1"' not in lines(checkpoint)[3]

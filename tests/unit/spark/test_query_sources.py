@@ -16,22 +16,26 @@ from sprocketmq.wire.records.message import MessageQueue
 AT = {MessageQueue("flights", "broker-a", 0): 7}
 
 
-def logged(*offsets: object, planned_ms: int | None = None) -> str:
+def logged(*offsets: object, planned_ms: int | None = None, names: tuple[str, ...] = ()) -> str:
     head = {
         "batchWatermarkMs": 0,
         "batchTimestampMs": time.time_ns() // 1_000_000 if planned_ms is None else planned_ms,
     }
     lines = [offset.to_json() if isinstance(offset, StreamOffset) else offset for offset in offsets]
-    return "\n".join(["v1", *map(json.dumps, [head, *lines])])
+    texts = [json.dumps(line) for line in lines]
+    if names:
+        texts = [f"{name}:{text}" for name, text in zip(names, texts, strict=True)]
+    return "\n".join(["v2" if names else "v1", json.dumps(head), *texts])
 
 
 def test_the_offset_log_says_whose_retries_a_source_reads() -> None:
     reads = StreamOffset(AT, group="delays", includes_retry=True)
     without = StreamOffset(AT, includes_retry=False)
-    assert sources_of_log(logged(reads, {"logOffset": 3}, without)) == [
-        QuerySource("delays", True),
-        QuerySource(None, False),
-    ]
+    for names in ((), ("flights", "files", "late")):
+        assert sources_of_log(logged(reads, {"logOffset": 3}, without, names=names)) == [
+            QuerySource("delays", True),
+            QuerySource(None, False),
+        ]
 
 
 def test_a_batch_of_an_older_version_and_one_of_an_earlier_run_say_nothing() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.checkpoint_files import logged_sources
 from sprocketmq.spark.offsets import StreamOffset
 from sprocketmq.spark.options.read_options import ReadOptions, read_options
 from sprocketmq.spark.options.source_columns import TABLE_OPTIONS
@@ -84,11 +85,11 @@ def _source_options(leaves: Iterable[Any]) -> Iterator[ReadOptions]:
 
 def sources_of_log(text: str) -> list[QuerySource]:
     """The sources by a batch's file in the offset log; empty if an earlier run planned the batch."""
-    _, head, *lines = text.split("\n")
+    head = text.split("\n")[1]
     if json.loads(head).get("batchTimestampMs", 0) < _PROCESS_BEGAN_MS:
         return []
     found = []
-    for line in lines:
+    for _, line in logged_sources(text):
         try:
             offset = StreamOffset.from_json(json.loads(line))
         except (ValueError, ConfigurationError):
