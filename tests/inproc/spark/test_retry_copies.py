@@ -12,8 +12,8 @@ import pytest
 import sprocketmq as rmq
 from sprocketmq.core.backoff import Backoff
 from sprocketmq.errors import ConfigurationError, RemoteError, RequestTimeout
-from sprocketmq.spark.retry import retry_copies
 from sprocketmq.spark.options.source_columns import COLUMNS
+from sprocketmq.spark.retry import retry_copies
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
 from sprocketmq.spark.retry.retry_copies import send_with_content, with_content
