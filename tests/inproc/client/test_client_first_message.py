@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from recorder import HELD_S, send_all
@@ -26,45 +24,6 @@ def release() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
-
-
-def _listeners(release: threading.Event) -> dict[str, tuple[str, Callable[..., Any]]]:
-    async def hang(message: rmq.MessageExt) -> None:
-        await asyncio.to_thread(release.wait, HELD_S)
-
-    def fail(messages: list[rmq.MessageExt], context: object) -> rmq.ConsumeOrderlyStatus:
-        if not release.is_set():
-            raise ValueError("no such plane")
-        return rmq.ConsumeOrderlyStatus.SUCCESS
-
-    return {
-        "hangs": ("message", lambda message: release.wait(HELD_S) and None),
-        "hangs, async": ("message", hang),
-        "hangs, orderly": ("orderly", lambda messages, context: release.wait(HELD_S) and rmq.ConsumeOrderlyStatus.SUCCESS),
-        "fails, orderly": ("orderly", fail),
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("how", _listeners(threading.Event()))
-def test_every_tool_counts_what_waits_behind_the_first_message(rocketmq, producer, consumers, release, how):
-    rocketmq.create_topic("flights", queues=2)
-    kind, listener = _listeners(release)[how]
-    consumer = consumers(listener, kind=kind)
-    send_all(producer, [str(number) for number in range(6)])
-    line = CommandLine(rocketmq.namesrv_addr)
-    with rocketmq.admin() as admin:
-        rocketmq.advance_until(lambda: admin.lag("delays") == 6)
-        assert {at.lag for at in admin.consumer_progress("delays", "flights").values()} == {3}
-        assert admin.lag("delays", "flights") == 6
-        assert [(one.group, one.lag) for one in admin.group_summaries()] == [("delays", 6)]
-        with pytest.raises(rmq.TopicNotExist):
-            admin.lag("delays", "nowhere")
-    assert line.run("lag delays --fail-over 5").code == 3
-    assert line.ok("group show delays --json").json["lag"] == 6
-    assert [row["lag"] for row in line.ok("group list --json").json] == [6]
-    release.set()
-    with rocketmq.admin() as admin:
-        rocketmq.advance_until(lambda: (consumer.persist_offsets(), admin.lag("delays"))[1] == 0)
 
 
 def test_the_list_of_groups_has_those_without_a_retry_topic(rocketmq, producer):

@@ -93,12 +93,6 @@ def _seen_by_a_console(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) ->
     return asyncio.run(look())
 
 
-def test_the_console_counts_what_lag_counts(mq, monkeypatch):
-    state = _seen_by_a_console(mq, monkeypatch)
-    assert state.lag == 8
-    assert state.queues[HIDDEN].lag == 5
-
-
 def test_the_console_counts_a_broker_where_the_group_has_no_progress(rocketmq, monkeypatch):
     with second_broker_of(rocketmq), rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)

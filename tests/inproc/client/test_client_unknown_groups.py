@@ -14,7 +14,6 @@ from cli_run import CommandLine
 from embedded_proxy import second_broker_of
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.client.consume import rebalancer
-from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.core.doctor.group_doctor import GroupVerdict
 from sprocketmq.testing import EmbeddedRocketMQ
 
@@ -92,20 +91,6 @@ def test_the_queues_that_a_topic_lost_are_counted_and_the_command_asks_before(ro
         assert "7 messages of flights/broker-a/3" in told.err
         line.ok("topic alter flights --queues 4")
         assert "not shown" not in line.ok("tail flights --from-beginning").err
-
-
-def test_two_members_with_one_client_id_are_said(rocketmq, consumers, monkeypatch, caplog):
-    rocketmq.create_topic("flights", queues=2)
-    one = consumers(Recorder(), instance_name="same")
-    with monkeypatch.context() as another_process:
-        another_process.setattr(ClientInstance, "_instances", {})
-        two = consumers(Recorder(), instance_name="same")
-    assert one.client_id == two.client_id
-    with rocketmq.admin() as admin:
-        assert admin.diagnose_group("delays", watch_ms=0).verdict is GroupVerdict.SAME_CLIENT_ID
-        assert f"{one.client_id} has more than one connection" in caplog.text
-        two.shutdown()
-        rocketmq.advance_until(lambda: admin.diagnose_group("delays", watch_ms=0).verdict is GroupVerdict.NOTHING_WAITS)
 
 
 def test_a_client_id_that_a_broker_lists_twice_for_long_is_a_warning(rocketmq, consumers, monkeypatch):

@@ -2,9 +2,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -187,19 +185,6 @@ def test_a_server_starts_without_what_only_some_of_them_need():
     script = f"import sys, sprocketmq.cli.serve.servers; print([name for name in {later!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_what_was_acknowledged_survives_kill_9_and_the_store_is_sound(cli, tmp_path):
-    store = str(tmp_path / "store")
-    server = cli.serve("--store", store)
-    send(server.addresses["namesrv"], 20)
-    assert server.end(signal.SIGKILL).code == -signal.SIGKILL
-    server = cli.serve("--store", store)
-    (row,) = json.loads(cli.run("topics", "--namesrv-addr", server.addresses["namesrv"], "--json").out)
-    assert (row["topic"], row["messages"]) == ("orders", 20)
-    assert server.end().code == 0
-    checked = cli.run("store", "check", store)
-    assert (checked.code, checked.err, f"{store}: sound; 20 records" in checked.out) == (0, "", True)
 
 
 def test_a_cluster_that_is_not_there_is_one_sentence(cli):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from sprocketmq.errors import ClosedError
-from sprocketmq.net.process.clock import ManualClock, SystemClock
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.net.process.engine import Engine
 
 
@@ -21,13 +21,6 @@ def engine() -> Iterator[Engine]:
     engine = Engine("test-engine")
     yield engine
     engine.close()
-
-
-def test_a_coroutine_runs_on_the_engine_thread_and_its_result_comes_back(engine):
-    async def where() -> str:
-        return threading.current_thread().name
-
-    assert engine.run(where()) == "test-engine"
 
 
 def test_close_cancels_what_runs_and_ends_the_thread():
@@ -76,15 +69,6 @@ def test_an_engine_whose_callback_fails_in_the_turn_of_its_close_ends():
     engine.loop.stop = stop  # type: ignore[method-assign]
     engine.close()
     assert engine.loop.is_closed()
-
-
-def test_what_a_coroutine_raises_reaches_the_blocking_caller(engine):
-    async def fail() -> None:
-        raise ValueError("its own")
-
-    with pytest.raises(ValueError, match="its own"):
-        engine.run(fail())
-    assert engine.run(asyncio.sleep(0, "and the next call works")) == "and the next call works"
 
 
 def test_giving_up_a_blocking_call_cancels_its_coroutine(engine):
@@ -230,7 +214,3 @@ def test_sleeping_on_the_manual_clock_takes_no_real_time(engine):
     engine.run(asyncio.sleep(0))
     clock.advance(3_600_000)
     assert future.result(60) == 3_600_000
-
-
-def test_the_system_clock_returns_milliseconds_since_1970():
-    assert 1_600_000_000_000 < SystemClock().now_ms() < 4_000_000_000_000

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.errors import NetworkError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.output.queued_bytes import HIGH_WATER_BYTES, QueuedBytes
 from sprocketmq.net.pool import ConnectionPool
@@ -131,18 +130,6 @@ def test_a_silent_connection_is_closed_and_a_busy_one_stays(engine):
 
     # Longer than this loop, which is server and client in one, may stand still on a machine with other work.
     with_server(engine, scenario, max_idle_s=2.0)
-
-
-def test_a_frame_over_the_limit_costs_its_connection(engine):
-    async def scenario(server: Server, servant: Servant, address: str) -> None:
-        pool = ConnectionPool()
-        await pool.invoke(address, request(ECHO, body=bytes(1000)), 60_000)
-        with pytest.raises(NetworkError):
-            await pool.invoke(address, request(ECHO, body=bytes(3000)), 60_000)
-        await pool.aclose()
-        await honest(address)
-
-    with_server(engine, scenario, max_frame_bytes=2048)
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["all in one read", "one after the other"])

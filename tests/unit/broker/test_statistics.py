@@ -34,14 +34,6 @@ def test_a_name_that_was_never_counted_does_not_exist_and_a_counted_one_exists_a
     assert statistics.view("TOPIC_PUT_NUMS", "other") is None
 
 
-def test_the_first_sample_shows_what_happened_before_it():
-    counters, statistics = made()
-    counters.stored("t", 4, 100)
-    statistics.sample(START_MS + MINUTE_SAMPLE_MS)
-    assert minute(statistics) == (4, 0.4, 4.0)
-    assert minute(statistics, "TOPIC_PUT_SIZE") == (100, 10.0, 100.0)
-
-
 def test_the_minute_forgets_what_is_older_than_a_minute():
     counters, statistics = made()
     counters.stored("t", 5, 5)
@@ -54,18 +46,6 @@ def test_the_minute_forgets_what_is_older_than_a_minute():
     assert hour.sum == 0, "no sample of the hour was due yet"
     statistics.sample(START_MS + 600_000)
     assert statistics.view("TOPIC_PUT_NUMS", "t").stats_hour.sum == 5
-
-
-def test_after_a_long_silence_the_rate_is_that_of_the_last_seconds():
-    counters, statistics = made()
-    counters.stored("t", 1, 1)
-    now_ms = START_MS
-    for _ in range(100):
-        now_ms += MINUTE_SAMPLE_MS
-        statistics.sample(now_ms)
-    counters.stored("t", 20, 20)
-    statistics.sample(now_ms + MINUTE_SAMPLE_MS)
-    assert minute(statistics) == (20, 2.0, 20.0)
 
 
 def test_statistics_of_deleted_objects_are_removed():

@@ -15,7 +15,6 @@ from sprocketmq.errors import ConnectionLost, RequestTimeout
 from sprocketmq.net.bounded_protocol import TLS_BUFFER_BYTES
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.net.gathered_answers import GatheredAnswers
-from sprocketmq.net.ha_connection import HaConnection
 from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.wire.frames.command import Command, decode_command, encode_command, request, response
 from sprocketmq.wire.frames.frame import FrameDecoder
@@ -400,20 +399,3 @@ def test_a_connection_that_cannot_be_written_to_costs_the_others_nothing(caplog)
     with caplog.at_level(logging.ERROR, "sprocketmq.net"):
         asyncio.run(scenario())
     assert "could not be written" in caplog.text
-
-
-@pytest.mark.usefixtures("forgetful")
-def test_a_slave_that_does_not_read_is_sent_no_more_of_the_log():
-    async def scenario(queued: QueuedBytes) -> None:
-        slave = HaConnection(lambda slave: None, lambda slave, offset: None, lambda slave: None, lambda slave: None)
-        transport = Transport(slave)
-        slave.connection_made(transport)
-        for number in range(100):
-            if slave.writable:
-                slave.send(number * 100 * KIB, bytes(100 * KIB))
-        assert len(transport.buffer) <= 1024 * KIB + 2 * 100 * KIB
-        transport.peer_reads()
-        assert slave.writable
-        slave.connection_lost(None)
-
-    run(scenario)
