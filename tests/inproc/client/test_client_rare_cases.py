@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -170,16 +169,3 @@ def test_a_message_that_its_broker_has_no_more_comes_again_by_the_inner_producer
     held.let_go.set()
     rocketmq.advance_until(lambda: held.calls == 2)
     assert [message.body for message in rocketmq.messages("%RETRY%delays")] == [b"x"]
-
-
-@pytest.mark.slow
-def test_trace_records_that_come_too_fast_are_dropped_and_logged(rocketmq, caplog):
-    caplog.set_level(logging.INFO)
-    with rocketmq.producer("ops", enable_trace=True, send_msg_timeout_ms=30_000) as producer:
-        producer.send(rmq.Message("flights", b"first"))
-        trace = {"when": lambda command: "RMQ_SYS_TRACE_TOPIC" in command.ext_fields.values()}
-        with rocketmq.faults.drop((RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE), times=None, **trace):
-            sent = [producer.send_async(rmq.Message("flights", b"x")) for _ in range(4_000)]
-            producer.flush()
-        assert all(future.result().status is rmq.SendStatus.SEND_OK for future in sent)
-    assert "records were dropped, because they came too fast" in caplog.text

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from pathlib import Path
 
 import pytest
 
-from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
+from sprocketmq.store import DiskMessageStore, StoreConfig
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.store.tools.check import StoreSummary, check_directory
-from sprocketmq.wire.records.record import RecordView
 
 from .stores import NOW_MS, bodies, message, problems
 
@@ -121,37 +119,3 @@ def test_messages_are_appended_behind_apaches(apache):
     checkpoint = Checkpoint(str(apache / "checkpoint"))
     checkpoint.load()
     assert checkpoint.durable_offset == end
-
-
-def test_our_encoder_makes_apaches_records_byte_for_byte(apache):
-    """Each record of the log, taken apart and appended to a store of ours, gives the same bytes at the same place."""
-    theirs = DiskMessageStore(apache)
-    theirs.load()
-    ours = DiskMessageStore(apache.parent / "ours", dataclasses.replace(CONFIG, mapped_file_size_commit_log=1 << 20))
-    ours.load()
-    at = 0
-    while at < theirs.max_physical_offset:
-        record = theirs.record_at(at)
-        view = RecordView(record)
-        ours.append(_taken_apart(view), view.store_timestamp_ms)
-        copy = ours.record_at(at)
-        assert bytes(copy) == bytes(record)
-        at += view.size
-    theirs.close()
-    ours.close()
-
-
-def _taken_apart(view):
-    return StoredMessage(
-        view.topic,
-        view.queue_id,
-        bytes(view.body),
-        view.raw_properties,
-        flag=view.flag,
-        sys_flag=view.sys_flag,
-        born_timestamp_ms=view.born_timestamp_ms,
-        born_host=view.born_host,
-        store_host=view.store_host,
-        reconsume_times=view.reconsume_times,
-        prepared_transaction_offset=view.prepared_transaction_offset,
-    )

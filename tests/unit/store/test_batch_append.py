@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batches import produced_batch, sound_batches
+from batches import sound_batches
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store import StoreConfig, StoredMessage
 from sprocketmq.wire.hashing import tags_code
@@ -88,15 +87,6 @@ def assert_batches_are_as_one_by_one(batches, config):
 def test_any_batch_is_stored_as_its_messages_one_by_one(batches, topic, hosts, sys_flag, config):
     made = [messages_of(batch, topic, hosts, sys_flag=sys_flag, reconsume_times=len(batch)) for batch in batches]
     assert_batches_are_as_one_by_one(made, config)
-
-
-def test_batches_of_real_producers_are_stored_as_their_messages_one_by_one():
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    dice = random.Random(seed)
-    for _ in range(20):
-        batches = [messages_of(produced_batch(dice), "flights", (V4, V4)) for _ in range(dice.randint(1, 3))]
-        assert_batches_are_as_one_by_one(batches, dice.choice((ROOMY, EXTENDED)))
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,18 @@ def test_a_result_during_the_send_back_waits_for_it():
     assert timeout.finished("b") is Settlement.IGNORE
 
 
+def test_a_failed_send_back_is_tried_again_after_5_s_whatever_the_limit():
+    timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
+    timeout.started("a", 0)
+    timeout.expired(100)
+    assert timeout.send_back_failed("a", 120) is Settlement.WAIT
+    assert timeout.next_deadline_ms() == 5_120
+    assert timeout.expired(5_119) == []
+    assert timeout.expired(5_120) == ["a"]
+    assert timeout.send_back_failed("a", 6_000) is Settlement.WAIT
+    assert timeout.finished("a") is Settlement.SETTLE
+
+
 def test_a_delivery_can_be_removed_in_every_state():
     timeout: ConsumeTimeout[str] = ConsumeTimeout(1)
     for key in ("running", "sent back", "tried again"):
