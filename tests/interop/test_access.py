@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import yaml
@@ -103,9 +102,7 @@ def give_clerk_the_rights_of_a_client(kind: str, server: Server, tools: Callable
 
 @pytest.mark.parametrize("java", VERSIONS)
 @pytest.mark.parametrize("kind", ["users", "accounts"])
-def test_java_clients_with_a_topic_and_a_group_send_consume_end_transactions_and_reply(
-    request: pytest.FixtureRequest, tools: Callable[[str], MqadminSession], kind: str, java: str
-) -> None:
+def test_java_clients_with_a_topic_and_a_group_send_consume_end_transactions_and_reply(request, tools, kind, java):
     server: Server = request.getfixturevalue(f"{kind}_server")
     give_clerk_the_rights_of_a_client(kind, server, tools)
     options: dict[str, str | int] = {
@@ -128,9 +125,7 @@ def test_java_clients_with_a_topic_and_a_group_send_consume_end_transactions_and
         assert len(orderly.read_rest("message", 60)) >= 2
 
 
-def test_users_and_policies_are_administered_by_mqadmin_and_kept_to_by_java_clients(
-    users_server: Server, tools: Callable[[str], MqadminSession]
-) -> None:
+def test_users_and_policies_are_administered_by_mqadmin_and_kept_to_by_java_clients(users_server, tools):
     address = users_server.broker_addr
 
     def admin(*args: str) -> str:
@@ -167,9 +162,7 @@ def test_users_and_policies_are_administered_by_mqadmin_and_kept_to_by_java_clie
     assert "success" in copied
 
 
-def test_accounts_are_administered_by_mqadmin_and_kept_to_by_java_clients(
-    accounts_server: Server, tools: Callable[[str], MqadminSession]
-) -> None:
+def test_accounts_are_administered_by_mqadmin_and_kept_to_by_java_clients(accounts_server, tools):
     address = accounts_server.broker_addr
 
     def admin(*args: str, keys: tuple[str, str] = BOSS) -> str:
@@ -197,7 +190,7 @@ def test_accounts_are_administered_by_mqadmin_and_kept_to_by_java_clients(
 
 
 @pytest.mark.parametrize("java", VERSIONS)
-def test_java_clients_speak_tls_with_a_server_that_wants_it(java_peers: None, java: str, tmp_path: Path) -> None:
+def test_java_clients_speak_tls_with_a_server_that_wants_it(java_peers, java, tmp_path):
     tls = {"tls.server.mode": "enforcing", "tls.enable": True, "tls.test.mode.enable": True}
     with SprocketServer(**tls) as server:  # type: ignore[arg-type]
         with pytest.raises(OSError, match="closed|reset"):

@@ -27,7 +27,7 @@ def shop(java_peers: None, request: pytest.FixtureRequest, tmp_path_factory: pyt
             yield shop
 
 
-def test_requests_have_the_result_of_the_brokers(shop: Shop) -> None:
+def test_requests_have_the_result_of_the_brokers(shop):
     """What the brokers do not know is who is online: the proxy keeps heartbeats."""
     # Brokers keep a reset of 5.x until the next pull, and answer with it.
     for name in sorted(SAME.keys() - OF_MEMBERS, key=lambda name: (name.startswith(("reset", "skip")), name)):
@@ -42,14 +42,14 @@ def test_requests_have_the_result_of_the_brokers(shop: Shop) -> None:
     assert subscription.sub_string == "*"
 
 
-def test_what_is_not_served_is_said_and_changes_nothing(shop: Shop) -> None:
+def test_what_is_not_served_is_said_and_changes_nothing(shop):
     before = shop.stored()
     for name in NOT_SERVED:
         shop.check_not_served(name)
     assert shop.stored() == before
 
 
-def test_commands_work_or_say_why_they_do_not(shop: Shop) -> None:
+def test_commands_work_or_say_why_they_do_not(shop):
     for command in WORKS:
         shop.check_works(command)
     before = shop.stored()
@@ -58,7 +58,7 @@ def test_commands_work_or_say_why_they_do_not(shop: Shop) -> None:
     assert shop.stored() == before
 
 
-def test_the_pages_of_the_console(shop: Shop) -> None:
+def test_the_pages_of_the_console(shop):
     with RunningConsole(shop.proxy_addr, allow_changes=True) as console:
         console.until("no such account", "/dead-letters", group=ONLINE)
         for path, parameters, shown in PAGES:

@@ -43,6 +43,6 @@ def probed(server: Server, version: str, topic: str) -> list[dict[str, Any]]:
     return lines
 
 
-def test_the_probe_gets_the_answers_that_apache_5_gives(server: Server, apache5: ApacheCluster, topic: str) -> None:
+def test_the_probe_gets_the_answers_that_apache_5_gives(server, apache5, topic):
     apache5.create_topic(topic, 4)
     assert probed(server, APACHE_5, topic) == probed(apache5, APACHE_5, topic)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -121,9 +120,7 @@ def random_case(dice: random.Random) -> Case:
 
 
 @pytest.mark.parametrize("java_version", VERSIONS)
-def test_every_member_gets_the_queues_that_apaches_classes_give_it(
-    java_peers: None, java_version: str, tmp_path: Path
-) -> None:
+def test_every_member_gets_the_queues_that_apaches_classes_give_it(java_peers, java_version, tmp_path):
     dice = random.Random(20_130_817)
     cases = [random_case(dice) for _ in range(CASES)]
     file = tmp_path / "cases"
@@ -147,9 +144,7 @@ def test_every_member_gets_the_queues_that_apaches_classes_give_it(
 
 @pytest.mark.parametrize("java_version", VERSIONS)
 @pytest.mark.parametrize("strategy", ["AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"])
-def test_a_cluster_of_a_thousand_queues_is_shared_as_java_shares_it(
-    java_peers: None, java_version: str, tmp_path: Path, strategy: str
-) -> None:
+def test_a_cluster_of_a_thousand_queues_is_shared_as_java_shares_it(java_peers, java_version, tmp_path, strategy):
     queues = tuple(MessageQueue("flights", f"broker-{number % 16}", number // 16) for number in range(1024))
     ids = tuple(f"10.0.{number // 256}.{number % 256}@{number * 7919}" for number in range(300))
     argument = "10" if strategy == "CONSISTENT_HASH" else ""

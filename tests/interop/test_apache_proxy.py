@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 
-from interop.peers import ApacheProxy
 from interop.remoting import Answer, ask, can_send
 
 GET_ROUTEINFO_BY_TOPIC, GET_MAX_OFFSET, GET_TOPIC_STATS_INFO = 105, 30, 202
@@ -22,7 +21,7 @@ def max_offset(address: str, topic: str, **broker: str) -> Answer:
     return ask(address, GET_MAX_OFFSET, {"topic": topic, "queueId": "0", **broker})
 
 
-def test_one_address_is_name_server_and_broker_and_wants_the_name_of_the_broker(proxy: ApacheProxy) -> None:
+def test_one_address_is_name_server_and_broker_and_wants_the_name_of_the_broker(proxy):
     proxy.create_topic("behind", 1)
     assert route(proxy.namesrv_addr, "behind") == {"broker-a": proxy.namesrv_addr}
     sent = int(max_offset(proxy.namesrv_addr, "behind", bname="broker-a").header["extFields"]["offset"])

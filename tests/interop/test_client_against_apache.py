@@ -32,7 +32,7 @@ def _consumer(apache: ApacheCluster, group: str, **options: Any) -> rmq.PushCons
     return rmq.PushConsumer(group, namesrv_addr=apache.namesrv_addr, consume_from_where=FIRST, **options)
 
 
-def test_every_form_of_sending_is_stored_and_consumed_with_retry_and_dead_letter(apache: ApacheCluster) -> None:
+def test_every_form_of_sending_is_stored_and_consumed_with_retry_and_dead_letter(apache):
     topic, group = f"ours-{time.time_ns()}", f"ours-{time.time_ns()}"
     seen: list[rmq.MessageExt] = []
     consumer = _consumer(apache, group, max_reconsume_times=2)
@@ -68,7 +68,7 @@ def test_every_form_of_sending_is_stored_and_consumed_with_retry_and_dead_letter
         _until(lambda: admin.lag(group, topic) == 0)
 
 
-def test_orderly_consumption_keeps_order_locks_and_dead_letters(apache: ApacheCluster) -> None:
+def test_orderly_consumption_keeps_order_locks_and_dead_letters(apache):
     topic, group = f"ours-{time.time_ns()}", f"ours-{time.time_ns()}"
     seen: list[str] = []
     consumer = _consumer(apache, group, max_reconsume_times=1, suspend_current_queue_time_ms=50)
@@ -97,7 +97,7 @@ def test_orderly_consumption_keeps_order_locks_and_dead_letters(apache: ApacheCl
         assert [body for body in seen if body.startswith("B")] == [f"B{number}" for number in range(20)]
 
 
-def test_tags_sql_and_polling_select_what_was_asked_for(apache: ApacheCluster) -> None:
+def test_tags_sql_and_polling_select_what_was_asked_for(apache):
     topic, group = f"ours-{time.time_ns()}", f"ours-{time.time_ns()}"
     seen: list[bytes] = []
     with (

@@ -60,7 +60,7 @@ def _direct(proxy: ApacheProxy) -> rmq.Admin:
     return rmq.Admin(namesrv_addr=proxy.clusters[0].namesrv_addr)
 
 
-def test_every_form_of_sending_arrives(proxy: ApacheProxy) -> None:
+def test_every_form_of_sending_arrives(proxy):
     topic, later, ordered = _topic(proxy), _topic(proxy, "DELAY"), _topic(proxy, "FIFO")
     seen: list[rmq.MessageExt] = []
     with ExitStack() as running:
@@ -80,7 +80,7 @@ def test_every_form_of_sending_arrives(proxy: ApacheProxy) -> None:
     assert {message.broker_name for message in seen} == {"broker-a"}
 
 
-def test_a_failed_message_is_retried_up_to_its_dead_letter(proxy: ApacheProxy) -> None:
+def test_a_failed_message_is_retried_up_to_its_dead_letter(proxy):
     """The retry topic is there before the first failure, so the delay decides when the message comes again, not the next look."""
     topic, group = _topic(proxy), _name("retries")
     tries: list[int] = []
@@ -102,7 +102,7 @@ def test_a_failed_message_is_retried_up_to_its_dead_letter(proxy: ApacheProxy) -
             assert [letter.message_id for letter in dead.read()] == [sent.message_id]
 
 
-def test_a_java_member_shares_the_group_with_ours(proxy: ApacheProxy) -> None:
+def test_a_java_member_shares_the_group_with_ours(proxy):
     """A proxy tells no member of another; each looks every 20 s, and until then two may read a queue."""
     topic, group = _topic(proxy), _name("mixed")
     mine: list[rmq.MessageExt] = []
@@ -125,7 +125,7 @@ def test_a_java_member_shares_the_group_with_ours(proxy: ApacheProxy) -> None:
     assert theirs
 
 
-def test_orderly_consumers_keep_the_order_of_each_key(proxy: ApacheProxy) -> None:
+def test_orderly_consumers_keep_the_order_of_each_key(proxy):
     topic, group = _topic(proxy, "FIFO"), _name("orderly")
     seen: dict[str, list[int]] = {}
 
@@ -151,7 +151,7 @@ def test_orderly_consumers_keep_the_order_of_each_key(proxy: ApacheProxy) -> Non
 
 
 @pytest.mark.parametrize("version", [APACHE_5, APACHE_55])
-def test_a_transaction_ends_as_the_check_says(java_peers: None, version: str) -> None:
+def test_a_transaction_ends_as_the_check_says(java_peers, version):
     """The proxy knows the place of a half message only when it has passed a check on: an end that comes sooner has no effect there
     (TransactionProcessor.endTransaction). At servers of its own, because 5.5.0 takes a whole core after checks each second."""
     with ApacheCluster(version, **FAST) as cluster, ApacheProxy(cluster) as proxy:
@@ -183,7 +183,7 @@ def _check_transactions(proxy: ApacheProxy) -> None:
     assert {message.broker_name for message in asked} == {"broker-a"}
 
 
-def test_filters_by_tag_and_by_sql92(proxy: ApacheProxy) -> None:
+def test_filters_by_tag_and_by_sql92(proxy):
     topic = _topic(proxy)
     by_tag: list[rmq.MessageExt] = []
     by_sql: list[rmq.MessageExt] = []
@@ -201,7 +201,7 @@ def test_filters_by_tag_and_by_sql92(proxy: ApacheProxy) -> None:
         wrong.start()
 
 
-def test_a_pull_consumer_goes_where_it_is_told(proxy: ApacheProxy) -> None:
+def test_a_pull_consumer_goes_where_it_is_told(proxy):
     topic, group = _topic(proxy, queues=1), _name("pull")
     queue = rmq.MessageQueue(topic, "broker-a", 0)
     options = {"namesrv_addr": proxy.namesrv_addr, "consume_from_where": FIRST, "auto_commit": False}
@@ -234,15 +234,13 @@ def test_a_pull_consumer_goes_where_it_is_told(proxy: ApacheProxy) -> None:
         ("", {}, "the proxy knows no such topic; create it"),
     ],
 )
-def test_what_a_topic_does_not_take_is_said_in_a_users_words(
-    proxy: ApacheProxy, message_type: str, how: dict[str, Any], sentence: str
-) -> None:
+def test_what_a_topic_does_not_take_is_said_in_a_users_words(proxy, message_type, how, sentence):
     topic = _topic(proxy, message_type) if message_type else _name("nowhere")
     with _producer(proxy) as producer, pytest.raises(rmq.RemoteError, match=sentence):
         producer.send(rmq.Message(topic, b"x"), **how)
 
 
-def test_replies_do_not_pass_and_both_sides_are_told(proxy: ApacheProxy) -> None:
+def test_replies_do_not_pass_and_both_sides_are_told(proxy):
     topic = _topic(proxy)
     refusals: list[str] = []
     with _producer(proxy) as producer:
@@ -263,7 +261,7 @@ def test_replies_do_not_pass_and_both_sides_are_told(proxy: ApacheProxy) -> None
     ]
 
 
-def test_progress_is_kept_and_a_killed_proxy_loses_nothing(java_peers: None, proxy: ApacheProxy) -> None:
+def test_progress_is_kept_and_a_killed_proxy_loses_nothing(java_peers, proxy):
     topic, group = _topic(proxy), _name("kill")
     seen: list[rmq.MessageExt] = []
     with ApacheProxy(*proxy.clusters) as own:
@@ -301,7 +299,7 @@ def two_brokers(java_peers: None) -> Iterator[ApacheProxy]:
 
 
 @pytest.mark.nightly
-def test_all_queues_of_two_brokers_are_read_once(two_brokers: ApacheProxy) -> None:
+def test_all_queues_of_two_brokers_are_read_once(two_brokers):
     topic, group = _topic(two_brokers), _name("both")
     seen: list[rmq.MessageExt] = []
 
@@ -330,7 +328,7 @@ def test_all_queues_of_two_brokers_are_read_once(two_brokers: ApacheProxy) -> No
 
 
 @pytest.mark.nightly
-def test_orderly_locks_and_offsets_reach_the_broker_that_is_meant(two_brokers: ApacheProxy) -> None:
+def test_orderly_locks_and_offsets_reach_the_broker_that_is_meant(two_brokers):
     topic, group = _topic(two_brokers, "FIFO"), _name("locks")
     seen: list[rmq.MessageExt] = []
 
@@ -354,7 +352,7 @@ def test_orderly_locks_and_offsets_reach_the_broker_that_is_meant(two_brokers: A
 
 
 @pytest.mark.nightly
-def test_a_check_of_two_brokers_names_none_that_is_wrong(two_brokers: ApacheProxy) -> None:
+def test_a_check_of_two_brokers_names_none_that_is_wrong(two_brokers):
     topic = _topic(two_brokers, "TRANSACTION")
     asked: list[rmq.MessageExt] = []
     seen: list[rmq.MessageExt] = []
@@ -393,7 +391,7 @@ def _trusting_anybody() -> ssl.SSLContext:
     return context
 
 
-def test_tls_and_the_keys_of_an_account(secured: ApacheProxy) -> None:
+def test_tls_and_the_keys_of_an_account(secured):
     topic = _topic(secured)
     options: dict[str, Any] = {"ssl_context": _trusting_anybody(), "access_key": BOSS[0], "secret_key": BOSS[1]}
     seen: list[rmq.MessageExt] = []
@@ -412,7 +410,7 @@ def test_tls_and_the_keys_of_an_account(secured: ApacheProxy) -> None:
         plain.send(rmq.Message(topic, b"never"))
 
 
-def test_a_namespace_of_5_keeps_equal_names_apart(proxy: ApacheProxy) -> None:
+def test_a_namespace_of_5_keeps_equal_names_apart(proxy):
     """The broker takes the namespace from the fields nsd and ns, which a proxy passes on with each request."""
     topic = _topic(proxy)
     seen: list[rmq.MessageExt] = []
@@ -427,7 +425,7 @@ def test_a_namespace_of_5_keeps_equal_names_apart(proxy: ApacheProxy) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("version", [APACHE_5, APACHE_55])
-def test_in_local_mode_clients_use_the_name_server_and_the_proxy_says_so(java_peers: None, version: str) -> None:
+def test_in_local_mode_clients_use_the_name_server_and_the_proxy_says_so(java_peers, version):
     topic, group = _name("local"), _name("local")
     came: list[tuple[str, int]] = []
     ordered: list[rmq.MessageExt] = []

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from cli_run import CommandLine
 from cli_tasks import TASKS, Story
-from interop.peers import APACHE_4, ApacheCluster
+from interop.peers import APACHE_4
 
 
-def test_each_task_is_one_line(apache: ApacheCluster, tmp_path: Path) -> None:
+def test_each_task_is_one_line(apache, tmp_path):
     story = Story(apache.namesrv_addr, f"told-{time.time_ns()}", tmp_path, patience_s=120)
     with story.told():
         for number, task in enumerate(TASKS, 1):
@@ -19,7 +18,7 @@ def test_each_task_is_one_line(apache: ApacheCluster, tmp_path: Path) -> None:
             print(f"\n{number}. {task.wish}: sprocketmq {task.command}\n{ended.out.strip()}")
 
 
-def test_what_a_broker_lacks_is_one_sentence(apache: ApacheCluster) -> None:
+def test_what_a_broker_lacks_is_one_sentence(apache):
     line = CommandLine(apache.namesrv_addr)
     topic = f"lacks-{time.time_ns()}"
     line.ok(f"topic create {topic} --queues 1")

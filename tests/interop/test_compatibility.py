@@ -29,7 +29,7 @@ def _answer(code: int, body: str, **fields: str) -> Answer:
     return Answer({"code": code, "extFields": fields, "remark": None}, body.encode())
 
 
-def test_apaches_three_dialects_of_json_have_one_shape() -> None:
+def test_apaches_three_dialects_of_json_have_one_shape():
     plain = _answer(0, '{"table":{"0":"a"},"more":[{"n":1},{"n":2}]}')
     bare = _answer(0, '{"more":[{"n":7}],"table":{0:"b"}}')
     assert shape_of(plain) == shape_of(bare)
@@ -47,7 +47,7 @@ def test_apaches_three_dialects_of_json_have_one_shape() -> None:
     ],
     ids=["code", "field", "type", "key", "body"],
 )
-def test_what_is_not_the_same_is_seen(ours: Answer, words: str) -> None:
+def test_what_is_not_the_same_is_seen(ours, words):
     assert shape_of(_answer(0, '{"a":1}', offset="3")).differs_in(shape_of(ours)) == words
 
 
@@ -79,7 +79,7 @@ def ours(found: Found, version: str) -> list[Seen]:
     return [one.compared.ours for one in found(version) if one.compared.asked.to != "client"]
 
 
-def test_every_answer_is_apaches_or_differs_for_a_reason(found: Found, version: str) -> None:
+def test_every_answer_is_apaches_or_differs_for_a_reason(found, version):
     unexplained = [
         f"{one.compared.asked.key}: {one.compared.difference} (ours says {one.compared.ours.remark!r})"
         for one in found(version)
@@ -89,35 +89,35 @@ def test_every_answer_is_apaches_or_differs_for_a_reason(found: Found, version: 
 
 
 @pytest.mark.nightly
-def test_every_reason_still_explains_something(found: Found) -> None:
+def test_every_reason_still_explains_something(found):
     used = {one.reason for version in ALL_VERSIONS for one in found(version)}
     assert not [known for known in KNOWN if known.reason not in used]
 
 
-def test_refused_requests_change_nothing(ours: list[Seen]) -> None:
+def test_refused_requests_change_nothing(ours):
     assert not [f"{seen.asked.key}: {seen.changed}" for seen in ours if seen.changed]
 
 
-def test_a_refusal_is_one_sentence(ours: list[Seen]) -> None:
+def test_a_refusal_is_one_sentence(ours):
     wordless = [seen.asked.key for seen in ours if seen.shape.code > 0 and not seen.remark]
     traced = [seen.asked.key for seen in ours if re.search(r"\n|Traceback|Exception|Error:", seen.remark)]
     assert not wordless
     assert not traced
 
 
-def test_no_request_goes_unanswered_or_costs_its_connection(ours: list[Seen]) -> None:
+def test_no_request_goes_unanswered_or_costs_its_connection(ours):
     lost = [seen.asked.key for seen in ours if seen.shape.code in (SILENT, CLOSED)]
     # That the sender does not know yet how its transaction ends is never answered.
     assert lost == []
 
 
-def test_codes_that_are_not_served_are_answered_with_code_3(java_peers: None) -> None:
+def test_codes_that_are_not_served_are_answered_with_code_3(java_peers):
     with SprocketServer() as ours:
         assert {ask(ours.broker_addr, known.code).code for known in NOT_SERVED} == {3}
 
 
 @pytest.mark.nightly
-def test_the_page_is_what_was_found(found: Found) -> None:
+def test_the_page_is_what_was_found(found):
     before = PAGE.read_text("utf-8") if PAGE.exists() else ""
     now = with_requests(before, sections({version: found(version) for version in ALL_VERSIONS}))
     if WRITE:

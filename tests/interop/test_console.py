@@ -53,7 +53,7 @@ def shop(apache: ApacheCluster):
         shop.gate.set()
 
 
-def test_each_page_and_each_change(apache: ApacheCluster, shop: Shop):
+def test_each_page_and_each_change(apache, shop):
     with RunningConsole(apache.namesrv_addr, allow_changes=True) as console:
         letters = console.until('name="letter"', "/dead-letters", group=shop.failing)
         assert "no account" in letters

@@ -25,7 +25,7 @@ def _demo(namesrv_addr: str, out: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.spark
-def test_every_number_reconciles_behind_a_proxy(java_peers: None, tmp_path: Path) -> None:
+def test_every_number_reconciles_behind_a_proxy(java_peers, tmp_path):
     """Publishing, retries to the dead letters, order, and the Spark pipeline with row retry."""
     with ApacheCluster(APACHE_55) as cluster, ApacheProxy(cluster) as proxy:
         refused = _demo(proxy.namesrv_addr, tmp_path / "refused")

@@ -38,14 +38,14 @@ def differences(cases: list[Case], answers: str, version: str) -> list[str]:
     ]
 
 
-def test_ours_refuses_and_matches_what_apache_does(java_peers: None, java_version: str, tmp_path: Path) -> None:
+def test_ours_refuses_and_matches_what_apache_does(java_peers, java_version, tmp_path):
     cases = random_cases(20_240_607, 12_000)
     answers = apache(cases, java_version, tmp_path)
     assert min(answers.count(letter) for letter in "RTF") > 800, "the cases are too much alike to prove anything"
     assert differences(cases, answers, java_version) == []
 
 
-def test_the_frozen_answers_are_still_those_of_apache(java_peers: None, java_version: str, tmp_path: Path) -> None:
+def test_the_frozen_answers_are_still_those_of_apache(java_peers, java_version, tmp_path):
     cases = list(interesting())
     answers = apache(cases, java_version, tmp_path)
     assert differences(cases, answers, java_version) == []

@@ -7,14 +7,11 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from interop.peers import APACHE_5, JavaProgram, SprocketServer
 from interop.remoting import Answer, ask, create_topic, decode_header, request_frame, split_frame
-from interop.shared_servers import SharedServers
 
 UPDATE_TOPIC, UPDATE_GROUP = 17, 200
 SEND, PULL, LITE_PULL, HEART_BEAT, UNREGISTER, CHECK = 10, 11, 361, 34, 35, 46
@@ -188,7 +185,7 @@ def converse(address: str, topic: str) -> list[tuple[str, int, dict[str, str]]]:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_every_answer_about_filters_is_that_of_apache_5(servers: SharedServers, enabled: bool) -> None:
+def test_every_answer_about_filters_is_that_of_apache_5(servers, enabled):
     topic = f"filters-{os.getpid()}-{enabled}"
     theirs = converse(servers.apache(APACHE_5, enablePropertyFilter=enabled).broker_addr, topic)
     with SprocketServer(enablePropertyFilter=enabled) as server:
@@ -199,17 +196,13 @@ def test_every_answer_about_filters_is_that_of_apache_5(servers: SharedServers, 
     assert different == []
 
 
-def test_java_is_told_at_its_start_that_an_expression_is_wrong(
-    server: Any, topic: str, java_version: str, start: Callable[..., JavaProgram]
-) -> None:
+def test_java_is_told_at_its_start_that_an_expression_is_wrong(server, topic, java_version, start):
     program = start("PushConsumer", topic=topic, group=f"of-{topic}", count=1, sql="number > 'five'")
     assert program.wait(60) == 1
     assert any("CODE: 23" in str(line) for line in program.read_rest("failed", 10)), program.last_words()
 
 
-def test_java_waits_for_what_its_expression_wants(
-    server: Any, topic: str, java_version: str, start: Callable[..., JavaProgram]
-) -> None:
+def test_java_waits_for_what_its_expression_wants(server, topic, java_version, start):
     """The consumer is there first: its pulls wait, and only matching messages end them. 5.4.0 beats by version 2."""
     flags = ("-Dcom.rocketmq.heartbeat.v2=true",)
     options = {"namesrv": server.namesrv_addr, "topic": topic, "group": f"of-{topic}", "count": 3}

@@ -208,5 +208,5 @@ def patient(request: pytest.FixtureRequest, servers: SharedServers) -> Iterator[
     ids=str,
     indirect=True,
 )
-def test_a_verdict_is_found(patient: Patient, case: Callable[[Patient], None]) -> None:
+def test_a_verdict_is_found(patient, case):
     case(patient)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from interop.group_history import History
@@ -66,11 +64,11 @@ def no_owner(history: History) -> None:
     history.settled = {"b": [1]}
 
 
-def test_a_take_over_after_a_kill_breaks_no_law() -> None:
+def test_a_take_over_after_a_kill_breaks_no_law():
     assert good().problems() == []
 
 
-def test_a_send_without_an_answer_may_have_been_stored_or_not() -> None:
+def test_a_send_without_an_answer_may_have_been_stored_or_not():
     history = good()
     unanswered(history)
     assert history.problems() == []
@@ -88,13 +86,13 @@ def test_a_send_without_an_answer_may_have_been_stored_or_not() -> None:
         (no_owner, "owned by nobody"),
     ],
 )
-def test_each_breach_is_named(spoil: Callable[[History], None], sentence: str) -> None:
+def test_each_breach_is_named(spoil, sentence):
     history = good()
     spoil(history)
     assert any(sentence in problem for problem in history.problems()), history.problems()
 
 
-def test_a_concurrent_group_may_overlap_and_come_again() -> None:
+def test_a_concurrent_group_may_overlap_and_come_again():
     history = good()
     overlap(history)
     skip(history)

@@ -141,9 +141,7 @@ def config_of(store_dir: Path, name: str, table: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_move_to_apache_under_load_loses_nothing_and_groups_go_on_where_they_were(
-    version: str, tmp_path: Path
-) -> None:
+def test_a_move_to_apache_under_load_loses_nothing_and_groups_go_on_where_they_were(version, tmp_path):
     small = {"mappedFileSizeCommitLog": 4 << 20, **LEVELS}
     server = SprocketServer(tmp_path / "ours", **small)
     slave = as_slave(version, "", **small)
@@ -210,9 +208,7 @@ def test_a_move_to_apache_under_load_loses_nothing_and_groups_go_on_where_they_w
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_killed_sync_master_is_read_from_its_slave_which_has_all_that_was_acknowledged(
-    version: str, tmp_path: Path
-) -> None:
+def test_a_killed_sync_master_is_read_from_its_slave_which_has_all_that_was_acknowledged(version, tmp_path):
     """Our broker registers with an Apache name server, too: it is the one that is left."""
     with ExitStack() as running:
         names = ApacheCluster(version)

@@ -42,7 +42,7 @@ def hiding(apache: ApacheCluster) -> str:
 
 
 @pytest.mark.nightly
-def test_what_a_topic_hides_is_found_by_each_tool(apache: ApacheCluster, hiding: str) -> None:
+def test_what_a_topic_hides_is_found_by_each_tool(apache, hiding):
     line = CommandLine(apache.namesrv_addr)
     waiting = {rmq.MessageQueue(hiding, "broker-a", 2): 3, rmq.MessageQueue(hiding, "broker-a", 5): 3}
     with rmq.Admin(namesrv_addr=apache.namesrv_addr, mq_client_api_timeout_ms=10_000) as admin:
@@ -64,9 +64,7 @@ def test_what_a_topic_hides_is_found_by_each_tool(apache: ApacheCluster, hiding:
         poll_until(lambda: admin.lag(hiding) == 0, "the member reads them")
 
 
-def test_a_stream_of_spark_tells_what_its_topic_hides(
-    apache: ApacheCluster, hiding: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_stream_of_spark_tells_what_its_topic_hides(apache, hiding, caplog):
     source = RocketMQDataSource(
         {"namesrvaddr": apache.namesrv_addr, "topic": hiding, "startingoffsets": "earliest", "group": hiding}
     )

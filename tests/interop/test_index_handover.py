@@ -67,7 +67,7 @@ def physic_msg_timestamp(store: Path) -> int:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_key_is_found_when_the_two_brokers_take_turns_being_killed(version: str, tmp_path: Path) -> None:
+def test_every_key_is_found_when_the_two_brokers_take_turns_being_killed(version, tmp_path):
     store, sent = tmp_path / "store", Sent()
     ours, theirs = SprocketServer(store, **SETTINGS), ApacheCluster(version, store, **SETTINGS)
     with ours:

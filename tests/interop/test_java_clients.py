@@ -34,9 +34,7 @@ def consume(start: StartProgram, topic: str, count: int, **options: str | int | 
 
 
 @pytest.mark.parametrize("mode", ["sync", "async", "oneway", "batch", "ordered"])
-def test_every_way_of_sending_delivers_every_message_once(
-    start: StartProgram, server: Server, topic: str, mode: str
-) -> None:
+def test_every_way_of_sending_delivers_every_message_once(start, server, topic, mode):
     sent = send(start, topic, 20, mode=mode, tags="A,B")
     deliveries = consume(start, topic, 20)
     assert sorted(d["body"] for d in deliveries) == sorted(f"number {i}" for i in range(20))
@@ -51,22 +49,20 @@ def test_every_way_of_sending_delivers_every_message_once(
         assert len({d["msgId"] for d in deliveries}) == 20
 
 
-def test_a_tag_expression_filters(start: StartProgram, topic: str) -> None:
+def test_a_tag_expression_filters(start, topic):
     send(start, topic, 30, tags="A,B,C")
     deliveries = consume(start, topic, 20, tags="A || C")
     assert {d["tags"] for d in deliveries} == {"A", "C"}
     assert len({d["msgId"] for d in deliveries}) == 20
 
 
-def test_a_sql_expression_filters(start: StartProgram, topic: str) -> None:
+def test_a_sql_expression_filters(start, topic):
     send(start, topic, 10, tags="A")
     deliveries = consume(start, topic, 4, sql="number BETWEEN 3 AND 6")
     assert sorted(d["properties"]["number"] for d in deliveries) == ["3", "4", "5", "6"]
 
 
-def test_a_message_that_fails_twice_comes_back_with_its_reconsume_times_and_its_id(
-    start: StartProgram, topic: str
-) -> None:
+def test_a_message_that_fails_twice_comes_back_with_its_reconsume_times_and_its_id(start, topic):
     sent = send(start, topic, 3, tags="A")
     deliveries = consume(start, topic, 3, fail=2)
     by_id: dict[str, list[int]] = defaultdict(list)
@@ -76,9 +72,7 @@ def test_a_message_that_fails_twice_comes_back_with_its_reconsume_times_and_its_
     assert by_id == {s["msgId"]: [0, 1, 2] for s in sent}
 
 
-def test_a_message_that_always_fails_ends_in_the_dead_letter_topic(
-    start: StartProgram, topic: str, server: Server
-) -> None:
+def test_a_message_that_always_fails_ends_in_the_dead_letter_topic(start, topic, server):
     send(start, topic, 1, tags="A")
     failing = start("PushConsumer", topic=topic, group=f"of-{topic}", fail=100, max_reconsume=1)
     assert [d["reconsumeTimes"] for d in failing.read_events("message", 2, 60)] == [0, 1]
@@ -91,7 +85,7 @@ def test_a_message_that_always_fails_ends_in_the_dead_letter_topic(
     assert letter["properties"]["RETRY_TOPIC"] == topic
 
 
-def test_orderly_consumption_keeps_each_queue_in_order(start: StartProgram, topic: str) -> None:
+def test_orderly_consumption_keeps_each_queue_in_order(start, topic):
     send(start, topic, 40, mode="ordered", keys=4)
     program = start("OrderlyConsumer", topic=topic, group=f"of-{topic}", count=40)
     by_queue: dict[int, list[int]] = defaultdict(list)
@@ -101,15 +95,13 @@ def test_orderly_consumption_keeps_each_queue_in_order(start: StartProgram, topi
     assert all(offsets == list(range(len(offsets))) for offsets in by_queue.values())
 
 
-def test_an_orderly_queue_waits_for_its_failing_message(start: StartProgram, topic: str) -> None:
+def test_an_orderly_queue_waits_for_its_failing_message(start, topic):
     send(start, topic, 4, mode="ordered", keys=1)
     program = start("OrderlyConsumer", topic=topic, group=f"of-{topic}", count=4, fail=1)
     assert [d["queueOffset"] for d in program.read_rest("message", 90)] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_progress_survives_the_consumer(
-    start: StartProgram, topic: str, server: ApacheCluster | SprocketServer
-) -> None:
+def test_progress_survives_the_consumer(start, topic, server):
     send(start, topic, 5)
     assert len(consume(start, topic, 5)) == 5
     with rmq.Admin(namesrv_addr=server.namesrv_addr) as admin:
@@ -120,7 +112,7 @@ def test_progress_survives_the_consumer(
     assert sorted(d["body"] for d in later) == ["number 0", "number 1", "number 2"]
 
 
-def test_two_members_of_a_group_share_its_queues(start: StartProgram, topic: str) -> None:
+def test_two_members_of_a_group_share_its_queues(start, topic):
     members = [
         start("PushConsumer", topic=topic, group=f"of-{topic}", instance=f"member-{i}").ready() for i in range(2)
     ]
@@ -137,7 +129,7 @@ def test_two_members_of_a_group_share_its_queues(start: StartProgram, topic: str
     assert seen[1], seen
 
 
-def test_broadcasting_gives_every_member_every_message(start: StartProgram, topic: str) -> None:
+def test_broadcasting_gives_every_member_every_message(start, topic):
     members = [
         start("PushConsumer", topic=topic, group=f"of-{topic}", instance=f"member-{i}", broadcast=True, count=6)
         for i in range(2)
@@ -149,22 +141,20 @@ def test_broadcasting_gives_every_member_every_message(start: StartProgram, topi
         assert sorted(d["body"] for d in member.read_rest("message", 60)) == [f"number {i}" for i in range(6)]
 
 
-def test_a_compressed_body_arrives_whole(start: StartProgram, topic: str) -> None:
+def test_a_compressed_body_arrives_whole(start, topic):
     send(start, topic, 1, body_bytes=20_000, compress_over=1000)
     (delivery,) = consume(start, topic, 1)
     assert len(delivery["body"]) >= 20_000
 
 
-def test_a_delayed_message_arrives_after_its_level(start: StartProgram, topic: str) -> None:
+def test_a_delayed_message_arrives_after_its_level(start, topic):
     send(start, topic, 1, delay_level=2)
     (delivery,) = consume(start, topic, 1)
     assert delivery["storeTimestamp"] - delivery["bornTimestamp"] >= 1000
     assert delivery["properties"]["DELAY"] == "2"
 
 
-def test_a_transaction_shows_what_was_committed_and_checks_back_what_is_unknown(
-    start: StartProgram, topic: str
-) -> None:
+def test_a_transaction_shows_what_was_committed_and_checks_back_what_is_unknown(start, topic):
     producer = start("Producer", topic=topic, mode="transaction", count=6, stay=True, group=f"by-{topic}")
     checked = {line["properties"]["number"] for line in producer.read_events("checked", 2, 120)}
     assert checked == {"2", "5"}
@@ -172,7 +162,7 @@ def test_a_transaction_shows_what_was_committed_and_checks_back_what_is_unknown(
     assert sorted(d["properties"]["number"] for d in deliveries) == ["0", "2", "3", "5"]
 
 
-def test_a_request_is_answered(start: StartProgram, topic: str) -> None:
+def test_a_request_is_answered(start, topic):
     start("PushConsumer", topic=topic, group=f"of-{topic}", reply="here you are").ready()
     asking = start("Producer", topic=topic, mode="request", count=2, group=f"by-{topic}")
     assert [line["body"] for line in asking.read_events("answer", 2)] == ["here you are"] * 2

@@ -27,9 +27,7 @@ def bodies(server: SprocketServer, topic: str) -> list[str]:
     return sorted(m.body.decode() for queue in read_topic(server.namesrv_addr, topic).values() for m in queue)
 
 
-def test_a_transaction_is_rolled_back_by_the_answer_to_a_check_or_given_up_after_the_last_one(
-    impatient: SprocketServer, java_version: str
-) -> None:
+def test_a_transaction_is_rolled_back_by_the_answer_to_a_check_or_given_up_after_the_last_one(impatient, java_version):
     options = {"namesrv": impatient.namesrv_addr, "topic": TOPIC, "mode": "transaction", "count": 3, "stay": True}
     with JavaProgram(java_version, "Producer", group="sure", check="rollback", **options) as producer:
         (asked,) = producer.read_events("checked", 1, 60)

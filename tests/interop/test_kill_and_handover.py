@@ -58,9 +58,7 @@ def inherit(killed: KilledStore, tmp_path: Path) -> Callable[[], KilledStore]:
 
 @pytest.mark.parametrize("stop", [pytest.param("clean", marks=pytest.mark.nightly), "killed"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_apache_serves_what_twenty_kills_left_and_we_take_it_back(
-    version: str, stop: str, inherit: Callable[[], KilledStore]
-) -> None:
+def test_apache_serves_what_twenty_kills_left_and_we_take_it_back(version, stop, inherit):
     """Each side leaves the store in the same way: after a clean stop, or killed, so that the other one has to repair it."""
     store = inherit()
     ledger = store.ledger

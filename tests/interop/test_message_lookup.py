@@ -5,16 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from interop.mqadmin_session import MqadminSession
 from interop.peers import ApacheCluster, JavaProgram, SprocketServer
 
 Server = ApacheCluster | SprocketServer
 StartProgram = Callable[..., JavaProgram]
 
 
-def test_mqadmin_finds_a_message_by_id_by_unique_key_and_by_key(
-    server: Server, java_version: str, topic: str, start: StartProgram, tools: Callable[[str], MqadminSession]
-) -> None:
+def test_mqadmin_finds_a_message_by_id_by_unique_key_and_by_key(server, java_version, topic, start, tools):
     with start("Producer", topic=topic, count=3, tags="UA", keys=3) as producer:
         sent = producer.read_rest("sent")[1]
     mqadmin = tools(java_version).run

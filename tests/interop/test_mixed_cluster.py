@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 
 import sprocketmq as rmq
 from interop.mqadmin_output import printed_lines
-from interop.mqadmin_session import MqadminSession
 from interop.peers import APACHE_4, VERSIONS, ApacheCluster, SprocketServer, poll_until
 from interop.remoting import ask
 from sprocketmq.wire.codes import RequestCode
@@ -76,7 +75,7 @@ def route(address: str, topic: str) -> Any:
     return sorted(map(str, found["brokerDatas"])), sorted(map(str, found["queueDatas"]))
 
 
-def test_both_name_servers_know_both_brokers_and_a_dead_one_leaves(mixed: Mixed) -> None:
+def test_both_name_servers_know_both_brokers_and_a_dead_one_leaves(mixed):
     ours, apache = (route(address, TOPIC) for address in mixed.name_servers)
     assert ours == apache
     clusters = [asked(address, RequestCode.GET_BROKER_CLUSTER_INFO) for address in mixed.name_servers]
@@ -98,9 +97,7 @@ def test_both_name_servers_know_both_brokers_and_a_dead_one_leaves(mixed: Mixed)
         poll_until(lambda address=address: len(route(address, "TBW102")[0]) == 2, f"it comes back to {address}")
 
 
-def test_mqadmin_works_with_our_name_server_and_gets_what_apaches_answers(
-    mixed: Mixed, tools: Callable[[str], MqadminSession]
-) -> None:
+def test_mqadmin_works_with_our_name_server_and_gets_what_apaches_answers(mixed, tools):
     """What changes something is asked of ours; what lists is asked of both, and equal but for addresses and times."""
     ours = mixed.ours.namesrv_addr
 
@@ -131,7 +128,7 @@ def test_mqadmin_works_with_our_name_server_and_gets_what_apaches_answers(
         assert answers[0] == answers[1], command
 
 
-def test_a_broker_with_more_topics_than_a_part_of_its_registration_holds_is_known_whole(mixed: Mixed) -> None:
+def test_a_broker_with_more_topics_than_a_part_of_its_registration_holds_is_known_whole(mixed):
     """Both generations of Apache's name server take our registration in parts, and a part takes nothing of another one away."""
     names = [f"many-{number}" for number in range(2_000)]
     for begin in range(0, len(names), 500):

@@ -169,9 +169,7 @@ def mixed(request: pytest.FixtureRequest, servers: SharedServers) -> Iterator[Mi
 
 
 @pytest.mark.parametrize("leaver", ["java", "python"])
-def test_a_java_and_a_python_member_share_the_queues_and_take_over_from_each_other(
-    mixed: MixedGroup, leaver: str
-) -> None:
+def test_a_java_and_a_python_member_share_the_queues_and_take_over_from_each_other(mixed, leaver):
     mixed.wait_until_shared()
     # One message per queue shows that both have let go of what the other one has now.
     mixed.send("probe", 1)

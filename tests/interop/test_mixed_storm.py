@@ -14,7 +14,6 @@ import pytest
 
 from interop.group_storm import GroupStorm
 from interop.peers import VERSIONS
-from interop.shared_servers import SharedServers
 
 pytestmark = pytest.mark.nightly
 
@@ -28,9 +27,7 @@ IS_FULL = STEPS > 20
 @pytest.mark.timeout(900 + 75 * STEPS)
 @pytest.mark.parametrize("kind", ["concurrent", "orderly"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_mixed_group_keeps_its_promises_through_joins_leaves_and_kills(
-    servers: SharedServers, version: str, kind: str
-) -> None:
+def test_a_mixed_group_keeps_its_promises_through_joins_leaves_and_kills(servers, version, kind):
     cluster = servers.apache(version)
     topic = f"storm-{kind}-{os.getpid()}-{time.time_ns()}"
     cluster.create_topic(topic, QUEUES)

@@ -123,7 +123,7 @@ def found(request: pytest.FixtureRequest, find: Find) -> Found:
     return find(request.param)
 
 
-def test_every_command_prints_what_it_prints_at_apaches_servers(found: Found) -> None:
+def test_every_command_prints_what_it_prints_at_apaches_servers(found):
     unexplained = [
         f"{one.command.words}\n{one.difference}" for one in found.printed if one.difference and not one.command.reason
     ]
@@ -131,12 +131,12 @@ def test_every_command_prints_what_it_prints_at_apaches_servers(found: Found) ->
 
 
 @pytest.mark.nightly
-def test_every_reason_still_explains_something(find: Find) -> None:
+def test_every_reason_still_explains_something(find):
     differing = {one.command for version in ALL_VERSIONS for one in find(version).printed if one.difference}
     assert not [command.words for command in COMMANDS if command.reason and command not in differing]
 
 
-def test_a_command_that_works_at_apaches_works_at_ours(found: Found) -> None:
+def test_a_command_that_works_at_apaches_works_at_ours(found):
     assert not [
         f"{one.command.words}\n{one.ours}" for one in found.printed if FAILED.search(one.ours) and not one.command.fails
     ]
@@ -148,12 +148,12 @@ def test_a_command_that_works_at_apaches_works_at_ours(found: Found) -> None:
     ]
 
 
-def test_every_command_there_is_was_run_or_is_left_out_for_a_reason(found: Found) -> None:
+def test_every_command_there_is_was_run_or_is_left_out_for_a_reason(found):
     known = {command.name for command in COMMANDS} | SKIPPED.keys()
     assert not set(found.commands) - known
 
 
-def test_every_request_code_there_is_was_compared_or_is_not_served_for_a_reason(found: Found) -> None:
+def test_every_request_code_there_is_was_compared_or_is_not_served_for_a_reason(found):
     compared = {asked.code for asked in asked_in_order(found.version)} | {39, 40, 220, 221, 326}
     known = compared | {known.code for known in NOT_SERVED}
     assert not {name: code for name, code in found.codes.items() if code not in known}
@@ -162,7 +162,7 @@ def test_every_request_code_there_is_was_compared_or_is_not_served_for_a_reason(
 
 
 @pytest.mark.nightly
-def test_the_page_tells_which_commands_work(find: Find) -> None:
+def test_the_page_tells_which_commands_work(find):
     before = PAGE.read_text("utf-8")
     now = with_commands(before, command_table(_rows({version: find(version) for version in ALL_VERSIONS})))
     if WRITE:

@@ -40,7 +40,7 @@ def name() -> str:
     return f"administered-{time.time_ns()}"
 
 
-def test_topics_and_groups_are_administered(apache: ApacheCluster, admin: rmq.Admin, name: str) -> None:
+def test_topics_and_groups_are_administered(apache, admin, name):
     admin.create_topic(name, queues=4)
     assert len(admin.queues(name)) == 4
     admin.set_topic_perm(name, 4)
@@ -72,9 +72,7 @@ def test_topics_and_groups_are_administered(apache: ApacheCluster, admin: rmq.Ad
     poll_until(lambda: name not in admin.topics(), "the topic is gone")
 
 
-def test_messages_are_found_and_followed_and_groups_moved(
-    apache: ApacheCluster, admin: rmq.Admin, producer: rmq.Producer, name: str
-) -> None:
+def test_messages_are_found_and_followed_and_groups_moved(apache, admin, producer, name):
     admin.create_topic(name, queues=1)
     admin.create_group(name)
     (queue,) = admin.queues(name)
@@ -143,7 +141,7 @@ def test_messages_are_found_and_followed_and_groups_moved(
     assert admin.broker_consume_stats("broker-a").broker_addr == apache.broker_addr
 
 
-def test_brokers_name_servers_and_access_are_administered(apache: ApacheCluster, admin: rmq.Admin, name: str) -> None:
+def test_brokers_name_servers_and_access_are_administered(apache, admin, name):
     (status,) = admin.brokers(cluster="DefaultCluster")
     assert (status.broker_name, status.broker_id, status.is_up) == ("broker-a", 0, True)
     assert status.version == f"V{apache.version.replace('.', '_')}"
@@ -174,7 +172,7 @@ def test_brokers_name_servers_and_access_are_administered(apache: ApacheCluster,
     assert admin.ha_status("broker-a").master
 
 
-def test_users_and_policies_of_5_are_administered(java_peers: None, name: str) -> None:
+def test_users_and_policies_of_5_are_administered(java_peers, name):
     with (
         ApacheCluster(APACHE_5, **_WITH_USERS) as apache,
         rmq.Admin(namesrv_addr=apache.namesrv_addr, mq_client_api_timeout_ms=10_000) as admin,

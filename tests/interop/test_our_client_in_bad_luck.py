@@ -39,7 +39,7 @@ def traffic(cluster: ApacheCluster) -> Iterator[LiveTraffic]:
         yield running
 
 
-def test_a_broker_that_is_killed(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+def test_a_broker_that_is_killed(cluster, traffic):
     cluster.kill()
     cluster.start_broker()
     traffic.flows()
@@ -47,7 +47,7 @@ def test_a_broker_that_is_killed(cluster: ApacheCluster, traffic: LiveTraffic) -
     assert traffic.refused
 
 
-def test_a_frozen_name_server_stops_no_client(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+def test_a_frozen_name_server_stops_no_client(cluster, traffic):
     os.kill(cluster.namesrv_pid, signal.SIGSTOP)
     try:
         traffic.flows(300)
@@ -58,7 +58,7 @@ def test_a_frozen_name_server_stops_no_client(cluster: ApacheCluster, traffic: L
     traffic.check()
 
 
-def test_queues_that_come_and_go_under_load(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+def test_queues_that_come_and_go_under_load(cluster, traffic):
     create_topic(cluster.broker_addr, traffic.topic, 2 * QUEUES, {})
     poll_until(lambda: len(traffic.ordered.offsets) == 2 * QUEUES, "the new queues are consumed")
     traffic.flows()
@@ -70,7 +70,7 @@ def test_queues_that_come_and_go_under_load(cluster: ApacheCluster, traffic: Liv
     traffic.check()
 
 
-def test_a_topic_that_refuses_writes_for_a_while(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+def test_a_topic_that_refuses_writes_for_a_while(cluster, traffic):
     create_topic(cluster.broker_addr, traffic.topic, QUEUES, {"perm": "4"})
     poll_until(lambda: traffic.refused, "sends are refused")
     create_topic(cluster.broker_addr, traffic.topic, QUEUES, {"perm": "6"})

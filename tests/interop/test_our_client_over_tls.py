@@ -13,7 +13,7 @@ from interop.test_access import BOSS, USERS
 from sprocketmq.errors import NetworkError, NoPermission
 
 
-def test_our_client_sends_and_reads_over_tls_with_keys_at_apache(java_peers: None) -> None:
+def test_our_client_sends_and_reads_over_tls_with_keys_at_apache(java_peers):
     trusting_anybody = ssl.create_default_context()
     trusting_anybody.check_hostname, trusting_anybody.verify_mode = False, ssl.CERT_NONE
     with ApacheCluster(APACHE_5, **USERS) as apache:  # permissive by default

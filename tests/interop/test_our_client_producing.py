@@ -55,7 +55,7 @@ def saying(state: rmq.LocalTransactionState) -> Callable[[rmq.Message], rmq.Loca
     return lambda sent: state
 
 
-def test_transactions_commit_roll_back_and_are_asked_for(apache: ApacheCluster, topic: str, reader: Reader) -> None:
+def test_transactions_commit_roll_back_and_are_asked_for(apache, topic, reader):
     asked: list[tuple[str, str]] = []
     group = f"transactions-{time.time_ns()}"
 
@@ -78,9 +78,7 @@ def test_transactions_commit_roll_back_and_are_asked_for(apache: ApacheCluster, 
     assert {tuple(message.keys) for message in reader.seen} == {("yes",), ("asked-yes",)}
 
 
-def test_a_member_of_java_is_asked_for_a_transaction_of_ours_that_left(
-    apache: ApacheCluster, topic: str, reader: Reader
-) -> None:
+def test_a_member_of_java_is_asked_for_a_transaction_of_ours_that_left(apache, topic, reader):
     group = f"transactions-{time.time_ns()}"
     with rmq.TransactionProducer(group, check=lambda asked: UNKNOWN, namesrv_addr=apache.namesrv_addr) as producer:
         producer.send_in_transaction(rmq.Message(topic, b"ours"), execute=lambda sent: UNKNOWN)
@@ -97,9 +95,7 @@ def test_a_member_of_java_is_asked_for_a_transaction_of_ours_that_left(
         poll_until(lambda: set(reader.bodies) == {"number 0", "ours"}, "Java commits what ours left behind")
 
 
-def test_our_member_is_asked_for_a_transaction_of_java_that_left(
-    apache: ApacheCluster, topic: str, reader: Reader
-) -> None:
+def test_our_member_is_asked_for_a_transaction_of_java_that_left(apache, topic, reader):
     group = f"transactions-{time.time_ns()}"
     options: dict[str, Any] = {"namesrv": apache.namesrv_addr, "topic": topic, "mode": "transaction", "count": 3}
     with JavaProgram(apache.version, "Producer", group=group, check="unknown", **options) as java:
@@ -115,7 +111,7 @@ def test_our_member_is_asked_for_a_transaction_of_java_that_left(
     assert "2" in {message.properties["number"] for message in asked}
 
 
-def test_java_answers_our_request_and_we_answer_javas(apache: ApacheCluster, topic: str) -> None:
+def test_java_answers_our_request_and_we_answer_javas(apache, topic):
     group = f"replying-{time.time_ns()}"
     options: dict[str, Any] = {"namesrv": apache.namesrv_addr, "topic": topic, "group": group, "reply": "from Java"}
     with (
@@ -146,9 +142,7 @@ def test_java_answers_our_request_and_we_answer_javas(apache: ApacheCluster, top
     assert [line["body"] for line in answers] == ["from Python: number 0", "from Python: number 1"]
 
 
-def test_the_second_port_takes_sends_and_compressed_bodies_arrive(
-    apache: ApacheCluster, topic: str, reader: Reader
-) -> None:
+def test_the_second_port_takes_sends_and_compressed_bodies_arrive(apache, topic, reader):
     body = b"a" * 20_000
     kinds = ["ZLIB"] if apache.version.startswith("4") else ["ZLIB", "LZ4", "ZSTD"]
     for kind in kinds:
@@ -164,9 +158,7 @@ def test_the_second_port_takes_sends_and_compressed_bodies_arrive(
 
 
 @pytest.mark.parametrize("apache", [APACHE_5], indirect=True)  # 4.9 has no timer messages
-def test_a_timer_message_is_delivered_later_and_one_is_taken_back(
-    apache: ApacheCluster, topic: str, reader: Reader
-) -> None:
+def test_a_timer_message_is_delivered_later_and_one_is_taken_back(apache, topic, reader):
     with rmq.Producer("later", namesrv_addr=apache.namesrv_addr) as producer:
         sent_ms = time.time_ns() // 1_000_000
         result = producer.send(rmq.Message(topic, b"later"), delay_ms=3_000)
@@ -179,7 +171,7 @@ def test_a_timer_message_is_delivered_later_and_one_is_taken_back(
             producer.recall(topic, far.recall_handle)
 
 
-def test_namespaces_keep_equal_names_apart(apache: ApacheCluster) -> None:
+def test_namespaces_keep_equal_names_apart(apache):
     name = f"spaced-{time.time_ns()}"
     apache.create_topic(f"MQ_INST_1%{name}", 2)
     readers = Reader(apache, name, namespace="MQ_INST_1")

@@ -7,14 +7,12 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sprocketmq as rmq
 from inproc.broker.conftest import RawClient
-from interop.mqadmin_session import MqadminSession
 from interop.peers import APACHE_4, ApacheCluster, JavaProgram, poll_until
 from sprocketmq.core.group.subscription import parse_tag_expression
 from sprocketmq.net.process.engine import Engine
@@ -66,7 +64,7 @@ def _all_passed(consumer: rmq.PushConsumer, admin: rmq.Admin, topic: str) -> boo
     return admin.lag(topic, topic) == 0
 
 
-def test_dead_letters_of_ours_and_of_java_are_read_and_replayed(apache: ApacheCluster, topic: str) -> None:
+def test_dead_letters_of_ours_and_of_java_are_read_and_replayed(apache, topic):
     with rmq.DeadLetters(topic, namesrv_addr=apache.namesrv_addr) as letters:
         with pytest.raises(rmq.GroupNotExist):
             letters.count()
@@ -99,9 +97,7 @@ def test_dead_letters_of_ours_and_of_java_are_read_and_replayed(apache: ApacheCl
         assert "RETRY_TOPIC" not in again.properties
 
 
-def test_a_stuck_message_comes_again_once_and_progress_passes_it(
-    apache: ApacheCluster, admin: rmq.Admin, topic: str
-) -> None:
+def test_a_stuck_message_comes_again_once_and_progress_passes_it(apache, admin, topic):
     release, told = threading.Event(), list[rmq.StuckListener]()
     seen: list[tuple[bytes, int]] = []
 
@@ -126,9 +122,7 @@ def test_a_stuck_message_comes_again_once_and_progress_passes_it(
     assert "in listener" in told[0].stack.splitlines()[0]
 
 
-def test_the_groups_retry_policy_is_followed_where_there_is_one(
-    apache: ApacheCluster, admin: rmq.Admin, topic: str
-) -> None:
+def test_the_groups_retry_policy_is_followed_where_there_is_one(apache, admin, topic):
     policy = {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 1_000, "max": 3_000, "multiplier": 2}}
     admin.create_group(topic, group_retry_policy=policy)
     waiting = {level: rmq.MessageQueue(SCHEDULE, "broker-a", level - 1) for level in (1, 3)}
@@ -153,9 +147,7 @@ def _end(admin: rmq.Admin, queue: rmq.MessageQueue) -> int:
     return stats[queue].max_offset if queue in stats else 0
 
 
-def test_a_reset_by_mqadmin_moves_a_running_member(
-    apache: ApacheCluster, admin: rmq.Admin, topic: str, tools: Callable[[str], MqadminSession]
-) -> None:
+def test_a_reset_by_mqadmin_moves_a_running_member(apache, admin, topic, tools):
     seen: list[bytes] = []
     with _consumer(apache, topic, lambda message: seen.append(message.body)) as consumer:
         _send(apache, topic, b"a", b"b", b"c")
@@ -169,7 +161,7 @@ def test_a_reset_by_mqadmin_moves_a_running_member(
         poll_until(lambda: _all_passed(consumer, admin, topic), "progress has followed")
 
 
-def test_broadcasting_progress_goes_from_java_to_us_and_back(apache: ApacheCluster, topic: str, tmp_path: Path) -> None:
+def test_broadcasting_progress_goes_from_java_to_us_and_back(apache, topic, tmp_path):
     options: dict[str, Any] = {
         "client_ip": "127.0.0.1",
         "instance_name": "keeper",
@@ -199,7 +191,7 @@ def test_broadcasting_progress_goes_from_java_to_us_and_back(apache: ApacheClust
     assert by_us(1) == ["6"]
 
 
-def test_a_member_without_progress_begins_where_it_is_told(apache: ApacheCluster, topic: str, tmp_path: Path) -> None:
+def test_a_member_without_progress_begins_where_it_is_told(apache, topic, tmp_path):
     """Broadcasting: for clustering a broker of either generation answers 0 instead of "none" while a topic is young."""
     _send(apache, topic, b"old")
     at_s = int(time.time()) + 1
@@ -232,7 +224,7 @@ def test_a_member_without_progress_begins_where_it_is_told(apache: ApacheCluster
     }
 
 
-def test_the_filter_of_a_member_that_left_passes_over_nothing(apache5: ApacheCluster) -> None:
+def test_the_filter_of_a_member_that_left_passes_over_nothing(apache5):
     topic, queues = f"left-{time.time_ns()}", 4
     apache5.create_topic(topic, queues)
     bodies: list[str] = []
@@ -270,9 +262,7 @@ def test_the_filter_of_a_member_that_left_passes_over_nothing(apache5: ApacheClu
         poll_until(lambda: set(bodies) == wanted, "all that match the filter of the member that stays")
 
 
-def test_the_filter_of_a_member_from_the_future_passes_over_nothing_when_it_has_left(
-    apache: ApacheCluster, admin: rmq.Admin, topic: str
-) -> None:
+def test_the_filter_of_a_member_from_the_future_passes_over_nothing_when_it_has_left(apache, admin, topic):
     """Apache filters by the highest version for as long as the group has members, whoever had it (ConsumerGroupInfo)."""
     bodies: list[str] = []
 

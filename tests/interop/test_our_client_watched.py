@@ -44,13 +44,7 @@ def _success(messages: Any, context: Any) -> rmq.ConsumeConcurrentlyStatus:
 
 
 @pytest.mark.parametrize("trace_topic", [None, "interop-traces"])
-def test_mqadmin_reads_what_our_clients_trace(
-    server: Server,
-    java_version: str,
-    topic: str,
-    tools: Callable[[str], MqadminSession],
-    trace_topic: str | None,
-) -> None:
+def test_mqadmin_reads_what_our_clients_trace(server, java_version, topic, tools, trace_topic):
     group = f"{topic}-readers"
     traced = {"namesrv_addr": server.namesrv_addr, "enable_trace": True, "trace_topic": trace_topic}
     seen: list[str] = []
@@ -77,9 +71,7 @@ def test_mqadmin_reads_what_our_clients_trace(
     assert {(row[1], row[-1]) for row in found if row[0] == "Sub"} == {(group, "failed"), (group, "success")}
 
 
-def test_our_admin_reads_what_java_clients_trace(
-    server: Server, java_version: str, topic: str, start: StartProgram
-) -> None:
+def test_our_admin_reads_what_java_clients_trace(server, java_version, topic, start):
     group = f"{topic}-java"
 
     def traced() -> list[rmq.TraceRecord]:
@@ -107,9 +99,7 @@ def test_our_admin_reads_what_java_clients_trace(
     assert (after.success, after.context_code) == (True, rmq.ConsumeReturnType.SUCCESS)
 
 
-def test_mqadmin_sees_our_consumers_state_and_where_it_stands(
-    server: Server, java_version: str, topic: str, tools: Callable[[str], MqadminSession]
-) -> None:
+def test_mqadmin_sees_our_consumers_state_and_where_it_stands(server, java_version, topic, tools):
     group = f"{topic}-seen"
     with (
         rmq.Producer("ops", namesrv_addr=server.namesrv_addr) as producer,
@@ -138,9 +128,7 @@ def test_mqadmin_sees_our_consumers_state_and_where_it_stands(
 
 
 @pytest.mark.parametrize("outcome", ["CR_SUCCESS", "CR_THROW_EXCEPTION"])
-def test_mqadmin_lets_our_listener_run_on_one_message(
-    server: Server, java_version: str, topic: str, tools: Callable[[str], MqadminSession], outcome: str
-) -> None:
+def test_mqadmin_lets_our_listener_run_on_one_message(server, java_version, topic, tools, outcome):
     group, other = f"{topic}-direct", f"{topic}-other"
     server.create_topic(other, 1)
     seen: list[bytes] = []

@@ -7,7 +7,6 @@ import time
 
 import sprocketmq as rmq
 from interop.child import poll_until
-from interop.peers import ApacheCluster
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
@@ -21,7 +20,7 @@ def _poll_all(consumer: rmq.PullConsumer, count: int) -> list[str]:
     return bodies
 
 
-def test_a_pull_consumer_goes_where_it_is_told_and_moves_without_loss(apache: ApacheCluster) -> None:
+def test_a_pull_consumer_goes_where_it_is_told_and_moves_without_loss(apache):
     topic = f"pulled-{time.time_ns()}"
     address = apache.namesrv_addr
     with rmq.Admin(namesrv_addr=address) as admin, rmq.Producer("ours", namesrv_addr=address) as producer:

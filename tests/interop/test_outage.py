@@ -13,7 +13,7 @@ from interop.peers import APACHE_5
 pytestmark = pytest.mark.nightly
 
 
-def test_clients_keep_their_promises_while_apaches_servers_are_in_trouble_by_turns(java_peers: None) -> None:
+def test_clients_keep_their_promises_while_apaches_servers_are_in_trouble_by_turns(java_peers):
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     with Outage(seed, APACHE_5) as outage:

@@ -7,9 +7,8 @@ import os
 
 import pytest
 
-from interop.peers import ApacheCluster, SprocketServer, poll_until
+from interop.peers import SprocketServer, poll_until
 from interop.remoting import create_topic
-from interop.shared_servers import SharedServers
 from interop.test_filter_requests import Conversation, send
 
 MESSAGES = 3
@@ -51,9 +50,7 @@ def corrections(address: str, topic: str) -> list[tuple[int, int, int, str, dict
 
 
 @pytest.mark.peer
-def test_each_offset_outside_of_a_queue_is_corrected_as_apache_does(
-    apache: ApacheCluster, servers: SharedServers
-) -> None:
+def test_each_offset_outside_of_a_queue_is_corrected_as_apache_does(apache, servers):
     topic = f"corrected-{os.getpid()}"
     theirs = corrections(apache.broker_addr, topic)
     with SprocketServer() as server:

@@ -90,9 +90,7 @@ def _explains(known: Known, version: str, name: str, difference: str) -> bool:
 @pytest.mark.parametrize("serialize", ["JSON", "ROCKETMQ"])
 @pytest.mark.parametrize("client", VERSIONS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_form_is_answered_stored_and_delivered_as_by_apache(
-    theirs: Looks, ours: dict[str, Outcome], version: str, client: str, serialize: str
-) -> None:
+def test_every_form_is_answered_stored_and_delivered_as_by_apache(theirs, ours, version, client, serialize):
     forms = {name: outcome for name, outcome in theirs(version).items() if name.startswith(f"{client} {serialize} ")}
     assert len(forms) > 20
     assert all(outcome.delivered or "push body" in outcome.answer for outcome in forms.values()), "nothing was compared"
@@ -104,14 +102,14 @@ def test_every_form_is_answered_stored_and_delivered_as_by_apache(
 AT_ONCE: Final = tuple(form for form in FORMS if not form.later)
 
 
-def test_over_tls_everything_is_as_by_apache(servers: SharedServers, sprocket: SprocketServer) -> None:
+def test_over_tls_everything_is_as_by_apache(servers, sprocket):
     trusting_anybody = ssl.create_default_context()
     trusting_anybody.check_hostname, trusting_anybody.verify_mode = False, ssl.CERT_NONE
     theirs, ours = (_look(one, context=trusting_anybody, forms=AT_ONCE) for one in (servers.apache(APACHE_5), sprocket))
     assert _all_unexplained(APACHE_5, theirs, ours) == {}
 
 
-def test_what_an_ipv6_client_sends_to_an_ipv4_broker_is_stored_as_by_apache_4(servers: SharedServers) -> None:
+def test_what_an_ipv6_client_sends_to_an_ipv4_broker_is_stored_as_by_apache_4(servers):
     """4.9.7 listens on all addresses, whatever it calls itself."""
     with SprocketServer(**FAST, bindAddress="::1", brokerIP1="127.0.0.1") as server:
         ours, theirs = (_look(one, f"::1:{_port(one)}", forms=AT_ONCE) for one in (server, servers.apache(APACHE_4)))
@@ -119,7 +117,7 @@ def test_what_an_ipv6_client_sends_to_an_ipv4_broker_is_stored_as_by_apache_4(se
     assert _all_unexplained(APACHE_4, theirs, ours) == {}
 
 
-def test_a_broker_with_an_ipv6_address_stores_as_apache_5(java_peers: None) -> None:
+def test_a_broker_with_an_ipv6_address_stores_as_apache_5(java_peers):
     conf = {**FAST, "brokerIP1": "::1"}
     with SprocketServer(**conf, bindAddress="::1") as server:
         ours = _look(server, f"::1:{_port(server)}", forms=AT_ONCE)
@@ -136,7 +134,7 @@ def _port(server: ApacheCluster | SprocketServer) -> int:
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: f"{known.version} {known.what}")
-def test_every_known_difference_is_still_one(theirs: Looks, ours: dict[str, Outcome], known: Known) -> None:
+def test_every_known_difference_is_still_one(theirs, ours, known):
     assert any(
         _explains(known, known.version, name, one)
         for name, outcome in theirs(known.version).items()
@@ -144,9 +142,7 @@ def test_every_known_difference_is_still_one(theirs: Looks, ours: dict[str, Outc
     )
 
 
-def test_apache_4_gives_the_messages_of_a_batch_of_5_one_id_and_5_does_not(
-    theirs: Looks, ours: dict[str, Outcome]
-) -> None:
+def test_apache_4_gives_the_messages_of_a_batch_of_5_one_id_and_5_does_not(theirs, ours):
     """What all this began with; when it is no longer so, the decision can go."""
     (name,) = [form.name for form in FORMS if form.name == "5.4.0 JSON batch"]
 

@@ -66,7 +66,7 @@ def page(columns: dict[str, set[int]]) -> str:
 
 
 @pytest.mark.timeout(1800)
-def test_the_page_is_what_the_servers_answer(java_peers: None) -> None:
+def test_the_page_is_what_the_servers_answer(java_peers):
     columns: dict[str, set[int]] = {}
     for version in (APACHE_4, APACHE_5, APACHE_55):
         with ApacheCluster(version) as cluster:  # of its own: some requests change settings even without a header

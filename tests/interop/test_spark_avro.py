@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.peer, pytest.mark.slow, pytest.mark
 HERE = Path(__file__).parent
 
 
-def test_values_of_avro_are_those_of_sparks_from_avro(tmp_path: Path) -> None:
+def test_values_of_avro_are_those_of_sparks_from_avro(tmp_path):
     try:
         folder = maven_jars("spark-avro", HERE / "maven/spark-avro/pom.xml", "Spark's from_avro")
     except PeersUnavailable as reason:

@@ -9,7 +9,6 @@ import pytest
 
 import sprocketmq as rmq
 from interop.child import poll_until
-from interop.peers import ApacheCluster
 from sprocketmq.client.consume.queue_reader import QueueReader
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster.cluster import Cluster
@@ -18,7 +17,7 @@ from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.wire.records.record import decode_records
 
 
-def test_an_expression_that_apache_would_read_as_all_is_refused_while_a_read_is_planned(apache: ApacheCluster) -> None:
+def test_an_expression_that_apache_would_read_as_all_is_refused_while_a_read_is_planned(apache):
     topic = f"filtered-{time.time_ns()}"
     with (
         rmq.Admin(namesrv_addr=apache.namesrv_addr) as admin,

@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from interop.mqadmin_session import MqadminSession
-from interop.spark_flow import Flow, progress_by_mqadmin
+from interop.spark_flow import progress_by_mqadmin
 from sprocketmq.wire.hashing import tags_code
 
 pytestmark = pytest.mark.spark
 
 
-def test_filters_leave_gaps_and_nothing_else(flow: Flow, tools: Callable[[str], MqadminSession]) -> None:
+def test_filters_leave_gaps_and_nothing_else(flow, tools):
     """The broker compares hash codes of tags, and `Aa` has that of `BB`: the source compares the text again."""
     assert tags_code("Aa") == tags_code("BB")
     topic, group = flow.topic(), flow.name()

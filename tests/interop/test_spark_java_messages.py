@@ -9,7 +9,6 @@ import pytest
 
 from interop.java_peers import APACHE_4, APACHE_5
 from interop.java_program import JavaProgram
-from interop.spark_flow import Flow
 from sprocketmq.wire.records import sys_flag as flags
 
 pytestmark = pytest.mark.spark
@@ -25,7 +24,7 @@ SENDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def test_what_java_sends_is_what_spark_shows(flow: Flow) -> None:
+def test_what_java_sends_is_what_spark_shows(flow):
     topics = {flow.topic(): name for name in SENDS}
     sent: dict[str, list[dict[str, Any]]] = {}
     for topic, name in topics.items():

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -29,7 +28,7 @@ def permissions(cluster: Cluster) -> dict[str, int]:
     return {} if route is None else {data.broker_name: data.perm for data in route.queue_datas}
 
 
-def test_an_apache_broker_keeps_the_place_of_a_ledger_that_is_elsewhere(apache: ApacheCluster, tmp_path: Path) -> None:
+def test_an_apache_broker_keeps_the_place_of_a_ledger_that_is_elsewhere(apache, tmp_path):
     cluster = Cluster.at(apache.namesrv_addr, 10_000)
     home = Broker(apache.namesrv_addr, "127.0.0.1", 0, tmp_path, "a-home")
     home.start()
@@ -47,7 +46,7 @@ def test_an_apache_broker_keeps_the_place_of_a_ledger_that_is_elsewhere(apache: 
         cluster.engine.run(find_ledger(cluster, LEDGER, create=True))
 
 
-def test_an_apache_broker_is_home(apache: ApacheCluster, tmp_path: Path) -> None:
+def test_an_apache_broker_is_home(apache, tmp_path):
     cluster = Cluster.at(apache.namesrv_addr, 10_000)
     other = Broker(apache.namesrv_addr, "127.0.0.1", 0, tmp_path, "other")
     other.start()

@@ -14,7 +14,6 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
 from interop.peers import VERSIONS, ApacheCluster, poll_until
-from interop.shared_servers import SharedServers
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.frame.target import Target
 from sprocketmq.cli.settle import settle_half_messages
@@ -39,9 +38,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("version", VERSIONS)
-def test_apache_drops_a_transaction_that_is_never_ended(
-    servers: SharedServers, version: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_apache_drops_a_transaction_that_is_never_ended(servers, version, monkeypatch):
     apache = servers.apache(version, **CONF)
     topic = f"long-{time.time_ns()}"
     apache.create_topic(topic, 2)

@@ -86,7 +86,7 @@ def expire(flow: Flow, topic: str, upto: int) -> None:
 
 
 @pytest.mark.nightly
-def test_what_expired_before_a_batch_is_named_or_counted(flow: Flow) -> None:
+def test_what_expired_before_a_batch_is_named_or_counted(flow):
     topic = flow.topic()
     flow.send(topic, range(10), size=LARGE)
     expire(flow, topic, 10)
@@ -108,7 +108,7 @@ def test_what_expired_before_a_batch_is_named_or_counted(flow: Flow) -> None:
 
 
 @pytest.mark.nightly
-def test_what_expires_under_a_running_read_is_named_or_counted(flow: Flow) -> None:
+def test_what_expires_under_a_running_read_is_named_or_counted(flow):
     """The batch is journaled, its tasks have not begun. At 4.9 the queue still claims to begin at 0: no answer says "moved" there."""
     topic = flow.topic()
     flow.send(topic, range(10), size=LARGE)
@@ -134,7 +134,7 @@ def test_what_expires_under_a_running_read_is_named_or_counted(flow: Flow) -> No
     assert report.losses == [Loss(queue, 0, 10, "deleted")]
 
 
-def test_a_stream_waits_for_an_unreachable_broker_instead_of_assuming_no_progress(flow: Flow) -> None:
+def test_a_stream_waits_for_an_unreachable_broker_instead_of_assuming_no_progress(flow):
     topic, group = flow.topic(), flow.name()
     flow.send(topic, range(5))
     flow.admin.create_group(group)

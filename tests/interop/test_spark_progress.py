@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from interop.child import poll_until
-from interop.mqadmin_session import MqadminSession
-from interop.spark_flow import Flow, progress_by_mqadmin
+from interop.spark_flow import progress_by_mqadmin
 
 pytestmark = pytest.mark.spark
 
 
-def test_mqadmin_sees_an_idle_stream_online_and_without_lag(flow: Flow, tools: Callable[[str], MqadminSession]) -> None:
+def test_mqadmin_sees_an_idle_stream_online_and_without_lag(flow, tools):
     topic, group = flow.topic(2), flow.name()
     flow.send(topic, range(10), 0)
     mqadmin = tools(flow.apache.version)

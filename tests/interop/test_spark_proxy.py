@@ -71,7 +71,7 @@ def refusal(act: Callable[[], object]) -> str:
 # -- reading ------------------------------------------------------------------------------------------------------------------------------
 
 
-def test_batches_from_every_start_and_with_every_filter(flow: ProxyFlow) -> None:
+def test_batches_from_every_start_and_with_every_filter(flow):
     topic = flow.topic(2)
     flow.send(topic, range(10), 0, tag=lambda number: "UA" if number % 2 else "DL")
     flow.send(topic, range(10, 20), 1, tag=lambda number: "UA")
@@ -103,7 +103,7 @@ def test_batches_from_every_start_and_with_every_filter(flow: ProxyFlow) -> None
     }
 
 
-def test_a_stream_of_a_group_reads_commits_and_goes_on_where_it_stopped(flow: ProxyFlow) -> None:
+def test_a_stream_of_a_group_reads_commits_and_goes_on_where_it_stopped(flow):
     topic, group = flow.topic(2), flow.name()
     flow.send(topic, range(10), 0)
     how = {"topic": topic, "group": group, "startingOffsets": "earliest"}
@@ -130,7 +130,7 @@ def test_a_stream_of_a_group_reads_commits_and_goes_on_where_it_stopped(flow: Pr
         assert f"a query of group {group} is running" in str(printed.exception)
 
 
-def test_the_lag_in_time_of_what_is_left(flow: ProxyFlow) -> None:
+def test_the_lag_in_time_of_what_is_left(flow):
     topic = flow.topic(1)
     flow.send(topic, range(5))
     flow.moment_ms()
@@ -151,7 +151,7 @@ def test_the_lag_in_time_of_what_is_left(flow: ProxyFlow) -> None:
     assert first.oldest_unread_timestamp_ms == stored[4]
 
 
-def test_what_a_proxy_cannot_tell_is_one_sentence(flow: ProxyFlow) -> None:
+def test_what_a_proxy_cannot_tell_is_one_sentence(flow):
     at, topic = flow.namesrv_addr, flow.topic(1)
     assert (
         f"topicsPattern is 'spark-.*', and the proxy at {at} lists no topics; name them in the option topics"
@@ -166,7 +166,7 @@ def test_what_a_proxy_cannot_tell_is_one_sentence(flow: ProxyFlow) -> None:
 # -- writing ------------------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_sink_sends_to_topics_of_each_type(flow: ProxyFlow) -> None:
+def test_the_sink_sends_to_topics_of_each_type(flow):
     spark, plain = flow.spark, flow.topic(4)
     flow.sink(spark.range(1_000).selectExpr("cast(id AS string) AS body"), topic=plain).save()
     assert flow.numbers(plain) == list(range(1_000))
@@ -196,7 +196,7 @@ def test_the_sink_sends_to_topics_of_each_type(flow: ProxyFlow) -> None:
     assert [(row.topic, bytes(row.body)) for row in letters.collect()] == [(plain, b" ")]
 
 
-def test_a_transactional_write_is_refused_before_a_message_is_sent(flow: ProxyFlow) -> None:
+def test_a_transactional_write_is_refused_before_a_message_is_sent(flow):
     topic, group = flow.typed_topic("TRANSACTION"), flow.name()
     sentence = f"delivery is transactional, and {flow.namesrv_addr} is a proxy, which commits half messages only when a broker checks"
     rows = flow.spark.range(5).selectExpr("cast(id AS string) AS body")
@@ -262,7 +262,7 @@ def until_retried(flow: ProxyFlow, topic: str, group: str, numbers: range) -> No
     assert [(int(row.body), row.topic, row.reconsumeTimes) for row in letters.collect()] == [(3, topic, 3)]
 
 
-def test_bad_rows_are_retried_up_to_their_dead_letter(flow: ProxyFlow) -> None:
+def test_bad_rows_are_retried_up_to_their_dead_letter(flow):
     topic, group = flow.topic(2), flow.name()
     flow.send(topic, range(6), 0)
     flow.send(topic, range(6, 12), 1)
@@ -272,7 +272,7 @@ def test_bad_rows_are_retried_up_to_their_dead_letter(flow: ProxyFlow) -> None:
 # -- servers that go ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_outlives_its_proxy(java_peers: None, spark: SparkSession, proxy: ApacheProxy, tmp_path: Path) -> None:
+def test_a_stream_outlives_its_proxy(java_peers, spark, proxy, tmp_path):
     with ApacheProxy(*proxy.clusters) as own, ProxyFlow(spark, own, tmp_path) as flow:
         topic = flow.topic(2)
         flow.send(topic, range(5), 0)
@@ -306,7 +306,7 @@ def two(
 
 
 @pytest.mark.nightly
-def test_all_queues_of_two_brokers_are_read_once_and_written(two: ProxyFlow) -> None:
+def test_all_queues_of_two_brokers_are_read_once_and_written(two):
     topic, copy, group = two.topic(2), two.topic(2), two.name()
     for broker_name, first in ((A, 0), (B, 10)):
         two.send_to(broker_name, topic, *range(first, first + 5), queue=0)
@@ -323,7 +323,7 @@ def test_all_queues_of_two_brokers_are_read_once_and_written(two: ProxyFlow) -> 
 
 
 @pytest.mark.nightly
-def test_bad_rows_go_back_to_the_broker_of_each(two: ProxyFlow) -> None:
+def test_bad_rows_go_back_to_the_broker_of_each(two):
     topic, group = two.topic(1), two.name()
     two.send_to(A, topic, 0, 1, 2, 5)
     two.send_to(B, topic, 3, 4)
@@ -334,9 +334,7 @@ def test_bad_rows_go_back_to_the_broker_of_each(two: ProxyFlow) -> None:
 
 
 @pytest.mark.nightly
-def test_a_stream_waits_for_a_broker_behind_the_proxy_that_is_away(
-    brokers: tuple[ApacheCluster, ApacheCluster, ApacheProxy], two: ProxyFlow
-) -> None:
+def test_a_stream_waits_for_a_broker_behind_the_proxy_that_is_away(brokers, two):
     topic = two.topic(1)
     two.send_to(A, topic, 0)
     two.send_to(B, topic, 1)
@@ -354,7 +352,7 @@ def test_a_stream_waits_for_a_broker_behind_the_proxy_that_is_away(
 # -- TLS and accounts ---------------------------------------------------------------------------------------------------------------------
 
 
-def test_tls_and_the_keys_of_an_account(spark: SparkSession, java_peers: None) -> None:
+def test_tls_and_the_keys_of_an_account(spark, java_peers):
     keys = {"accessKey": BOSS[0], "secretKey": BOSS[1], "tls": "true", "tlsAuthServer": "false"}
     with ApacheCluster(APACHE_55, **FAST, **USERS) as cluster, ApacheProxy(cluster, tls=True) as proxy:
         topic = Flow.name()

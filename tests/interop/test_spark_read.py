@@ -35,7 +35,7 @@ def read(stream: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> li
     return sorted(int(body) for batch in batches for body in batch.column("body").to_pylist())
 
 
-def test_a_time_is_found_to_the_message(apache: ApacheCluster) -> None:
+def test_a_time_is_found_to_the_message(apache):
     topic = f"timed-{time.time_ns()}"
     with (
         rmq.Admin(namesrv_addr=apache.namesrv_addr) as admin,
@@ -57,7 +57,7 @@ def test_a_time_is_found_to_the_message(apache: ApacheCluster) -> None:
     assert offsets_by_time(cluster, bounds, {queue: looks[39] + 1}, "ours") == {}
 
 
-def test_a_topic_deleted_under_a_stream_is_a_loss_and_made_anew_is_new(apache: ApacheCluster) -> None:
+def test_a_topic_deleted_under_a_stream_is_a_loss_and_made_anew_is_new(apache):
     topic = f"doomed-{time.time_ns()}"
     with (
         rmq.Admin(namesrv_addr=apache.namesrv_addr) as admin,
@@ -85,7 +85,7 @@ def test_a_topic_deleted_under_a_stream_is_a_loss_and_made_anew_is_new(apache: A
             ask(reader(apache, topic), end)
 
 
-def test_a_queue_that_never_existed_is_gone_and_one_of_an_unknown_broker_is_not(apache: ApacheCluster) -> None:
+def test_a_queue_that_never_existed_is_gone_and_one_of_an_unknown_broker_is_not(apache):
     topic = f"there-{time.time_ns()}"
     with rmq.Admin(namesrv_addr=apache.namesrv_addr) as admin:
         admin.create_topic(topic, queues=1)

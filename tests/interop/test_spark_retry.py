@@ -40,7 +40,7 @@ def number_and_try(event: dict[str, Any]) -> tuple[int, int]:
     return int(event["body"]), event["reconsumeTimes"]
 
 
-def test_bad_rows_come_again_as_often_as_recorded_and_then_are_a_table_to_replay(flow: Flow) -> None:
+def test_bad_rows_come_again_as_often_as_recorded_and_then_are_a_table_to_replay(flow):
     topic, group = flow.topic(), flow.name()
     flow.send(topic, range(10), tag=lambda number: "UA")
     before = waited(flow)
@@ -108,7 +108,7 @@ def test_bad_rows_come_again_as_often_as_recorded_and_then_are_a_table_to_replay
     assert "RETRY_TOPIC" not in replayed["properties"]
 
 
-def test_what_the_ack_sink_sends_back_a_java_member_of_the_group_gets(flow: Flow) -> None:
+def test_what_the_ack_sink_sends_back_a_java_member_of_the_group_gets(flow):
     topic, group = flow.topic(2), flow.name()
     flow.send(topic, range(6), 0)
     flow.send(topic, range(6, 12), 1)

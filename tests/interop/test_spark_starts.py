@@ -7,12 +7,12 @@ import pytest
 from pyspark.errors import PySparkException
 
 import sprocketmq as rmq
-from interop.spark_flow import Flow, Kept, offsets
+from interop.spark_flow import Kept, offsets
 
 pytestmark = pytest.mark.spark
 
 
-def test_a_batch_begins_and_ends_at_the_given_offsets(flow: Flow) -> None:
+def test_a_batch_begins_and_ends_at_the_given_offsets(flow):
     topic = flow.topic(2)
     flow.send(topic, range(10), 0)
     flow.send(topic, range(100, 105), 1)
@@ -56,7 +56,7 @@ def test_a_batch_begins_and_ends_at_the_given_offsets(flow: Flow) -> None:
         flow.numbers(topic, startingTimestamp=moment_ms)
 
 
-def test_a_batch_reads_queues_that_are_not_written_to_any_more(flow: Flow) -> None:
+def test_a_batch_reads_queues_that_are_not_written_to_any_more(flow):
     """Brokers before 5.3 do not name them among the topic's."""
     topic = flow.topic(2)
     flow.send(topic, range(3), 0)
@@ -65,7 +65,7 @@ def test_a_batch_reads_queues_that_are_not_written_to_any_more(flow: Flow) -> No
     assert flow.numbers(topic) == [0, 1, 2, 10, 11, 12]
 
 
-def test_a_stream_whose_first_batch_failed_begins_where_it_first_began(flow: Flow) -> None:
+def test_a_stream_whose_first_batch_failed_begins_where_it_first_began(flow):
     """Each start would mean something else by then: `latest` and the group have moved."""
     topic, group = flow.topic(), flow.name()
     flow.send(topic, range(10))
@@ -96,7 +96,7 @@ def test_a_stream_whose_first_batch_failed_begins_where_it_first_began(flow: Flo
     assert flow.admin.consumer_offset(group, queue) == 20
 
 
-def test_a_read_begins_where_the_group_is_and_falls_back_as_told(flow: Flow) -> None:
+def test_a_read_begins_where_the_group_is_and_falls_back_as_told(flow):
     """Also at 4.9, whose broker answers 0 for a group that has committed nothing for a young topic; and 0 may be what it has committed."""
     topic, group = flow.topic(3), flow.name()
     for queue in range(3):

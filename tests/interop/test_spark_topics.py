@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from interop.spark_flow import Flow
-
 pytestmark = pytest.mark.spark
 
 
-def test_a_running_stream_takes_in_new_queues_and_new_topics_from_their_first_message(flow: Flow) -> None:
+def test_a_running_stream_takes_in_new_queues_and_new_topics_from_their_first_message(flow):
     """At `latest`: what comes later is new, whenever the stream first hears of it."""
     stem = flow.name()
     first = flow.topic(1, f"{stem}-a")

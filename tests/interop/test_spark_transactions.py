@@ -18,7 +18,6 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
 from interop.peers import APACHE_5, ApacheCluster, poll_until
-from interop.shared_servers import SharedServers
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.client.remoting.queue_offsets import committed_offset
 from sprocketmq.spark.cluster.cluster import Cluster
@@ -89,7 +88,7 @@ class Sink:
             return sum(admin.max_offset(queue) for queue in admin.queues(self.topic))
 
 
-def test_each_row_appears_once_at_apaches_brokers(apache: ApacheCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_row_appears_once_at_apaches_brokers(apache, monkeypatch):
     sink = Sink(apache)
     with sink.consumer:
         sink.writer().commit(sink.batch(0, *range(20)), 0)
@@ -114,7 +113,7 @@ def test_each_row_appears_once_at_apaches_brokers(apache: ApacheCluster, monkeyp
     assert Counter(sink.seen) == Counter(range(40))
 
 
-def test_a_broker_that_asks_before_it_noted_the_end_shows_no_row_twice(servers: SharedServers) -> None:
+def test_a_broker_that_asks_before_it_noted_the_end_shows_no_row_twice(servers):
     """Asked about after 2 s, noted each 10 s: most rows that were ended at once are asked about again."""
     sink = Sink(servers.apache(APACHE_5, transactionTimeOut=2000, transactionOpBatchInterval=10_000))
     with sink.consumer:
@@ -131,7 +130,7 @@ def test_a_broker_that_asks_before_it_noted_the_end_shows_no_row_twice(servers: 
 
 
 @pytest.mark.nightly
-def test_a_broker_that_was_killed_before_it_noted_the_end_shows_no_row_twice(java_peers: None) -> None:
+def test_a_broker_that_was_killed_before_it_noted_the_end_shows_no_row_twice(java_peers):
     """It kept its notes in memory: after its start it knows nothing of the ends, and asks.
 
     Each second, until the member is there again: with its next heartbeat, up to 30 s later. Apache asks 15 times by default and sets the

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sprocketmq as rmq
 from interop.java_program import JavaProgram
-from interop.mqadmin_session import MqadminSession
 from interop.peers import APACHE_5
 from interop.spark_flow import Flow
 
@@ -57,7 +56,7 @@ def read_by_java(flow: Flow, topic: str, count: int) -> dict[int, dict[str, Any]
     return numbers
 
 
-def test_what_spark_writes_is_what_java_reads(flow: Flow, tools: Callable[[str], MqadminSession]) -> None:
+def test_what_spark_writes_is_what_java_reads(flow, tools):
     topic = flow.topic(4)
     waiting = rmq.MessageQueue("SCHEDULE_TOPIC_XXXX", "broker-a", 1)
     assert flow.stored(topic) == 0

@@ -208,13 +208,7 @@ def starts(message: rmq.MessageExt | str) -> str:
     ],
     ids=[f"{version}-{'killed' if killed else 'clean'}-{event.__name__}" for version, killed, event in SCENARIOS],
 )
-def test_a_store_moves_to_apache_and_back(
-    version: str,
-    killed: bool,
-    event: Callable[[Path], None],
-    written: Written,
-    tmp_path: Path,
-) -> None:
+def test_a_store_moves_to_apache_and_back(version, killed, event, written, tmp_path):
     original, bodies = written(version, killed)
     store = tmp_path / "store"
     shutil.copytree(original, store)
@@ -259,7 +253,7 @@ def test_a_store_moves_to_apache_and_back(
         theirs.kill()  # nobody opens the store any more
 
 
-def test_records_of_version_2_go_to_apache_5_and_back(tmp_path: Path) -> None:
+def test_records_of_version_2_go_to_apache_5_and_back(tmp_path):
     """Topics beyond 127 characters, which 4.9 cannot read. No client may make one, but 5.x has them for queues of its own."""
     topic, path = "long-" + "x" * 160, tmp_path / "store"
     store = DiskMessageStore(path, CONFIG)

@@ -74,9 +74,7 @@ def names(label: str, due: str, *, timers: bool) -> list[str]:
 @pytest.mark.nightly
 @pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
 @pytest.mark.parametrize("version", [APACHE_5, APACHE_4])
-def test_what_waits_at_apache_arrives_at_our_broker_and_what_waits_there_at_apache(
-    version: str, killed: bool, tmp_path: Path
-) -> None:
+def test_what_waits_at_apache_arrives_at_our_broker_and_what_waits_there_at_apache(version, killed, tmp_path):
     store, timers = tmp_path / "store", version == APACHE_5
     apache = ApacheCluster(version, store, **LEVELS, **PATIENT).start()
     apache.create_topic(TOPIC, 1)
@@ -177,7 +175,7 @@ def read_ms(server: Server) -> int:
     return int.from_bytes(ask(server.broker_addr, GET_TIMER_CHECK_POINT, {}).body[:8], "big")
 
 
-def test_timer_messages_and_recalls_are_answered_as_apache_answers_them() -> None:
+def test_timer_messages_and_recalls_are_answered_as_apache_answers_them():
     with ApacheCluster(APACHE_5, **PATIENT, recallMessageEnable=True) as apache:
         apache.create_topic(TOPIC, 4)
         theirs = conversation(apache)
@@ -186,7 +184,7 @@ def test_timer_messages_and_recalls_are_answered_as_apache_answers_them() -> Non
         assert conversation(ours) == theirs
 
 
-def test_apaches_client_sends_timer_messages_to_us_and_takes_one_back() -> None:
+def test_apaches_client_sends_timer_messages_to_us_and_takes_one_back():
     with SprocketServer(recallMessageEnable=True) as ours:
         ours.create_topic(TOPIC, 1)
         options = {"namesrv": ours.namesrv_addr, "topic": TOPIC, "count": 5, "deliver_after_ms": 8_000, "recall": 2}

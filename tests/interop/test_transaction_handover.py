@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,7 +66,7 @@ def delivered(server: Server) -> list[str]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("version", VERSIONS)
-def test_open_transactions_go_from_apache_to_us_over_a_kill_and_back(version: str, tmp_path: Path) -> None:
+def test_open_transactions_go_from_apache_to_us_over_a_kill_and_back(version, tmp_path):
     store = tmp_path / "store"
     with ApacheCluster(version, store, **{**CONF, **PATIENT, "transactionTimeOut": 600_000}) as apache:
         apache.create_topic(TOPIC, 1)

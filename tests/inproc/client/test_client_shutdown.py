@@ -217,23 +217,31 @@ def test_a_cancelled_start_leaves_nothing_and_may_be_repeated(rocketmq, producer
     rocketmq.wait_until(lambda: recorder.bodies == ["x"])
 
 
+def _subscribe_in_start(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer, *subscription: str) -> None:
+    """Starts the consumer, and subscribes while its heartbeat waits for the answer."""
+
+    async def start() -> None:
+        starting = asyncio.ensure_future(consumer._async.start())
+        while not late.hits:
+            await asyncio.sleep(0.01)
+        consumer._async.subscribe(*subscription)
+        # Until it has started: the answer may not be written yet when its request has been counted.
+        threading.Thread(
+            target=rocketmq.advance_until, args=(starting.done,), kwargs={"step_ms": 1}, daemon=True
+        ).start()
+        await starting
+
+    with rocketmq.faults.delay_answer(RequestCode.HEART_BEAT, 1, times=1) as late:
+        consumer._engine.run(start())
+
+
 def test_what_was_subscribed_while_it_started_is_consumed(rocketmq, producer, consumers):
     for topic in ("flights", "delays"):
         rocketmq.create_topic(topic, queues=1)
     recorder = Recorder()
     consumer = consumers(recorder, start=False)
 
-    async def start_and_subscribe() -> None:
-        start = asyncio.ensure_future(consumer._async.start())
-        while not late.hits:
-            await asyncio.sleep(0.01)
-        consumer._async.subscribe("delays")
-        # Until it has started: the answer may not be written yet when its request has been counted.
-        threading.Thread(target=rocketmq.advance_until, args=(start.done,), kwargs={"step_ms": 1}, daemon=True).start()
-        await start
-
-    with rocketmq.faults.delay_answer(RequestCode.HEART_BEAT, 1, times=1) as late:
-        consumer._engine.run(start_and_subscribe())
+    _subscribe_in_start(rocketmq, consumer, "delays")
     rocketmq.advance_until(lambda: {queue.topic for queue in consumer.assigned_queues} >= {"flights", "delays"})
     producer.send(rmq.Message("delays", b"late"))
     rocketmq.advance_until(
@@ -246,17 +254,7 @@ def test_a_filter_that_changes_while_its_consumer_starts_holds(rocketmq, produce
     consumer = consumers(recorder, start=False, post_subscription_when_pull=True)
     filters = noted(rocketmq, RequestCode.PULL_MESSAGE, lambda command: command.ext_fields.get("subscription"))
 
-    async def start_and_subscribe() -> None:
-        start = asyncio.ensure_future(consumer._async.start())
-        while not late.hits:
-            await asyncio.sleep(0.01)
-        consumer._async.subscribe("flights", "UA")
-        # Until it has started: the answer may not be written yet when its request has been counted.
-        threading.Thread(target=rocketmq.advance_until, args=(start.done,), kwargs={"step_ms": 1}, daemon=True).start()
-        await start
-
-    with rocketmq.faults.delay_answer(RequestCode.HEART_BEAT, 1, times=1) as late:
-        consumer._engine.run(start_and_subscribe())
+    _subscribe_in_start(rocketmq, consumer, "flights", "UA")
     rocketmq.advance_until(lambda: "UA" in filters, limit_ms=60_000)
     for tag in ("DL", "UA"):
         producer.send(rmq.Message("flights", tag.encode(), tags=tag))

@@ -144,9 +144,7 @@ FAULTS = """() => {
 
 
 @pytest.mark.parametrize(("width", "colours"), [(1280, "light"), (375, "dark")])
-def test_every_page_at_each_size_and_in_both_colours(
-    signed_in: Page, console: RunningConsole, trouble: dict[str, rmq.SendResult], width: int, colours: str
-):
+def test_every_page_at_each_size_and_in_both_colours(signed_in, console, trouble, width, colours):
     """No script fails, no file is refused, nothing is wider than the window, everything has a name; no text of a message is markup."""
     signed_in.set_viewport_size({"width": width, "height": 800})
     signed_in.emulate_media(color_scheme="dark" if colours == "dark" else "light")
@@ -159,9 +157,7 @@ def test_every_page_at_each_size_and_in_both_colours(
         assert (int(re.findall(r"\d+", shade)[0]) < 100) is dark
 
 
-def test_the_overview_begins_with_what_is_red_and_keeps_up(
-    signed_in: Page, console: RunningConsole, trouble: dict[str, rmq.SendResult]
-):
+def test_the_overview_begins_with_what_is_red_and_keeps_up(signed_in, console, trouble):
     red = signed_in.locator(".card.bad")
     expect(signed_in.locator("#live")).to_contain_text("no member online")
     expect(red.filter(has_text="has finished no")).to_have_count(1, timeout=60_000)
@@ -178,7 +174,7 @@ def test_the_overview_begins_with_what_is_red_and_keeps_up(
     expect(signed_in.locator("#verdict")).to_contain_text("needs attention")
 
 
-def test_what_a_reader_does_is_not_undone_by_an_update(signed_in: Page, trouble: dict[str, rmq.SendResult]):
+def test_what_a_reader_does_is_not_undone_by_an_update(signed_in, trouble):
     link = signed_in.locator("#g-billing")
     link.focus()
     before = signed_in.locator("#live .note").first.text_content()
@@ -193,7 +189,7 @@ def test_what_a_reader_does_is_not_undone_by_an_update(signed_in: Page, trouble:
         signed_in.get_by_label("Pause updates").uncheck()
 
 
-def test_the_console_works_with_the_keyboard(signed_in: Page):
+def test_the_console_works_with_the_keyboard(signed_in):
     signed_in.keyboard.press("Tab")
     skip = signed_in.get_by_role("link", name="Skip to the content")
     expect(skip).to_be_focused()
@@ -210,9 +206,7 @@ def test_the_console_works_with_the_keyboard(signed_in: Page):
     signed_in.wait_for_url("**q=billing**")
 
 
-def test_a_topic_is_followed_and_a_message_sent(
-    signed_in: Page, console: RunningConsole, server: EmbeddedRocketMQ, trouble: dict[str, rmq.SendResult]
-):
+def test_a_topic_is_followed_and_a_message_sent(signed_in, console, server, trouble):
     signed_in.goto(f"{console.base}/topic?name=large")
     follow = signed_in.get_by_role("button", name="Follow")
     follow.click()
@@ -235,9 +229,7 @@ def test_a_topic_is_followed_and_a_message_sent(
     assert signed_in.evaluate(FAULTS) == []
 
 
-def test_letters_are_sent_again(
-    signed_in: Page, console: RunningConsole, server: EmbeddedRocketMQ, trouble: dict[str, rmq.SendResult]
-):
+def test_letters_are_sent_again(signed_in, console, server, trouble):
     before = len(server.messages("payments"))
     signed_in.goto(f"{console.base}/dead-letters")
     signed_in.get_by_role("link", name="invoicing").click()
@@ -253,7 +245,7 @@ def test_letters_are_sent_again(
     assert len(server.messages("payments")) == before + LETTERS
 
 
-def test_signing_out_and_in(signed_in: Page, console: RunningConsole, errors: list[str]):
+def test_signing_out_and_in(signed_in, console, errors):
     signed_in.get_by_role("button", name="Sign out").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Sign in")
     signed_in.get_by_label("Token").fill("wrong")
@@ -301,7 +293,7 @@ def frozen(server: EmbeddedRocketMQ) -> Iterator[None]:
             process.stdout.close()
 
 
-def test_a_broker_that_does_not_answer_affects_only_its_own_results(tab: Page, server: EmbeddedRocketMQ, frozen: None):
+def test_a_broker_that_does_not_answer_affects_only_its_own_results(tab, server, frozen):
     with RunningConsole(server.namesrv_addr, limit_ms=1_000) as console:
         tab.goto(console.server.link)
         tab.wait_for_url(f"{console.base}/")

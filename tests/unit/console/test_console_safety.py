@@ -7,7 +7,6 @@ import json
 import re
 import stat
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -49,13 +48,13 @@ def test_words_are_hidden_alone_and_beside_each_other():
 
 
 @given(st.binary(max_size=200))
-def test_without_a_rule_and_without_a_match_bytes_stay(body: bytes):
+def test_without_a_rule_and_without_a_match_bytes_stay(body):
     assert Mask().body(body) == body
     assert Mask([re.compile("no such text as this")]).body(body) == body
 
 
 @pytest.mark.parametrize("wrong", ["(", ".*", "a?"])
-def test_an_invalid_mask_is_refused(wrong: str):
+def test_an_invalid_mask_is_refused(wrong):
     with pytest.raises(ConfigurationError, match="mask"):
         compiled_masks([wrong])
 
@@ -143,7 +142,7 @@ def test_checking_a_session_does_not_count_as_use():
     "host",
     ["127.0.0.1:9877", "localhost:9877", "LOCALHOST", "[::1]:9877", "127.0.0.2", "mq.example:80", "localhost.:80"],
 )
-def test_the_console_answers_to_its_own_names(host: str):
+def test_the_console_answers_to_its_own_names(host):
     assert Hosts("127.0.0.1", ["mq.example"]).allows(host)
 
 
@@ -162,7 +161,7 @@ def test_the_console_answers_to_its_own_names(host: str):
         "[::1]x",
     ],
 )
-def test_the_console_answers_to_no_other_name(host: str):
+def test_the_console_answers_to_no_other_name(host):
     assert not Hosts("127.0.0.1", ["mq.example"]).allows(host)
 
 
@@ -183,7 +182,7 @@ def test_an_origin_is_the_host_itself():
 # -- audit and settings ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_change_has_a_line_before_and_after_it(tmp_path: Path):
+def test_a_change_has_a_line_before_and_after_it(tmp_path):
     path = tmp_path / "audit.jsonl"
     audit = Audit(path, lambda: 1_795_500_000_123, "ops")
     change = audit.begins("send", 2, "127.0.0.1", topic="orders\n{}")
@@ -198,7 +197,7 @@ def test_a_change_has_a_line_before_and_after_it(tmp_path: Path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_an_audit_file_that_cannot_be_written_is_said_at_the_start_and_stops_a_change(tmp_path: Path):
+def test_an_audit_file_that_cannot_be_written_is_said_at_the_start_and_stops_a_change(tmp_path):
     with pytest.raises(ConfigurationError, match="audit file"):
         Audit(tmp_path / "no" / "audit.jsonl", lambda: 0, None)
     folder = tmp_path / "gone"
@@ -211,7 +210,7 @@ def test_an_audit_file_that_cannot_be_written_is_said_at_the_start_and_stops_a_c
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="which has no limit for files")
-def test_a_line_that_was_cut_by_a_full_disk_is_refused_and_the_next_one_is_whole(tmp_path: Path):
+def test_a_line_that_was_cut_by_a_full_disk_is_refused_and_the_next_one_is_whole(tmp_path):
     import resource
 
     path = tmp_path / "audit.jsonl"

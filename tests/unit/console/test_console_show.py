@@ -35,7 +35,7 @@ CARDS = Mask(compiled_masks(["[0-9]{16}"]))
         (b"[" * 5_000, None, "text", ""),
     ],
 )
-def test_a_body_is_shown_in_a_form_that_fits(body: bytes, asked: str | None, form: str, why: str):
+def test_a_body_is_shown_in_a_form_that_fits(body, asked, form, why):
     shown = shown_body(body, asked, OPEN)
     assert (shown.form, shown.why_not, shown.size_bytes) == (form, why, len(body))
 
@@ -60,7 +60,7 @@ def test_a_long_body_is_cut_and_says_so():
         b"x" * ((64 << 10) - 8) + b"4111111111111111",
     ],
 )
-def test_masked_text_appears_in_no_form_of_a_body(body: bytes, form: str | None):
+def test_masked_text_appears_in_no_form_of_a_body(body, form):
     shown = shown_body(body, form, CARDS)
     readable = (
         shown.text
@@ -96,7 +96,7 @@ def as_a_browser_sends(text: str) -> str:
 
 
 @given(st.text(alphabet=st.sampled_from("ab\n\ré\x00\u2028{}"), max_size=30))
-def test_an_unedited_body_keeps_its_bytes(text: str):
+def test_an_unedited_body_keeps_its_bytes(text):
     body = text.encode()
     shown, why_not = editable_text(body, OPEN)
     assume(shown is not None)
@@ -115,7 +115,7 @@ def test_an_unedited_body_keeps_its_bytes(text: str):
         (b"x" * (MOST_EDITED_BYTES + 1), "can be edited here"),
     ],
 )
-def test_a_body_that_cannot_be_edited_gives_the_reason(body: bytes, why: str):
+def test_a_body_that_cannot_be_edited_gives_the_reason(body, why):
     text, why_not = editable_text(body, CARDS)
     assert text is None
     assert why in why_not
@@ -137,7 +137,7 @@ def test_values_are_words_and_unknown_is_unknown():
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of the process cannot be set")
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
-def test_a_time_that_only_another_zone_has_is_unknown(zone: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_time_that_only_another_zone_has_is_unknown(zone, monkeypatch):
     """What a message says of its time is anything."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", zone)
@@ -154,7 +154,7 @@ def test_a_time_that_only_another_zone_has_is_unknown(zone: str, monkeypatch: py
     ("text", "is_it"),
     [("0", 0), ("12", 12), ("", None), ("-1", None), ("²", None), ("٣", None), ("9" * 20, None), ("9" * 5_000, None)],
 )
-def test_a_whole_number_is_what_ascii_digits_write(text: str, is_it: int | None):
+def test_a_whole_number_is_what_ascii_digits_write(text, is_it):
     assert whole_number(text) == is_it
 
 

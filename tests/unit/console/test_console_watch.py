@@ -19,7 +19,7 @@ from sprocketmq.wire.records.message import MessageQueue
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 10**9)), max_size=30), st.integers(1, 8))
-def test_a_history_is_the_last_moments_and_unknown_is_none(looks: list[dict[str, int]], moments: int):
+def test_a_history_is_the_last_moments_and_unknown_is_none(looks, moments):
     history: LagHistory[str] = LagHistory(moments, 10)
     for number, look in enumerate(looks):
         history.add(number * 1_000, look)
@@ -63,7 +63,7 @@ def of(verdict: GroupVerdict, advice: str = "") -> Verdict:
         (of(GroupVerdict.NOTHING_WAITS), 0, Level.WELL),
     ],
 )
-def test_the_level_of_a_verdict_and_a_lag(verdict: Verdict | None, lag: int, level: Level):
+def test_the_level_of_a_verdict_and_a_lag(verdict, lag, level):
     assert level_of(verdict, lag) is level
 
 
