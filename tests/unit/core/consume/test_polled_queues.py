@@ -33,6 +33,17 @@ def _taken(polled: PolledQueues, count: int) -> dict[MessageQueue | None, list[i
     return {process_queue.queue: offsets_of(part) for process_queue, part in polled.take(count, 0)}
 
 
+def test_a_commit_covers_what_was_handed_out_and_not_what_waits():
+    polled = PolledQueues()
+    process_queue = _reading(polled)
+    _arrive(polled, process_queue, 0, 1, 2)
+    assert polled.to_commit() == {}
+    assert _taken(polled, 2) == {FIRST: [0, 1]}
+    assert polled.to_commit() == {FIRST: 2}
+    polled.committed(FIRST, 2)
+    assert polled.to_commit() == {}
+
+
 def test_what_was_handed_out_no_longer_counts_for_flow_control():
     polled = PolledQueues()
     process_queue = _reading(polled)
@@ -49,6 +60,18 @@ def test_queues_take_turns_although_one_is_refilled_all_the_time():
     assert _taken(polled, 4) == {FIRST: [0, 1, 2, 3]}
     _arrive(polled, busy, 10, 11)
     assert _taken(polled, 4) == {SECOND: [0], FIRST: [4, 5, 6]}
+
+
+def test_a_dropped_process_queue_hands_out_nothing_and_commits_nothing():
+    polled = PolledQueues()
+    old = _reading(polled)
+    _arrive(polled, old, 0, 1)
+    polled.take(1, 0)
+    old.drop()
+    assert _taken(polled, 5) == {}
+    assert (polled.to_commit(), polled.position(FIRST)) == ({}, None)
+    assert polled.remove_dropped() == [FIRST]
+    polled.check_invariants()
 
 
 def test_a_late_answer_to_the_previous_reader_moves_no_offset():

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from examples import examples
 from sprocketmq.core.consume.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
-from sprocketmq.core.group.rebalance import Add, Drop, DropReason, RebalanceTable
+from sprocketmq.core.group.rebalance import Add, Drop, DropReason, QueueLife, RebalanceTable
 from sprocketmq.wire.records.message import MessageQueue
 
 A, B, C, D = (MessageQueue("flights", "broker-a", number) for number in range(4))
@@ -29,6 +29,17 @@ def test_an_allocation_is_carried_out_in_queue_order_with_drops_first():
     table = RebalanceTable()
     add(table, B, A)
     assert table.assigned("flights", [D, C], 0) == [Drop(A, REASSIGNED), Drop(B, REASSIGNED), Add(C), Add(D)]
+
+
+def test_a_reassigned_queue_is_dropped_at_once_and_leaves_when_removed():
+    table = RebalanceTable()
+    (process_queue,) = add(table, A)
+    assert table.assigned("flights", [], 1) == [Drop(A, REASSIGNED)]
+    assert process_queue.dropped
+    assert table.get(A) is None
+    assert table.life(A) is QueueLife.DROPPING
+    assert table.removed(A, 2) == []
+    assert table.life(A) is None
 
 
 def test_a_refused_removal_is_asked_again_next_round():

@@ -40,6 +40,16 @@ def test_an_end_names_the_newest_copy_that_the_halfs_own_broker_named():
     assert len(table) == 0
 
 
+def test_a_check_does_not_roll_back_what_still_runs_here():
+    table = OpenTransactions(10)
+    table.begin("t", place(1))
+    assert table.asked("t", place(2))
+    assert table.checked("t", ROLLBACK) == (place(2), UNKNOWN)
+    assert table.finished("t", COMMIT) == place(2)
+    assert table.asked("u", place(3))  # of a member that died: nothing runs here
+    assert table.checked("u", ROLLBACK) == (place(3), ROLLBACK)
+
+
 class Transactions(RuleBasedStateMachine):
     """Against a plain model: what runs, what is checked, what was told."""
 
