@@ -438,13 +438,6 @@ def test_a_lost_log_is_made_again_from_the_queue_but_what_was_delivered_stays_de
     again.close()
 
 
-def test_without_any_file_everything_is_read_from_the_queue(root):
-    again = Waiting(root)
-    assert (again.files.queue_offset, again.files.read_ms, again.lists()) == (0, 0, {})
-    assert os.listdir(root) == []
-    again.close()
-
-
 @pytest.mark.parametrize("slots", [range(3), range(1), range(2, 3)])
 def test_slots_that_the_wheel_lacks_are_linked_again_however_the_broker_ended(root, caplog, slots):
     waiting = fill(root)

@@ -48,14 +48,6 @@ def test_a_typed_decode_makes_the_same_request(frame):
     assert parts(found) == parts(expected)
 
 
-def test_json_and_binary_headers_make_the_same_request():
-    text, binary = read(send()), read(send(binary=True))
-    assert text is not None
-    assert binary is not None
-    assert text.header(SendMessageRequestHeaderV2) == binary.header(SendMessageRequestHeaderV2)
-    assert text.ext_fields == binary.ext_fields
-
-
 @pytest.mark.parametrize(
     "header",
     [
