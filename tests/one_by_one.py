@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import RecordView, decode_records

@@ -10,13 +10,13 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
-
 # Topics of the broker's own (TopicValidator, TransactionalMessageUtil). The last one is ours.
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 UNDELIVERABLE_TOPIC: Final = "rmq_sys_UNDELIVERABLE"  # made with its first message
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
 # Topics of clients and of every broker that no table of a broker names: retries, dead letters, what 5.x keeps under this prefix.
 _SYSTEM_TOPIC_PREFIXES: Final = (RETRY_PREFIX, DLQ_PREFIX, "rmq_sys_", "RMQ_SYS_")
 
@@ -48,6 +48,26 @@ MAX_GROUP_LENGTH: Final = MAX_RETRY_TOPIC_LENGTH - len(RETRY_PREFIX)
 _VALID: Final = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
 _HARMFUL: Final = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]").search
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]").search
+
+
+def retry_topic(group: str) -> str:
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    return DLQ_PREFIX + group
+
+
+def is_retry_topic(topic: str) -> bool:
+    return topic.startswith(RETRY_PREFIX)
+
+
+def group_of_retry_topic(topic: str) -> str:
+    """The group of a ``%RETRY%`` or ``%DLQ%`` topic; other topics are a caller's bug (ValueError)."""
+    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+        if topic.startswith(prefix):
+            return topic[len(prefix) :]
+    raise ValueError(f"{topic!r} is neither a retry nor a dead letter topic")
 
 
 def topic_name_problem(topic: str) -> str | None:

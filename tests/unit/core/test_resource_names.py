@@ -10,10 +10,14 @@ from sprocketmq.core.resource_names import (
     MAX_QUEUES,
     MAX_TEXT_LENGTH,
     control_character_problem,
+    dlq_topic,
     group_name_problem,
+    group_of_retry_topic,
     harmful_name_problem,
+    is_retry_topic,
     name_problem,
     queue_number_problem,
+    retry_topic,
     text_problem,
     topic_name_problem,
 )
@@ -71,3 +75,12 @@ def test_lengths_end_at_the_limit():
 @pytest.mark.parametrize(("number", "allowed"), [(-1, False), (0, True), (MAX_QUEUES, True), (MAX_QUEUES + 1, False)])
 def test_a_topic_has_a_bounded_number_of_queues(number, allowed):
     assert (queue_number_problem("readQueueNums", number) is None) is allowed
+
+
+def test_names_lead_there_and_back():
+    assert (retry_topic("g"), dlq_topic("g")) == ("%RETRY%g", "%DLQ%g")
+    assert is_retry_topic("%RETRY%g")
+    assert not is_retry_topic("%DLQ%g")
+    assert group_of_retry_topic("%RETRY%g") == group_of_retry_topic("%DLQ%g") == "g"
+    with pytest.raises(ValueError, match="neither"):
+        group_of_retry_topic("g")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.observe.group_positions import position, topics_not_begun
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.core.transactions.transaction_check import Outcome
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.extras import needs_extra

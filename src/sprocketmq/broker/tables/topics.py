@@ -13,8 +13,14 @@ import msgspec
 from sprocketmq.broker.chunked_work import LongTable
 from sprocketmq.broker.security.name_checks import usable
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC, PERM_INHERIT, PERM_READ_WRITE
-from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, UNDELIVERABLE_TOPIC
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, is_retry_topic
+from sprocketmq.core.resource_names import (
+    HALF_TOPIC,
+    OP_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    UNDELIVERABLE_TOPIC,
+    is_retry_topic,
+)
+from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.wire.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 

@@ -17,7 +17,7 @@ from sprocketmq.cli.frame.target import Target, group_argument
 from sprocketmq.cli.frame.values import MOMENT, time_text
 from sprocketmq.cli.frame.verbs import Change, deletes, reads
 from sprocketmq.core.quantities import counted
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX
+from sprocketmq.core.resource_names import DLQ_PREFIX
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.logs import escaped
 

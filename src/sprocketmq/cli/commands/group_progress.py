@@ -12,7 +12,7 @@ from sprocketmq.cli.frame.target import Target, group_argument
 from sprocketmq.cli.frame.values import QUEUE, moment_ms, queue_of, time_text, value_type
 from sprocketmq.cli.frame.verbs import Change, deletes
 from sprocketmq.core.quantities import counted
-from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.core.resource_names import is_retry_topic
 from sprocketmq.errors import ConfigurationError, RequestNotServed
 
 if TYPE_CHECKING:

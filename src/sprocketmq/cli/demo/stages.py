@@ -16,7 +16,7 @@ from sprocketmq.cli.demo.members import Members
 from sprocketmq.cli.demo.publish import TOPIC, publish
 from sprocketmq.cli.demo.reconcile import Check
 from sprocketmq.cli.demo.server import ask_lag, count_messages, read_topic
-from sprocketmq.core.retry.retry_schedule import dlq_topic
+from sprocketmq.core.resource_names import dlq_topic
 
 if TYPE_CHECKING:
     from sprocketmq.cli.demo.stage import Bar, Stage

@@ -19,14 +19,8 @@ from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, HeadMessage, dia
 from sprocketmq.core.doctor.group_state import GroupState, HeldQueue, MemberState, QueueState
 from sprocketmq.core.doctor.listener_stacks import listener_stacks
 from sprocketmq.core.produce.route_table import is_readable
-from sprocketmq.core.retry.retry_schedule import (
-    DEFAULT_DELAY_LEVELS,
-    SCHEDULE_TOPIC,
-    DelayLevels,
-    is_retry_topic,
-    queue_of_delay_level,
-    retry_topic,
-)
+from sprocketmq.core.resource_names import is_retry_topic, retry_topic
+from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, DelayLevels, queue_of_delay_level
 from sprocketmq.errors import (
     ConfigurationError,
     GroupNotExist,

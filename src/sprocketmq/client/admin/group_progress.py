@@ -14,8 +14,7 @@ from sprocketmq.client.remoting.group_members import consumer_connection
 from sprocketmq.client.remoting.queue_offsets import committed_offset, queue_ends, topic_stats
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group
-from sprocketmq.core.resource_names import is_system_group
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX, is_retry_topic
+from sprocketmq.core.resource_names import RETRY_PREFIX, is_retry_topic, is_system_group
 from sprocketmq.errors import GroupNotExist, RemoteError, RequestNotServed, TopicNotExist
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.records.message import MessageQueue

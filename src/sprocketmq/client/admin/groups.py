@@ -11,7 +11,7 @@ import msgspec
 from sprocketmq.client.admin.session import AdminRequests, is_older_than_5, unknown_group
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
-from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
+from sprocketmq.core.resource_names import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.wire import bodies, headers, requests
 

@@ -21,7 +21,7 @@ from sprocketmq.client.remoting.group_members import consumer_ids
 from sprocketmq.client.remoting.queue_offsets import commit_offset, committed_offset, queue_ends
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group, check_range, check_time_ms
-from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.core.resource_names import is_retry_topic
 from sprocketmq.errors import ConfigurationError, RemoteError, RequestNotServed
 from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode

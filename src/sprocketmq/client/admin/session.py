@@ -23,7 +23,7 @@ from sprocketmq.client.settings.validators import check_topic
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.core.produce.route_table import MASTER_ID, find_broker, subscribe_queues
-from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
+from sprocketmq.core.resource_names import dlq_topic, retry_topic
 from sprocketmq.errors import (
     ConfigurationError,
     GroupNotExist,

@@ -13,7 +13,7 @@ from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.client.settings.values import use_deserializers
 from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
-from sprocketmq.core.retry.retry_schedule import retry_topic
+from sprocketmq.core.resource_names import retry_topic
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode

@@ -22,7 +22,7 @@ from sprocketmq.core.consume.flow_control import FlowControlCause
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.consume.pull_cursor import PullCursor, PullStatus
 from sprocketmq.core.group.subscription import matches_tags, same_subscription
-from sprocketmq.core.retry.retry_schedule import retry_topic
+from sprocketmq.core.resource_names import retry_topic
 from sprocketmq.errors import (
     ConfigurationError,
     NetworkError,

@@ -23,7 +23,7 @@ from sprocketmq.core.consume.consume_progress import AskMaxOffset, AskOffsetByTi
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.group import allocation
 from sprocketmq.core.group.rebalance import Add, Drop, DropReason, RebalanceTable
-from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.core.resource_names import is_retry_topic
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire import bodies, requests

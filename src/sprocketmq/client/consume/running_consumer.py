@@ -34,7 +34,8 @@ from sprocketmq.core.consume.pull_cursor import BROKER_SUSPEND_MS, PULL_TIMEOUT_
 from sprocketmq.core.consume.queue_lock import LOCK_RENEW_INTERVAL_MS
 from sprocketmq.core.group.subscription import TAG, parse_tag_expression, renewed, same_subscription
 from sprocketmq.core.quantities import counted
-from sprocketmq.core.retry import retry_schedule
+from sprocketmq.core.resource_names import is_retry_topic, retry_topic
+from sprocketmq.core.retry.retry_schedule import max_reconsume_times
 from sprocketmq.core.statistics import ConsumerStatistics, Window
 from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout, remote_error
 from sprocketmq.net.process.tasks import Tasks
@@ -96,7 +97,7 @@ class RunningConsumer:
         self.name, self.namespace = settings.group, options.namespace
         self.clustering = settings.clustering
         self.needs_locks = orderly and settings.clustering
-        self.max_reconsume_times = retry_schedule.max_reconsume_times(settings.max_reconsume_times, orderly=orderly)
+        self.max_reconsume_times = max_reconsume_times(settings.max_reconsume_times, orderly=orderly)
         self.statistics = ConsumerStatistics()
         self.stuck_callbacks: list[StuckListenerCallback] = []
         self.last_failure: tuple[int, str] | None = None
@@ -154,7 +155,7 @@ class RunningConsumer:
     async def start(self) -> None:
         instance, settings = self.instance, self.settings
         if settings.clustering and self.with_retry_topic:
-            retry = retry_schedule.retry_topic(self.name)
+            retry = retry_topic(self.name)
             self.subscriptions.setdefault(retry, parse_tag_expression(retry, "*", instance.clock.now_ms()))
         if self.options.enable_trace:
             from sprocketmq.client.observe.trace import MessageTrace  # imported only if messages are traced
@@ -168,7 +169,7 @@ class RunningConsumer:
         instance.add_consumer(self)
         self._is_registered = True
         # Raises if no name server answers, so that ``start`` fails instead of only a log line.
-        retry_topics = set(filter(retry_schedule.is_retry_topic, self.subscriptions))
+        retry_topics = set(filter(is_retry_topic, self.subscriptions))
         await instance.cluster.routes.refresh_each(self.subscriptions.keys() - retry_topics)
         await self._make_retry_topic()
         await instance.cluster.routes.refresh_each(retry_topics)
@@ -365,7 +366,7 @@ class RunningConsumer:
     async def _make_retry_topic(self) -> None:
         """At each broker behind a proxy that is new."""
         instance, group = self.instance, self.name
-        if not instance.cluster.behind_proxy or retry_schedule.retry_topic(group) not in self.subscriptions:
+        if not instance.cluster.behind_proxy or retry_topic(group) not in self.subscriptions:
             return
 
         async def make(broker_name: str, address: str) -> None:
@@ -410,7 +411,7 @@ class RunningConsumer:
         ours = {
             topic: subscription
             for topic, subscription in self.subscriptions.items()
-            if topic in self.unconfirmed and not retry_schedule.is_retry_topic(topic)
+            if topic in self.unconfirmed and not is_retry_topic(topic)
         }
         self.unconfirmed.intersection_update(ours)
         unlike: dict[str, str] = {}

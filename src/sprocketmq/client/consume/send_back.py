@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.client.logged_messages import logged_message
 from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.results import NOT_SAFE_YET, SendResult, SendStatus
+from sprocketmq.core.resource_names import retry_topic
 from sprocketmq.core.retry.retry_policy import RetryPolicy, read_retry_policy
-from sprocketmq.core.retry.retry_schedule import DelayLevels, retry_level, retry_topic
+from sprocketmq.core.retry.retry_schedule import DelayLevels, retry_level
 from sprocketmq.errors import (
     ConfigurationError,
     NetworkError,

@@ -31,7 +31,7 @@ from sprocketmq.client.settings.validators import check_group, check_time_ms, ch
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.core.produce.route_table import MASTER_ID, is_readable, subscribe_queues
-from sprocketmq.core.retry.retry_schedule import dlq_topic
+from sprocketmq.core.resource_names import dlq_topic
 from sprocketmq.errors import (
     ClosedError,
     ConfigurationError,

@@ -37,7 +37,7 @@ from sprocketmq.client.results import SendResult
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.produce.send_batches import Batch, SendBatches
 from sprocketmq.core.produce.send_latency import queue_of_sharding_key
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.resource_names import RETRY_PREFIX
 from sprocketmq.errors import ClosedError, ConfigurationError, RequestTimeout
 from sprocketmq.net.process.clock import Clock, Timer
 from sprocketmq.wire.records import properties as props

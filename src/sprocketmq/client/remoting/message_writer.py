@@ -14,7 +14,7 @@ from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.validators import check_message, check_range, check_time_ms
 from sprocketmq.core.produce.topic_types import type_refusal
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.resource_names import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, remote_error
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.plain_values import plain_int

@@ -30,7 +30,7 @@ from sprocketmq.client.settings.validators import (
     check_text,
     check_topic,
 )
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import (
     ConfigurationError,
     ConnectFailed,

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records.message import MessageQueue
 

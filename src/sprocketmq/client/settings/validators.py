@@ -16,8 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from sprocketmq.core.resource_names import control_character_problem
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX, is_retry_topic
+from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX, control_character_problem, is_retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_int, plain_text
 from sprocketmq.wire.records import properties as props

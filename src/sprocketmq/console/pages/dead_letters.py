@@ -24,7 +24,7 @@ from sprocketmq.console.pages.page import ConsoleParts, Refused, change_of, form
 from sprocketmq.console.pages.topic import held, last_ms, message_address
 from sprocketmq.console.show.bodies import MOST_EDITED_BYTES, editable_text, edited_body, preview
 from sprocketmq.console.show.values import number, whole_number
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, dlq_topic
+from sprocketmq.core.resource_names import DLQ_PREFIX, dlq_topic
 from sprocketmq.errors import ConfigurationError, RocketMQError, TopicNotExist
 from sprocketmq.wire.bodies import TopicOffset
 from sprocketmq.wire.records.message import MessageQueue

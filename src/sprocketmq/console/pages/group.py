@@ -14,7 +14,7 @@ from sprocketmq.console.pages.page import given, now_ms, page, page_or_live, par
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.show.values import whole_number
 from sprocketmq.console.watch.group_state import GroupState, level_of
-from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.core.resource_names import is_retry_topic
 from sprocketmq.wire.bodies import Connection, ConsumerConnection, ConsumerRunningInfo
 from sprocketmq.wire.bodies.running_info import LAST_FAILURE, LAST_FAILURE_TIMESTAMP, PROP_CLIENT_VERSION
 from sprocketmq.wire.records.message import MessageQueue

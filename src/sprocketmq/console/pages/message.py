@@ -15,7 +15,7 @@ from sprocketmq.console.pages.page import ConsoleParts, Refused, given, page, pa
 from sprocketmq.console.pages.topic import message_address, message_line
 from sprocketmq.console.show.bodies import FORMS, ShownBody, shown_body
 from sprocketmq.console.show.values import moment_ms, whole_number
-from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
+from sprocketmq.core.resource_names import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError, TopicNotExist
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue

@@ -29,7 +29,7 @@ from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.watch.group_state import GroupState, QueueLag, Verdict
 from sprocketmq.console.watch.lag_history import LagHistory
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis
-from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.core.resource_names import is_retry_topic
 from sprocketmq.errors import GroupNotExist, RequestNotServed
 from sprocketmq.wire.records.message import MessageQueue
 

@@ -12,8 +12,14 @@ from operator import attrgetter
 from typing import Final
 
 from sprocketmq.core.access.rights import Need
-from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, UNDELIVERABLE_TOPIC
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX, SCHEDULE_TOPIC
+from sprocketmq.core.resource_names import (
+    HALF_TOPIC,
+    OP_TOPIC,
+    RETRY_PREFIX,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    UNDELIVERABLE_TOPIC,
+)
+from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.frames.command import Command

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from sprocketmq.core.access.addresses import AddressPattern
 from sprocketmq.core.access.rights import Need, Needs, no_key, remember, shown
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.resource_names import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.frames.acl_signature import SigningKey
 from sprocketmq.wire.frames.command import Command

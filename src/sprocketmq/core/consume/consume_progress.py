@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.core.resource_names import is_retry_topic
 from sprocketmq.wire.bodies import ConsumeFromWhere
 from sprocketmq.wire.records.message import MessageQueue
 

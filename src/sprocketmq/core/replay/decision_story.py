@@ -25,10 +25,10 @@ from sprocketmq.core.quantities import duration
 from sprocketmq.core.replay.decision_record import NumberedMessage, state_of
 from sprocketmq.core.replay.decision_replay import Step
 from sprocketmq.core.replay.story_records import Delivery, QueueStory, Stall, StoryEvent
+from sprocketmq.core.resource_names import is_retry_topic
 from sprocketmq.core.retry.retry_schedule import (
     DEFAULT_DELAY_LEVELS,
     DEFAULT_MAX_RECONSUME_TIMES,
-    is_retry_topic,
     max_reconsume_times,
     retry_level,
 )

@@ -22,8 +22,6 @@ from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
 
-RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 DEFAULT_MAX_RECONSUME_TIMES = 16
@@ -90,26 +88,6 @@ def queue_of_delay_level(level: int) -> int:
 
 def delay_level_of_queue(queue_id: int) -> int:
     return queue_id + 1
-
-
-def retry_topic(group: str) -> str:
-    return RETRY_PREFIX + group
-
-
-def dlq_topic(group: str) -> str:
-    return DLQ_PREFIX + group
-
-
-def is_retry_topic(topic: str) -> bool:
-    return topic.startswith(RETRY_PREFIX)
-
-
-def group_of_retry_topic(topic: str) -> str:
-    """The group of a ``%RETRY%`` or ``%DLQ%`` topic; other topics are a caller's bug (ValueError)."""
-    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
-        if topic.startswith(prefix):
-            return topic[len(prefix) :]
-    raise ValueError(f"{topic!r} is neither a retry nor a dead letter topic")
 
 
 def retry_level(reconsume_times: int, asked_level: int = 0) -> int:

@@ -21,7 +21,7 @@ from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.group_members import consumer_ids, make_retry_topic
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.core.produce.route_table import MASTER_ID, subscribe_queues
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, NoPermission, RequestNotServed, RocketMQError, TopicNotExist
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool

@@ -22,7 +22,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.resource_names import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.spark.cluster.cluster import Cluster

@@ -10,7 +10,7 @@ import difflib
 import re
 from typing import Final
 
-from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
+from sprocketmq.core.resource_names import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.given_options import NAME_PATTERN, GivenOptions
 

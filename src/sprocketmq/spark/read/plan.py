@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.resource_names import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.losses import Loss, QueueBounds, Reason
 from sprocketmq.spark.offsets import Offsets, QueueRange, StreamOffset

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from sprocketmq.client.consume.queue_reader import QueueReader
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.resource_names import RETRY_PREFIX
 from sprocketmq.errors import RemoteError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.cluster.task_process import prepare_task_process

@@ -11,7 +11,7 @@ from typing import Final
 
 from sprocketmq.client.dead_letters.dead_letters import DeadLetters
 from sprocketmq.client.remoting.pulls import check_filter, why_refused
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster, is_system_topic
 from sprocketmq.spark.options.bound import Bound

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.resource_names import RETRY_PREFIX
 from sprocketmq.errors import NetworkError
 from sprocketmq.spark.losses import QueueBounds, Reason, report_losses
 from sprocketmq.spark.offsets import StreamOffset, batch_ranges

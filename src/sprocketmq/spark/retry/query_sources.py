@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.resource_names import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.checkpoint_files import logged_sources
 from sprocketmq.spark.offsets import StreamOffset

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
 from sprocketmq.client.settings.validators import MAX_BODY_BYTES, check_sendable_topic, check_time_ms
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, MOST_DELAY_LEVELS, RETRY_PREFIX
+from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.columns.cells import cells
 from sprocketmq.spark.options.given_options import our_name_for

@@ -11,13 +11,9 @@ from sprocketmq.core.retry.retry_schedule import (
     ToRetryTopic,
     decide_send_back,
     delay_level_of_queue,
-    dlq_topic,
-    group_of_retry_topic,
-    is_retry_topic,
     max_reconsume_times,
     queue_of_delay_level,
     retry_level,
-    retry_topic,
 )
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
@@ -88,15 +84,6 @@ def test_nothing_is_due_later_than_after_its_level():
 )
 def test_send_back_decides(times, maximum, asked, expected):
     assert decide_send_back(times, maximum, asked) == expected
-
-
-def test_names_lead_there_and_back():
-    assert (retry_topic("g"), dlq_topic("g")) == ("%RETRY%g", "%DLQ%g")
-    assert is_retry_topic("%RETRY%g")
-    assert not is_retry_topic("%DLQ%g")
-    assert group_of_retry_topic("%RETRY%g") == group_of_retry_topic("%DLQ%g") == "g"
-    with pytest.raises(ValueError, match="neither"):
-        group_of_retry_topic("g")
 
 
 def test_levels_and_queues_of_the_schedule_topic_correspond():

@@ -19,8 +19,7 @@ from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.broker.handlers.pages import page_of
 from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.tables.table_file import not_saved
-from sprocketmq.core.resource_names import queue_number_problem, topic_name_problem
-from sprocketmq.core.retry.retry_schedule import retry_topic
+from sprocketmq.core.resource_names import queue_number_problem, retry_topic, topic_name_problem
 from sprocketmq.core.topic_attributes import TOPIC_ATTRIBUTES, alter, parse_changes
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection

@@ -11,7 +11,7 @@ from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.security.name_checks import assignment_problem
 from sprocketmq.broker.tables.table_file import answer_when_saved
 from sprocketmq.core.group.allocation import STRATEGIES, allocate
-from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.core.resource_names import is_retry_topic
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import ResponseCode

@@ -21,8 +21,7 @@ from sprocketmq.broker.security.name_checks import heartbeat_problem
 from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.broker.tables.consumers import CONSUME_ACTIVELY, ConsumerGroup, Member
 from sprocketmq.core.group.subscription import is_tag_type
-from sprocketmq.core.resource_names import topic_name_problem
-from sprocketmq.core.retry.retry_schedule import retry_topic
+from sprocketmq.core.resource_names import retry_topic, topic_name_problem
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import bodies, headers, requests

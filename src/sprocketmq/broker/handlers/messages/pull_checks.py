@@ -15,8 +15,7 @@ from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.tables.consumers import CONSUME_ACTIVELY, ConsumerGroup
 from sprocketmq.core.group.subscription import SUB_ALL, TAG_TYPES, is_tag_type, parse_tag_expression, tags_code_matcher
 from sprocketmq.core.produce.route_table import PERM_READ
-from sprocketmq.core.resource_names import is_system_group
-from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.core.resource_names import is_retry_topic, is_system_group
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import SubscriptionData

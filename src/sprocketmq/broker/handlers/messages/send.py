@@ -21,8 +21,7 @@ from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.tables.property_meanings import PropertyMeaning, meaning_of, waits_for_disk
 from sprocketmq.broker.tables.topics import SEND_FORBIDDEN
 from sprocketmq.core.produce.route_table import PERM_READ_WRITE, PERM_WRITE
-from sprocketmq.core.resource_names import topic_name_problem
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.resource_names import RETRY_PREFIX, topic_name_problem
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection

@@ -15,8 +15,8 @@ from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.redirection import copy_of_record
 from sprocketmq.core.produce.route_table import PERM_WRITE
-from sprocketmq.core.resource_names import topic_name_problem
-from sprocketmq.core.retry.retry_schedule import ToDeadLetterQueue, decide_send_back, dlq_topic, retry_topic
+from sprocketmq.core.resource_names import dlq_topic, retry_topic, topic_name_problem
+from sprocketmq.core.retry.retry_schedule import ToDeadLetterQueue, decide_send_back
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store import StoredMessage

@@ -11,7 +11,7 @@ from sprocketmq.broker.delivery.transactions import MAX_HALF_PROPERTIES_BYTES
 from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.tables.property_meanings import TIMER_MARKS, PropertyMeaning, delay_level
 from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
-from sprocketmq.core.retry.retry_schedule import dlq_topic, group_of_retry_topic, is_retry_topic
+from sprocketmq.core.resource_names import dlq_topic, group_of_retry_topic, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC, is_timer, without_timer
 from sprocketmq.store import StoredMessage
 from sprocketmq.wire.codes import ResponseCode, Version
