@@ -14,6 +14,7 @@ from interop.peers import ApacheCluster
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import DataLoss, Loss
 from sprocketmq.spark.offsets import StreamOffset
+from sprocketmq.spark.read import broker_poller
 from sprocketmq.spark.read.offset_search import offsets_by_time, sample_queues
 from sprocketmq.spark.read.queue_bounds import gone_queues, queue_bounds
 from sprocketmq.spark.read.stream_reader import StreamReader
@@ -95,3 +96,48 @@ def test_a_queue_that_never_existed_is_gone_and_one_of_an_unknown_broker_is_not(
     elsewhere = MessageQueue(topic, "nowhere", 0)
     poll_until(lambda: gone_queues(cluster, [queue], "spark") == {}, "the queue")
     assert gone_queues(cluster, [queue, beyond, elsewhere], "spark") == {beyond: "queue gone"}
+
+
+def test_one_question_tells_which_of_many_topics_have_no_new_message(
+    apache: ApacheCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a stream with a group; topics in which nothing was ever stored count, too."""
+    stem = f"many-{time.time_ns()}"
+    topics = [f"{stem}-{number}" for number in range(10)]
+    with (
+        rmq.Admin(namesrv_addr=apache.namesrv_addr) as admin,
+        rmq.Producer("ours", namesrv_addr=apache.namesrv_addr) as producer,
+    ):
+        for topic in topics:
+            admin.create_topic(topic, queues=2)
+        for number, topic in enumerate(topics[:5]):
+            producer.send(rmq.Message(topic, b"%d" % number))
+        stream = reader(apache, ",".join(topics), group=stem, startingoffsets="earliest")
+        end, found = stream.initialOffset(), list[int]()
+
+        def read_on() -> bool:
+            nonlocal end, found
+            after = ask(stream, end)
+            found += read(stream, end, after)
+            end = after
+            return len(found) >= 5
+
+        poll_until(read_on, "five messages")
+        poller = stream._planner.poller
+        asked: list[MessageQueue] = []
+        real = broker_poller.queue_bounds
+        monkeypatch.setattr(
+            broker_poller,
+            "queue_bounds",
+            lambda cluster, queues, **how: asked.extend(queues) or real(cluster, queues, **how),
+        )
+
+        def has_news() -> bool:
+            asked.clear()
+            poller.bounds()
+            return bool(asked)
+
+        poll_until(lambda: not has_news(), "no news")
+        producer.send(rmq.Message(topics[7], b"7"))
+        poll_until(has_news, "news")
+        assert {queue.topic for queue in asked} == {topics[7]}

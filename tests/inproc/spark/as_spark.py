@@ -21,7 +21,7 @@ def send(mq: EmbeddedRocketMQ, *numbers: int, topic: str = "flights") -> None:
 
 def ask(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
     """As Spark asks the only source of a query: at once after its last answer."""
-    reader._planner._idle_at_s, reader._planner._least_gap_s = None, 0.0
+    reader._planner._idle_at_s, reader._planner._short_gaps = None, 2
     return reader.latestOffset(start, reader.getDefaultReadLimit())
 
 

@@ -123,3 +123,11 @@ def test_a_checkpoint_of_another_version_or_topic_is_refused_and_stays_good(
     publish(mq, 10, 15)
     run_available_now(streaming(spark, mq).load(), numbers, tmp_path)
     assert sorted(numbers.seen) == list(range(15))
+
+
+def test_real_time_mode_is_refused_by_spark(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+    """docs/spark/index.md says so: when this fails, Spark takes Python sources, and the source may learn it."""
+    rows = streaming(spark, mq).load().writeStream.format("console").outputMode("update")
+    query = rows.option("checkpointLocation", str(tmp_path)).trigger(realTime="5 seconds").start()
+    with pytest.raises(StreamingQueryException, match="STREAMING_REAL_TIME_MODE.INPUT_STREAM_NOT_SUPPORTED"):
+        query.awaitTermination(300)
