@@ -79,25 +79,9 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
     def as_push_settings(self) -> PushSettings:
         """These settings for the parts that a pull consumer shares with a push consumer. The filter goes with each pull, as Java's lite
         pull sends it: two consumers of one group may then read the same topic with different filters."""
+        both = {name: getattr(self, name) for name in self.__struct_fields__ if name in PushSettings.__struct_fields__}
         return PushSettings(
-            group=self.group,
-            message_model=self.message_model,
-            consume_from_where=self.consume_from_where,
-            consume_timestamp=self.consume_timestamp,
-            allocate_strategy=self.allocate_strategy,
-            allocate_queues=self.allocate_queues,
-            allocate_rooms=self.allocate_rooms,
-            machine_room_resolver=self.machine_room_resolver,
-            client_rebalance=self.client_rebalance,
-            pull_batch_size=self.pull_batch_size,
-            pull_threshold_for_queue=self.pull_threshold_for_queue,
-            pull_threshold_size_for_queue=self.pull_threshold_size_for_queue,
-            consume_concurrently_max_span=self.consume_max_span,
-            pull_time_delay_when_exception_ms=self.pull_time_delay_when_exception_ms,
-            unreadable_body=self.unreadable_body,
-            value_deserializer=self.value_deserializer,
-            post_subscription_when_pull=True,
-            local_offset_store_dir=self.local_offset_store_dir,
+            **both, consume_concurrently_max_span=self.consume_max_span, post_subscription_when_pull=True
         )
 
 

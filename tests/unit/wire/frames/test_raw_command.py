@@ -16,9 +16,6 @@ from sprocketmq.wire.frames.raw_command import RawCommand, raw_answer
 from sprocketmq.wire.headers import PullMessageRequestHeader, SendMessageRequestHeaderV2
 from sprocketmq.wire.requests.readers import READERS
 
-TYPES: dict[bytes, Any] = {b"310,": SendMessageRequestHeaderV2, b'11,"': PullMessageRequestHeader}
-
-
 WHOLE = b'"extFields":{"a":"p","b":"t","c":"d","d":"4","e":"0","f":"0","g":"1","h":"0"'
 
 
