@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all nightly test-old-spark test-pythons lint generate format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mutation coverage clean
+.PHONY: help setup demo test test-all nightly test-old-spark test-pythons lint generate format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages simulate mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -130,6 +130,9 @@ fuzz: setup ## run decoders, expressions, store and configuration files with ran
 docs: $(VENV)/.ready ## build the documentation into docs/_build/html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+simulate: $(VENV)/.ready ## run random users of a simulated cluster in random weather (MINUTES=10 for fresh seeds, SEED=... for one again)
+	@PYTHONHASHSEED=0 $(BIN)/python -m sprocketmq.testing.simulation $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(MESSAGES),--messages $(MESSAGES))
 
 mutation: $(VENV)/.ready ## change functions one place at a time, and list the changes that no test notices (ROOMS="core/retry wire/text/fastjson.py", TESTS="tests/unit/core", EVERY=20)
 	@$(BIN)/python scripts/mutation $(or $(ROOMS),core/retry) --every $(or $(EVERY),1) $(if $(TESTS),--tests $(TESTS))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final, TypeVar
 
-from sprocketmq.threads import submit
+from sprocketmq.net.process.executors import submit_from_loop
 from sprocketmq.wire.frames.command import Buffer, Command
 from sprocketmq.wire.requests.declaration import B, Request
 
@@ -39,4 +39,4 @@ async def off_loop(work: Callable[[], T]) -> T:
         except RuntimeError:  # the main thread has ended, and others go on
             return work()
         executor = _executors.setdefault(os.getpid(), ThreadPoolExecutor(1, "sprocketmq-decoder"))
-    return await asyncio.wrap_future(submit(executor, work))
+    return await asyncio.wrap_future(submit_from_loop(executor, work).outcome)

@@ -39,7 +39,10 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 class DiskMessageStore(MessageStore):
+    """``flushes_by_itself``: on a thread; otherwise whoever has the store calls ``flush``. Set before ``load``."""
+
     path: str
+    flushes_by_itself = True
 
     def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:
         super().__init__(config or StoreConfig(), os.path.abspath(os.fspath(path)))
@@ -110,7 +113,8 @@ class DiskMessageStore(MessageStore):
         self._flusher.flush()
         if stop is Stop.CRASHED:
             self._write_abort(with_mark=True)
-        self._flusher.start()
+        if self.flushes_by_itself:
+            self._flusher.start()
 
     def _accept_losses(self, losses: Losses) -> None:
         """What the checkpoint knew is forgotten first, so that a start after a kill goes on from here."""
@@ -207,6 +211,14 @@ class DiskMessageStore(MessageStore):
                 self.checkpoint.save()
                 os.replace(self._abort_path, self._spare_abort_path)
         finally:
+            self._release()
+
+    def abandon(self) -> None:
+        """Let go of the files and save nothing, as the end of the process does: the next start recovers as after a kill."""
+        flusher, self._flusher = self._flusher, None
+        if flusher is not None:
+            self.refuse_appends(StoreNotWritable(CLOSED))
+            flusher.end()
             self._release()
 
     def _complete_index(self) -> None:

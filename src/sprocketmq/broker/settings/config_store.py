@@ -26,9 +26,10 @@ import msgspec
 from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
+from sprocketmq.net.process.executors import submit_from_loop
 from sprocketmq.net.process.tasks import Tasks
 from sprocketmq.store.config_files import ConfigFile, forget_tables, missing_tables, never_noted
-from sprocketmq.threads import submit
+from sprocketmq.threads import ClaimedWork
 from sprocketmq.wire.bodies import (
     ConsumerOffsetSerializeWrapper,
     DelayOffsetSerializeWrapper,
@@ -61,7 +62,7 @@ class ConfigStore:
         )
         # Its thread is started at the first use.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-offsets")
-        self._writing: dict[ConfigFile, Future[StoreError | None]] = {}
+        self._writing: dict[ConfigFile, ClaimedWork[StoreError | None]] = {}
         self._in_progress: dict[ConfigFile, object] = {}  # progress that waits for the log, or is being written
         self._making = Tasks(log, "the text of a large table")  # made in steps
         self._again: set[ConfigFile] = set()  # progress that has to be written once more after that
@@ -213,9 +214,9 @@ class ConfigStore:
                 log.error(
                     "%s is not written, because the messages it refers to are not on the disk: %s", file.path, error
                 )
-                unwritten: Future[StoreError | None] = Future()
-                unwritten.set_result(StoreNotWritable(f"{file.path} is not written: {error}"))
-                self._writing[file] = unwritten
+                refusal = StoreNotWritable(f"{file.path} is not written: {error}")
+                unwritten = self._writing[file] = ClaimedWork[StoreError | None](lambda: refusal)
+                unwritten()
                 self._progress_saved(file, turn)
                 return
             self._save_in_thread(file, raw).add_done_callback(lambda done: in_order(done, self._progress_saved))
@@ -238,7 +239,7 @@ class ConfigStore:
             return
         del self._in_progress[file]
         writing = self._writing.get(file)
-        error = None if writing is None else writing.result()
+        error = None if writing is None else writing.outcome.result()
         if error is not None:
             self._set_dirty(file)  # the next round writes it again
         callbacks: list[WhenSaved] = []
@@ -265,8 +266,8 @@ class ConfigStore:
         return self._schedule.content().encode()
 
     def _save_in_thread(self, file: ConfigFile, raw: bytes) -> Future[StoreError | None]:
-        writing = self._writing[file] = submit(self._writer, partial(self._save, file, raw))
-        return writing
+        writing = self._writing[file] = submit_from_loop(self._writer, partial(self._save, file, raw))
+        return writing.outcome
 
     def save_all(self) -> None:
         self.topics_changed()
@@ -279,6 +280,8 @@ class ConfigStore:
         self._making.cancel()
         for table in self._tables:
             table.close()
+        for writing in self._writing.values():
+            writing()  # unless the thread has begun
         self._writer.shutdown()
         if save:
             self._save_last_progress()

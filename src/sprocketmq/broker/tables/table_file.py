@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.errors import StoreError
 from sprocketmq.net.connection import Connection, bytes_while_waiting
+from sprocketmq.net.process.executors import submit_from_loop
 from sprocketmq.store.config_files import ConfigFile
-from sprocketmq.threads import submit
+from sprocketmq.threads import ClaimedWork
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
@@ -81,7 +82,7 @@ class TableFile:
         self._has_failed = False  # the last write
         self._next_callbacks: list[WhenSaved] = []  # called when the next write ends
         self._making: asyncio.Task[None] | None = None  # the text of the next write
-        self._writing: Future[None] | None = None
+        self._writing: ClaimedWork[None] | None = None
         self._callbacks: list[WhenSaved] = []  # called when the present write ends
         # Its thread begins with the first use.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-table")
@@ -118,8 +119,10 @@ class TableFile:
         if self._making is not None:
             self._making.cancel()
             self._making, self._is_changed = None, True
+        if writing is not None:
+            writing()  # unless its thread has begun
         self._writer.shutdown()  # waits for the write
-        failed = self._has_failed or (writing is not None and writing.exception() is not None)
+        failed = self._has_failed or (writing is not None and writing.outcome.exception() is not None)
         if self._is_changed or failed:
             self._is_changed = False
             content = self._content()
@@ -147,8 +150,8 @@ class TableFile:
 
     def _write(self, raw: bytes) -> None:
         loop = asyncio.get_running_loop()
-        self._writing = writing = submit(self._writer, self._saving(raw))
-        writing.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, done))
+        self._writing = writing = submit_from_loop(self._writer, self._saving(raw))
+        writing.outcome.add_done_callback(lambda _: loop.call_soon_threadsafe(self._ended, writing))
 
     def _saving(self, raw: bytes) -> Callable[[], None]:
         """Return the function that writes on the thread. Called when the table's text is made, so that the first file is not older."""
@@ -161,12 +164,12 @@ class TableFile:
 
         return save
 
-    def _ended(self, writing: Future[None]) -> None:
+    def _ended(self, writing: ClaimedWork[None]) -> None:
         if writing is not self._writing:
             return
         self._writing = None
         callbacks, self._callbacks = self._callbacks, []
-        error = writing.exception()
+        error = writing.outcome.exception()
         self._has_failed = error is not None
         self._begin()
         if error is not None and not isinstance(error, StoreError):

@@ -130,6 +130,15 @@ class Flusher:
         finally:  # also of those who wait for more than was ever written
             self._fail_waiters(StoreNotWritable(CLOSED))
 
+    def end(self) -> None:
+        """Stop the thread; what it has not flushed stays as it is."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
     def _main(self) -> None:
         try:
             self._flush_in_rounds()

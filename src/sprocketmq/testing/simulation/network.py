@@ -1,0 +1,421 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts, their processes, and the connections between them, as TCP behaves: bytes arrive in order, late, in other pieces, or never.
+
+    write --> [send buffer] --> link (delay, bandwidth, a wall) --> [receive buffer] --> data_received
+                   `- pause_writing above its mark                       `- fills while the peer does not read
+
+A wall between two hosts holds what is sent until it is taken away, as TCP sends lost packets again. The kernel of a process that is killed
+resets its connections. From a host without power nobody hears anything; once it is on again, it resets what it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import errno
+import itertools
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, cast
+
+from sprocketmq.testing.simulation.clock import HostClock
+from sprocketmq.testing.simulation.loop import SimulatedLoop, current_process
+
+_WINDOW_BYTES: Final = 128 * 1024  # of one direction: under way, or in the receive buffer
+_FIRST_PORT: Final = 40_000
+_SYN_AGAIN_S: Final = 1.0
+
+
+class Process:
+    """One life of a host's program. Its callbacks run while it runs, and never again when it is dead."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.is_frozen = self.is_dead = False
+        self._postponed: list[asyncio.Handle] = []
+        self._freezes: list[list[float]] = []  # began, ended
+        self.context = contextvars.copy_context()
+        self.context.run(current_process.set, self)
+
+    @property
+    def is_running(self) -> bool:
+        return not self.is_frozen and not self.is_dead
+
+    def postpone(self, handle: asyncio.Handle) -> None:
+        if not self.is_dead:
+            self._postponed.append(handle)
+
+    def freeze(self) -> None:
+        """As SIGSTOP: its kernel still takes bytes and connections."""
+        if not self.is_frozen:
+            self._freezes.append([self.host.network.loop.time(), float("inf")])
+        self.is_frozen = True
+
+    def frozen_ms_since(self, since_s: float) -> float:
+        now_s = self.host.network.loop.time()
+        return sum(max(0.0, min(end, now_s) - max(begin, since_s)) for begin, end in self._freezes) * 1000
+
+    def thaw(self) -> None:
+        if self.is_frozen:
+            self._freezes[-1][1] = self.host.network.loop.time()
+        self.is_frozen = False
+        postponed, self._postponed = self._postponed, []
+        for handle in postponed:
+            self.host.network.loop.again(handle)
+
+
+class Host:
+    def __init__(self, name: str, address: str, network: Network) -> None:
+        self.name, self.address, self.network = name, address, network
+        self.is_off = False
+        self.skew_ms = 0.0  # of its clock
+        self.clock = HostClock(self)
+        self.ends: dict[SimulatedTransport, None] = {}  # open connections, in the order of their opening
+        self.process = Process(self)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def kill(self) -> None:
+        """End the process as ``kill -9`` does: its kernel resets all connections."""
+        self._end_process()
+        for end in list(self.ends):
+            end.reset_by_kernel()
+
+    def power_off(self) -> None:
+        """End the process, and let nobody know."""
+        self._end_process()
+        self.is_off = True
+        for end in list(self.ends):
+            end.vanish()
+
+    def _end_process(self) -> None:
+        self.process.is_dead = True
+        self.process.thaw()
+        self.network.close_ports(self)
+
+    def start_process(self) -> Process:
+        """A new process; the host is on afterwards."""
+        self.is_off = False
+        self.process = Process(self)
+        return self.process
+
+
+@dataclass
+class LinkWeather:
+    """What the network does to bytes. ``delay_ms``: the least and the most as a rule. ``spike``: the share of pieces that take up to
+    ``spike_ms``. ``piece_bytes``: the most that arrives at once."""
+
+    delay_ms: tuple[float, float] = (0.05, 0.5)
+    spike: float = 0.0
+    spike_ms: float = 400.0
+    bytes_per_s: float = 100e6
+    piece_bytes: int = 64 * 1024
+
+
+class Network:
+    def __init__(self, loop: SimulatedLoop, rng: random.Random) -> None:
+        self.loop, self.rng = loop, rng
+        loop.network = self
+        self.weather = LinkWeather()
+        self.hosts: dict[str, Host] = {}  # by address
+        self._servers: dict[tuple[str, int], SimulatedServer] = {}
+        self._ports = itertools.count(_FIRST_PORT)
+        self._walls: dict[tuple[Host, Host], list[Callable[[], object]]] = {}  # with what waits for its end
+
+    def add_host(self, name: str) -> Host:
+        number = len(self.hosts) + 1
+        host = Host(name, f"10.0.{number >> 8}.{number & 255}", self)
+        self.hosts[host.address] = host
+        return host
+
+    # -- weather ---------------------------------------------------------------------------------------------------------------
+
+    def build_wall(self, sender: Host, receiver: Host) -> None:
+        """Let nothing through in this direction."""
+        self._walls.setdefault((sender, receiver), [])
+
+    def tear_wall(self, sender: Host, receiver: Host) -> None:
+        for call in self._walls.pop((sender, receiver), ()):
+            call()
+
+    def tear_walls(self) -> None:
+        for sender, receiver in list(self._walls):
+            self.tear_wall(sender, receiver)
+
+    def after_wall(self, sender: Host, receiver: Host, call: Callable[[], object]) -> bool:
+        """True: there is a wall, and ``call`` is called when it is gone."""
+        waiting = self._walls.get((sender, receiver))
+        if waiting is not None:
+            waiting.append(call)
+        return waiting is not None
+
+    def delay_s(self) -> float:
+        weather, rng = self.weather, self.rng
+        if weather.spike and rng.random() < weather.spike:
+            return rng.uniform(weather.delay_ms[1], weather.spike_ms) / 1000
+        return rng.uniform(*weather.delay_ms) / 1000
+
+    def reset_some_connection(self) -> bool:
+        """Reset a connection that is drawn, at both ends. False: there is none."""
+        ends = [end for host in self.hosts.values() for end in host.ends]
+        if not ends:
+            return False
+        end = self.rng.choice(ends)
+        end.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
+        end.peer.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
+        return True
+
+    # -- listening and connecting ------------------------------------------------------------------------------------------------
+
+    def listen(self, factory: Callable[[], asyncio.BaseProtocol], port: int) -> SimulatedServer:
+        process = current_process.get()
+        assert process is not None, "a server is started outside of any process"
+        at = (process.host.address, port or next(self._ports))
+        if at in self._servers:
+            raise OSError(errno.EADDRINUSE, "address in use")
+        server = self._servers[at] = SimulatedServer(self, process, at, factory)
+        return server
+
+    def close_port(self, server: SimulatedServer) -> None:
+        if self._servers.get(server.at) is server:
+            del self._servers[server.at]
+
+    def close_ports(self, host: Host) -> None:
+        for at in [at for at in self._servers if at[0] == host.address]:
+            del self._servers[at]
+
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], address: str, port: int
+    ) -> tuple[SimulatedTransport, asyncio.BaseProtocol]:
+        """From a host that is off or behind a wall there is no answer; the caller's own limit ends the wait."""
+        process, there = current_process.get(), self.hosts.get(address)
+        assert process is not None, "a connection is opened outside of any process"
+        if there is None:
+            raise OSError(errno.EHOSTUNREACH, f"no route to {address}")
+        here = process.host
+        await asyncio.sleep(self.delay_s())
+        while there.is_off or (here, there) in self._walls or (there, here) in self._walls:  # noqa: ASYNC110 - as a kernel does
+            await asyncio.sleep(_SYN_AGAIN_S)
+        server = self._servers.get((address, port))
+        await asyncio.sleep(self.delay_s())
+        if server is None or self._servers.get((address, port)) is not server:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
+        ours = SimulatedTransport(self, process, (here.address, next(self._ports)))
+        theirs = SimulatedTransport(self, server.process, (address, port))
+        ours.peer, theirs.peer = theirs, ours
+        protocol = factory()
+        ours.begin(protocol)
+        theirs.call(lambda: theirs.begin(server.factory()))
+        return ours, protocol
+
+
+class SimulatedServer:
+    """A listening socket. Its host's kernel accepts, also while the process is frozen."""
+
+    def __init__(
+        self, network: Network, process: Process, at: tuple[str, int], factory: Callable[[], asyncio.BaseProtocol]
+    ) -> None:
+        self._network, self.process, self.at, self.factory = network, process, at, factory
+        self.sockets = (self,)
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.at
+
+    def close(self) -> None:
+        self._network.close_port(self)
+
+    async def wait_closed(self) -> None:
+        pass
+
+
+class SimulatedTransport(asyncio.Transport):
+    """One end of a connection. What belongs to the kernel (buffers, arrivals) happens whatever its process does."""
+
+    peer: SimulatedTransport
+
+    def __init__(self, network: Network, process: Process, at: tuple[str, int]) -> None:
+        super().__init__()
+        self._network, self._loop, self._process, self.at = network, network.loop, process, at
+        self._protocol: asyncio.Protocol | None = None
+        self._out: deque[bytes] = deque()
+        self._out_bytes = self._under_way_bytes = 0
+        self._in: deque[bytes] = deque()
+        self._arrives_s = 0.0  # when the last piece arrives, which none overtakes
+        self._high_bytes, self._low_bytes = 64 * 1024, 16 * 1024
+        self._is_paused = False  # its protocol was told to pause writing
+        self._reads = True
+        self._closing = self._gone = self._ends_after_out = self._eof_arrived = False
+        process.host.ends[self] = None
+
+    # -- asyncio.Transport -----------------------------------------------------------------------------------------------------
+
+    def begin(self, protocol: asyncio.BaseProtocol) -> None:
+        if not self._gone:
+            self._protocol = cast("asyncio.Protocol", protocol)
+            self._protocol.connection_made(self)
+            self._deliver()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {"peername": self.peer.at, "sockname": self.at}.get(name, default)
+
+    def write(self, data: Any) -> None:
+        if not data or self._gone or self._closing:
+            return
+        self._out.append(bytes(data))
+        self._out_bytes += len(data)
+        self._pump()
+        if self._out_bytes > self._high_bytes and not self._is_paused and self._protocol is not None:
+            self._is_paused = True
+            self._protocol.pause_writing()
+
+    def writelines(self, pieces: Iterable[Any]) -> None:
+        self.write(b"".join(pieces))
+
+    def get_write_buffer_size(self) -> int:
+        return self._out_bytes
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high_bytes = 64 * 1024 if high is None else high
+        self._low_bytes = self._high_bytes // 4 if low is None else low
+        if self._out_bytes > self._high_bytes and not self._is_paused and self._protocol is not None:
+            self._is_paused = True
+            self._protocol.pause_writing()
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._low_bytes, self._high_bytes
+
+    def is_reading(self) -> bool:
+        return self._reads and not self._closing
+
+    def pause_reading(self) -> None:
+        self._reads = False
+
+    def resume_reading(self) -> None:
+        self._reads = True
+        self.call(self._deliver)
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self._ends_after_out = True
+        self._pump()
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = self._ends_after_out = True
+            self._pump()
+
+    def abort(self) -> None:
+        if not self._gone:
+            self._closing = True
+            self._drop_out()
+            self._send_at(self._network.delay_s(), self.peer.reset_from_peer)
+            self._lose(None)
+
+    # -- the kernel ------------------------------------------------------------------------------------------------------------
+
+    def call(self, callback: Callable[[], object]) -> None:
+        """In the context of its process, soon."""
+        self._loop.call_soon(callback, context=self._process.context)
+
+    def _drop_out(self) -> None:
+        self._out.clear()
+        self._out_bytes = 0
+
+    def _pump(self) -> None:
+        """Give to the link what the window has room for."""
+        weather, rng = self._network.weather, self._network.rng
+        while self._out and self._under_way_bytes < _WINDOW_BYTES:
+            piece = self._out.popleft()
+            most = min(weather.piece_bytes, _WINDOW_BYTES - self._under_way_bytes)
+            most = rng.randint(1, most) if len(piece) > 1 and rng.random() < 0.05 else most
+            if len(piece) > most:
+                self._out.appendleft(piece[most:])
+                piece = piece[:most]
+            self._out_bytes -= len(piece)
+            self._under_way_bytes += len(piece)
+            self._send_at(self._network.delay_s() + len(piece) / weather.bytes_per_s, partial(self.peer.arrive, piece))
+        if self._ends_after_out and not self._out:
+            self._ends_after_out = False
+            self._send_at(self._network.delay_s(), self.peer.end_arrives)
+            if self._closing:
+                self._lose(None)
+
+    def _send_at(self, delay_s: float, arrive: Callable[[], object]) -> None:
+        # Strictly later, because the loop's heap does not keep the order of what is due at one time.
+        self._arrives_s = max(math.nextafter(self._arrives_s, math.inf), self._loop.time() + delay_s)
+        self._loop.call_at(self._arrives_s, self._through_wall, arrive, context=_KERNEL)
+
+    def _through_wall(self, arrive: Callable[[], object]) -> None:
+        if not self._network.after_wall(self._process.host, self.peer._process.host, arrive):
+            arrive()
+
+    def arrive(self, piece: bytes) -> None:
+        if self._gone:
+            if not self._process.host.is_off:  # a kernel answers bytes for a connection that it does not know
+                self.peer.reset_from_peer()
+            return
+        self._in.append(piece)
+        self.call(self._deliver)
+
+    def _deliver(self) -> None:
+        while self._in and self._reads and self._protocol is not None and not self._closing:
+            piece = self._in.popleft()
+            self.peer._acknowledged(len(piece))
+            self._protocol.data_received(piece)
+        if self._eof_arrived and not self._in and self._protocol is not None and not self._closing:
+            self._eof_arrived = False
+            if not self._protocol.eof_received():
+                self.close()
+
+    def _acknowledged(self, count: int) -> None:
+        self._under_way_bytes -= count
+        self._pump()
+        if self._is_paused and self._out_bytes <= self._low_bytes:
+            self._is_paused = False
+            self.call(self._resume_protocol)
+
+    def _resume_protocol(self) -> None:
+        if self._protocol is not None and not self._gone:
+            self._protocol.resume_writing()
+
+    def end_arrives(self) -> None:
+        self._eof_arrived = True
+        self.call(self._deliver)
+
+    def reset_from_peer(self) -> None:
+        self.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
+
+    def reset_by_kernel(self) -> None:
+        """Its process has ended."""
+        self._send_at(self._network.delay_s(), self.peer.reset_from_peer)
+        self.vanish()
+
+    def vanish(self) -> None:
+        self._closing = self._gone = True
+        self._drop_out()
+        self._in.clear()
+        self._process.host.ends.pop(self, None)
+
+    def fail(self, error: Exception) -> None:
+        if not self._gone:
+            self._closing = True
+            self._drop_out()
+            self._lose(error)
+
+    def _lose(self, error: Exception | None) -> None:
+        self._gone = True
+        self._process.host.ends.pop(self, None)
+        self.call(lambda: None if self._protocol is None else self._protocol.connection_lost(error))
+
+
+_KERNEL: Final = contextvars.Context()  # of no process

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong in a run, and when. Each run draws which kinds of trouble it has (swarm testing): a run with all of them at once hides
+what only some of them bring about."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.network import Host
+    from sprocketmq.testing.simulation.world import World
+
+KINDS: Final = (
+    "spikes",  # pieces that take up to 400 ms
+    "resets",  # connections that break
+    "walls",  # nothing gets through between two hosts, in one direction or both
+    "freezes",  # processes that stand still
+    "kills",  # processes that end, and start again
+    "power",  # hosts that are silent, and start again
+    "clocks",  # clocks that are set
+)
+
+
+@dataclass(frozen=True)
+class Weather:
+    """``kinds``: some of :data:`KINDS`; None draws them. ``every_ms``: from one trouble to the next, on average; a run draws a factor of
+    0.3, 1 or 5. ``lasts_ms``: the most that one lasts."""
+
+    kinds: Collection[str] | None = None
+    every_ms: float = 4_000
+    lasts_ms: float = 45_000
+
+    def drawn(self, rng: random.Random) -> list[str]:
+        if self.kinds is not None:
+            return sorted(self.kinds)
+        return sorted(rng.sample(KINDS, rng.randint(0, len(KINDS))))
+
+
+CALM: Final = Weather(kinds=())
+STORM: Final = Weather(kinds=KINDS)
+
+
+class Sky:
+    """Carries out the weather of one run, until ``clear``."""
+
+    def __init__(self, world: World, weather: Weather) -> None:
+        self._world, self._weather, self._rng = world, weather, world.rng
+        self.kinds = weather.drawn(self._rng)
+        self._ends: dict[int, Callable[[], object]] = {}  # of troubles that last
+        self._number = 0
+        self._is_clear = False
+        self._weather_task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        if self._weather_task is None:
+            self._weather_task = self._world.loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        rng, network = self._rng, self._world.network
+        if "spikes" in self.kinds:
+            network.weather.spike = rng.choice([0.001, 0.01, 0.1])
+        kinds = [kind for kind in self.kinds if kind != "spikes"]
+        every_ms = self._weather.every_ms * rng.choice([0.3, 1, 5])
+        while kinds and not self._is_clear:
+            await asyncio.sleep(rng.expovariate(1000 / every_ms))
+            if not self._is_clear:
+                getattr(self, "_" + rng.choice(kinds))()
+
+    def clear(self) -> None:
+        """End all trouble: dead hosts start, frozen ones go on, walls are gone. Clocks stay as they are."""
+        self._is_clear = True
+        self._world.network.weather.spike = 0.0
+        ends, self._ends = self._ends, {}
+        for end in ends.values():
+            end()
+        self._world.network.tear_walls()
+
+    def _for_a_while(self, end: Callable[[], object]) -> None:
+        """Call ``end`` after a time that is drawn: mostly short, sometimes longer than every limit of the protocol."""
+        self._number += 1
+        number = self._number
+        self._ends[number] = end
+        length_ms = min(self._weather.lasts_ms, self._rng.expovariate(1 / (self._weather.lasts_ms / 6)))
+        asyncio.get_running_loop().call_later(length_ms / 1000, lambda: self._ends.pop(number, lambda: None)())
+
+    def _host(self) -> Host:
+        return self._rng.choice(list(self._world.network.hosts.values()))
+
+    def _resets(self) -> None:
+        if self._world.network.reset_some_connection():
+            self._world.note("a connection is reset")
+
+    def _walls(self) -> None:
+        one, other = self._host(), self._host()
+        network = self._world.network
+        if one is other:
+            return
+        both = self._rng.random() < 0.5
+        self._world.note(f"a wall from {one} to {other}" + (" and back" if both else ""))
+        network.build_wall(one, other)
+        if both:
+            network.build_wall(other, one)
+
+        def tear() -> None:
+            network.tear_wall(one, other)
+            network.tear_wall(other, one)
+            self._world.note(f"no wall between {one} and {other}")
+
+        self._for_a_while(tear)
+
+    def _freezes(self) -> None:
+        host = self._host()
+        process = host.process
+        if not process.is_running:
+            return
+        self._world.note(f"{host} is frozen")
+        process.freeze()
+
+        def thaw() -> None:
+            if not process.is_dead:
+                self._world.note(f"{host} goes on")
+                process.thaw()
+
+        self._for_a_while(thaw)
+
+    def _kills(self) -> None:
+        host = self._host()
+        if not host.process.is_dead:
+            self._world.note(f"{host} is killed")
+            self._world.kill(host)
+            self._for_a_while(lambda: self._world.restart(host))
+
+    def _power(self) -> None:
+        host = self._host()
+        if not host.process.is_dead:
+            self._world.note(f"{host} has no power")
+            self._world.kill(host, power=True)
+            self._for_a_while(lambda: self._world.restart(host))
+
+    def _clocks(self) -> None:
+        host = self._host()
+        by_ms = self._rng.choice([-1, 1]) * self._rng.expovariate(1 / 5_000)
+        self._world.note(f"the clock of {host} is set by {by_ms:.0f} ms")
+        host.skew_ms += by_ms

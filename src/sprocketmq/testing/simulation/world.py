@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated cluster, and the hosts of a user's programs beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import random
+import tempfile
+import warnings
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import sprocketmq as rmq
+from sprocketmq.broker import Broker, BrokerConfig, NameServer
+from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.store.disk_message_store import DiskMessageStore
+from sprocketmq.testing.simulation.clock import virtual_time
+from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError
+from sprocketmq.testing.simulation.network import Host, Network
+from sprocketmq.testing.simulation.weather import CALM, Sky, Weather
+from sprocketmq.wire.bodies import TopicConfig
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.keyword_options import (
+        CommonOptions,
+        ProducerOptions,
+        PullConsumerOptions,
+        PushConsumerOptions,
+    )
+
+_STORY_LINES: Final = 60
+_NAMESRV_PORT: Final = 9876
+_BROKER_PORT: Final = 10911
+_MEMORY: Final = Path("/dev/shm")  # Linux: files that no disk has to write
+_FLUSH_S: Final = (0.005, 0.5)
+# Quick retries, so that a run needs no hours; the broker's own are 10 s to 2 h.
+_DELAY_LEVELS: Final = "1s 1s 1s 2s 2s 2s 3s 3s 3s 5s 5s 5s 8s 8s 8s 10s 10s 10s"
+
+
+class Here:
+    """A process of a user's program, as its code sees it. Its clients run there, and end with it."""
+
+    def __init__(self, world: World, host: Host) -> None:
+        self.world, self.host, self.rng = world, host, world.rng
+
+    @property
+    def name(self) -> str:
+        return self.host.name
+
+    def producer(self, group: str = "producer", **options: Unpack[ProducerOptions]) -> rmq.AsyncProducer:
+        return rmq.AsyncProducer(group, **self._options(options))
+
+    def push_consumer(self, group: str = "consumer", **options: Unpack[PushConsumerOptions]) -> rmq.AsyncPushConsumer:
+        return rmq.AsyncPushConsumer(group, **self._options(options))
+
+    def pull_consumer(self, group: str = "consumer", **options: Unpack[PullConsumerOptions]) -> rmq.AsyncPullConsumer:
+        return rmq.AsyncPullConsumer(group, **self._options(options))
+
+    def admin(self, **options: Unpack[CommonOptions]) -> rmq.AsyncAdmin:
+        return rmq.AsyncAdmin(**self._options(options))
+
+    def _options(self, options: Any) -> Any:
+        return {
+            "namesrv_addr": self.world.namesrv_addr,
+            "clock": self.host.clock,
+            "client_ip": self.host.address,
+            "instance_name": f"{self.name}-{self.world.lives[self.host]}",
+            **options,
+        }
+
+
+Program = Callable[[Here], Coroutine[Any, Any, object]]
+Run = Callable[[], Coroutine[Any, Any, object]]
+
+
+class World:
+    """A name server, brokers and users' processes on one virtual clock.
+
+    Attributes:
+        rng: draws everything of the run; use it for what your program draws, too.
+        brokers: the hosts of the brokers.
+        lives: how many processes each host has had before the one that runs.
+    """
+
+    def __init__(self, seed: int, weather: Weather, store_dir: Path, brokers: int, config: dict[str, str]) -> None:
+        self.seed, self.rng = seed, random.Random(seed)
+        self.loop = SimulatedLoop(self.rng)
+        self.network = Network(self.loop, self.rng)
+        self.lives: dict[Host, int] = {}
+        self._runs: dict[Host, Run] = {}
+        self._running: dict[Host, Broker | NameServer] = {}
+        self._store_dir = store_dir
+        self._config = BrokerConfig.from_properties({"messageDelayLevel": _DELAY_LEVELS, **config})
+        self.story: deque[str] = deque(maxlen=_STORY_LINES)
+        self._digest = hashlib.sha256()
+        self._failed: asyncio.Future[object] = self.loop.create_future()
+        self.namesrv = self.network.add_host("namesrv")
+        self._runs[self.namesrv] = self._run_name_server
+        self.brokers = []
+        for number in range(brokers):
+            host = self.network.add_host(f"broker-{chr(ord('a') + number)}")
+            self._runs[host] = partial(self._run_broker, host)
+            self.brokers.append(host)
+        self.sky = Sky(self, weather)
+
+    @property
+    def namesrv_addr(self) -> str:
+        return f"{self.namesrv.address}:{_NAMESRV_PORT}"
+
+    @property
+    def digest(self) -> str:
+        """Of everything that happened; the same for the same seed and program."""
+        return self._digest.hexdigest()[:16]
+
+    def note(self, event: str) -> None:
+        """Add a line to the run's story."""
+        line = f"{self.loop.time():10.3f} s  {event}"
+        self.story.append(line)
+        self._digest.update(line.encode())
+
+    # -- programs --------------------------------------------------------------------------------------------------------------
+
+    def start(self, name: str, program: Program) -> Host:
+        """Run ``program`` on a host of its own; it begins anew when the host starts again after a kill. What it raises ends the run. The
+        weather begins with the first program."""
+        host = self.network.add_host(name)
+        self._runs[host] = lambda: program(Here(self, host))
+        self.sky.begin()
+        self.restart(host)
+        return host
+
+    def running(self, host: Host) -> Broker | NameServer | None:
+        """The server that runs on a host now."""
+        return self._running.get(host)
+
+    def restart(self, host: Host) -> None:
+        self.note(f"{host} starts")
+        self.lives[host] = self.lives.get(host, -1) + 1
+        process = host.process if not self.lives[host] else host.start_process()
+        task = self.loop.create_task(self._runs[host](), context=process.context.copy())
+        task.add_done_callback(lambda done: self._ended(host, done))
+
+    def kill(self, host: Host, *, power: bool = False) -> None:
+        """End what runs on a host, at whatever await it is. ``power``: nobody is told."""
+        if power:
+            host.power_off()
+        else:
+            host.kill()
+        server = self._running.pop(host, None)
+        if isinstance(server, Broker) and isinstance(server.store, DiskMessageStore):
+            server.store.abandon()
+
+    def _ended(self, host: Host, task: asyncio.Task[object]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None and not self._failed.done():
+            self.note(f"{host} raised {error!r}")
+            self._failed.set_exception(error)
+
+    async def _run_name_server(self) -> None:
+        host = self.namesrv
+        self._running[host] = server = NameServer(host=host.address, port=_NAMESRV_PORT, clock=host.clock)
+        await server.astart()
+        await server.ended.wait()
+
+    async def _run_broker(self, host: Host) -> None:
+        self._running[host] = broker = Broker(
+            self.namesrv_addr,
+            host=host.address,
+            port=_BROKER_PORT,
+            store_dir=self._store_dir / host.name,
+            broker_name=host.name,
+            clock=host.clock,
+            config=self._config,
+        )
+        store = broker.store
+        assert isinstance(store, DiskMessageStore)
+        store.flushes_by_itself = False
+        await broker.astart()
+        while broker.is_running:
+            await asyncio.sleep(self.rng.uniform(*_FLUSH_S))
+            store.flush()
+
+    def unfinished(self, host: Host) -> list[asyncio.Task[Any]]:
+        """The tasks of the process that runs on a host, its program's among them."""
+        return self.loop.unfinished(host.process)
+
+    # -- for the program that watches --------------------------------------------------------------------------------------------
+
+    async def sleep(self, ms: float) -> None:
+        await asyncio.sleep(ms / 1000)
+
+    async def until(self, condition: Callable[[], object], limit_ms: float, what: str = "the condition") -> None:
+        """Wait until ``condition()`` is true. Raises SimulationError after ``limit_ms``."""
+        end_s = self.loop.time() + limit_ms / 1000
+        while not condition():
+            if self.loop.time() > end_s:
+                raise SimulationError(f"{what} does not hold within {limit_ms:.0f} ms")
+            await asyncio.sleep(0.1)
+
+    async def topic(self, name: str, queues: int = 4) -> None:
+        """Create a topic at all brokers."""
+        await self.all_up()
+        for host in self.brokers:
+            broker = self._running[host]
+            assert isinstance(broker, Broker)
+            broker.topics.update(TopicConfig(name, queues, queues), now_ms=host.clock.now_ms())
+            await broker.registered()
+
+    async def all_up(self) -> None:
+        """Wait until the name server and all brokers run."""
+        hosts = (self.namesrv, *self.brokers)
+        await self.until(
+            lambda: all((server := self._running.get(host)) is not None and server.is_running for host in hosts),
+            120_000,
+            "every server runs",
+        )
+
+    def run(self, main: Callable[[World], Coroutine[Any, Any, object]]) -> None:
+        async def program() -> None:
+            for host in (self.namesrv, *self.brokers):
+                self.restart(host)
+            await self.all_up()
+            work = asyncio.ensure_future(main(self))
+            done, _ = await asyncio.wait({work, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            self.sky.clear()
+            for ended in done:
+                ended.result()
+
+        self.loop.run_until_complete(program())
+
+    def close(self) -> None:
+        for host in (*self.brokers, self.namesrv):
+            if host in self._running:
+                self.kill(host)
+        self.loop.close()
+        for key, instance in list(ClientInstance._instances.items()):
+            if instance._loop is self.loop:
+                del ClientInstance._instances[key]
+
+
+def simulate(
+    main: Callable[[World], Coroutine[Any, Any, object]],
+    *,
+    seed: int,
+    weather: Weather = CALM,
+    brokers: int = 1,
+    **config: str,
+) -> World:
+    """Run ``main`` in a simulated cluster, until it returns. Raises what it raises, with the seed and the last events as a note."""
+    state = random.getstate()
+    random.seed(seed)  # what clients and brokers draw by themselves
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="sprocketmq-simulation-", dir=_MEMORY if _MEMORY.is_dir() else None
+        ) as folder,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", ResourceWarning)  # clients of dead processes were not shut down
+        world = World(seed, weather, Path(folder), brokers, config)
+        try:
+            with virtual_time(world.loop):
+                world.run(main)
+        except BaseException as error:
+            error.add_note(
+                f"seed {seed}, weather {', '.join(world.sky.kinds) or 'calm'}, step {world.loop.steps}; the last events:\n  "
+                + "\n  ".join(world.story)
+            )
+            raise
+        finally:
+            random.setstate(state)
+            world.close()
+            gc.collect()
+        return world

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random users of a simulated cluster: they find nothing in the product, and they find faults that are planted in it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from simulate_orders import orders
+
+import sprocketmq as rmq
+from sprocketmq.broker.delivery.schedule import ScheduleMessageService
+from sprocketmq.client.consume.send_back import SendBack
+from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.testing.simulation import STORM, Here, SimulationError, Weather, World, simulate
+from sprocketmq.testing.simulation.users import RandomUsers
+
+MESSAGES = 150
+
+
+def run_one(seed: str) -> str:
+    """The trace of a run in a process of its own."""
+    command = [sys.executable, "-m", "sprocketmq.testing.simulation", "--seed", seed, "--messages", str(MESSAGES)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=170, env={**os.environ, "PYTHONHASHSEED": "0"}
+    )
+    assert done.returncode == 0, done.stderr
+    found = re.search("trace ([0-9a-f]+)", done.stdout)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.slow
+def test_a_seed_is_the_same_run_in_each_process() -> None:
+    assert run_one("9") == run_one("9")
+    assert run_one("9") != run_one("12")
+
+
+@pytest.mark.parametrize("seed", range(101, 104))
+def test_random_users_find_nothing(seed: int) -> None:
+    simulate(RandomUsers(MESSAGES), seed=seed, weather=STORM, brokers=1 + seed % 2)
+
+
+def progress_past_what_runs(self: ProcessQueue, messages: Any, done: Any = ProcessQueue.done) -> int | None:
+    offset = done(self, messages)
+    return None if offset is None else max(message.queue_offset for message in messages) + 1
+
+
+async def sent_back_nowhere(self: SendBack, *message_and_level: Any) -> bool:
+    return True
+
+
+def one_is_skipped(self: ScheduleMessageService, content: Any, load: Any = ScheduleMessageService.load) -> None:
+    content.offset_table = {level: offset + 1 for level, offset in content.offset_table.items()}
+    load(self, content)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("owner", "name", "fault"),
+    [
+        (ProcessQueue, "done", progress_past_what_runs),
+        (SendBack, "send", sent_back_nowhere),
+        (ScheduleMessageService, "load", one_is_skipped),
+    ],
+)
+def test_a_planted_fault_is_found(owner: type, name: str, fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, name, fault)
+    monkeypatch.setattr("sprocketmq.testing.simulation.users.AFTER_MS", 300_000)
+
+    def search() -> None:
+        for seed in range(1, 40):
+            simulate(RandomUsers(MESSAGES), seed=seed, weather=Weather(kinds=["kills", "walls"]))
+
+    with pytest.raises(SimulationError, match="every group finishes"):
+        search()
+
+
+def test_what_a_program_raises_ends_the_run_with_its_story() -> None:
+    async def main(world: World) -> None:
+        world.start("shop", fails)
+        await world.sleep(60_000)
+
+    async def fails(here: Here) -> None:
+        await asyncio.sleep(5)
+        raise LookupError("no such order")
+
+    with pytest.raises(LookupError) as caught:
+        simulate(main, seed=3)
+    (note,) = caught.value.__notes__
+    assert "seed 3" in note
+    assert "5.1" in note
+
+
+def test_a_program_begins_anew_after_a_kill_and_its_broker_has_its_messages() -> None:
+    received: list[bytes] = []
+    lives: list[int] = []
+
+    async def shop(here: Here) -> None:
+        lives.append(here.world.lives[here.host])
+        async with here.producer() as producer:
+            await producer.send(rmq.Message("orders", b"%d" % lives[-1]))
+            await asyncio.sleep(3_600)
+
+    async def desk(here: Here) -> None:
+        consumer = here.push_consumer(consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+        consumer.subscribe("orders")
+
+        @consumer.on_message
+        async def handle(message: rmq.MessageExt) -> None:
+            received.append(message.body)
+
+        async with consumer:
+            await consumer.wait()
+
+    async def main(world: World) -> None:
+        await world.topic("orders", 1)
+        host = world.start("shop", shop)
+        await world.sleep(1_000)
+        world.kill(host)
+        world.kill(world.brokers[0])
+        world.restart(world.brokers[0])
+        await world.all_up()
+        world.restart(host)
+        world.start("desk", desk)
+        await world.until(lambda: len(received) == 2, 60_000)
+
+    simulate(main, seed=1)
+    assert lives == [0, 1]
+    assert sorted(received) == [b"0", b"1"]
+
+
+def test_the_example_finds_a_lost_update_and_not_in_a_handler_without_one() -> None:
+    weather = Weather(kinds=["kills", "walls", "resets"])
+    with pytest.raises(AssertionError, match="was counted"):
+        simulate(orders(fixed=False, sent={}), seed=0, weather=weather)
+    simulate(orders(fixed=True, sent={}), seed=0, weather=weather)
