@@ -19,7 +19,7 @@ WAITS = {
     "broker/delivery/timer_messages.py: self._store.when_durable(end).result()": FLUSHED,
     "broker/index_building.py: self._ready.result()": DONE,
     "broker/settings/config_store.py: self._store.when_durable(self._store.max_physical_offset).result()": FLUSHED,
-    "broker/settings/config_store.py: writing.result()": DONE,
+    "broker/settings/config_store.py: writing.outcome.result()": DONE,
     "cli/demo/members.py: member.process.wait()": KILLED,
     "cli/demo/members.py: self._events.get()": DONE,
     "cli/demo/members.py: self._reader.join()": "it reads the output of a process that was killed",
@@ -46,6 +46,9 @@ WAITS = {
     "store/files/lock_file.py: _held_lock.acquire()": "before a fork, which the same thread ends",
     "store/files/preallocation.py: written.result()": OWN_POOL,
     "store/services/flush.py: self._thread.join()": "the thread ends after its round; not as the interpreter ends",
+    "testing/simulation/loop.py: current_process.get()": NO_WAIT,
+    "testing/simulation/network.py: current_process.get()": NO_WAIT,
+    "testing/simulation/world.py: ended.result()": DONE,
 }
 
 
