@@ -32,7 +32,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.extras import needs_extra
 from sprocketmq.spark.options.access import refuse_secrets_in_tables
 from sprocketmq.spark.options.given_options import CATALOG_PREFIX, SPARK_OPTIONS, GivenOptions
-from sprocketmq.spark.options.option_table import OPTIONS
+from sprocketmq.spark.options.option_table import OPTION_OF, OPTIONS
 from sprocketmq.spark.options.read_options import ReadOptions, read_options
 from sprocketmq.spark.options.sink_options import SinkOptions, sink_options
 from sprocketmq.spark.options.source_columns import COLUMNS, TABLE_OPTIONS, TABLE_TOPIC
@@ -47,8 +47,9 @@ log = logging.getLogger("sprocketmq.spark")
 # A property that a catalog adds to those of a table (TableCatalog.PROP_PROVIDER).
 _PROVIDER: Final = "provider"
 _NOT_PASSED: Final = (
-    "Spark does not pass those of a table; add them: INSERT INTO name WITH ('namesrvAddr' = 'host:9876', 'topic' = '...'), or "
-    '.options(namesrvAddr="host:9876", topic="...")'
+    "Spark does not pass those of a table; add them: INSERT INTO name WITH ('namesrvAddr' = 'host:9876', 'topic' = '...') SELECT ..., or "
+    'df.writeTo("name").options(namesrvAddr="host:9876", topic="...").append(), as insertInto passes none at all, or '
+    'writeStream.options(namesrvAddr="host:9876", topic="...")'
 )
 _BOUNDS: Final = ("startingOffsets", "startingTimestamp", "ending", "groupOffsets")
 _TYPES: Mapping[str, DataType] = {
@@ -81,15 +82,17 @@ class RocketMQDataSource(DataSource):
 
     def schema(self) -> StructType:
         # Spark calls this for reads and for writes; options of either side are allowed here.
-        schema = message_schema(read_options(_of_any_use(self.options), streaming=True).columns)
-        if any(key.lower().startswith(CATALOG_PREFIX) for key in self.options) or _PROVIDER in self.options:
+        is_table = any(key.lower().startswith(CATALOG_PREFIX) for key in self.options) or _PROVIDER in self.options
+        options = _options_of_table(self.options) if is_table else self.options
+        schema = message_schema(read_options(_of_any_use(options), streaming=True).columns)
+        if is_table:
             refuse_secrets_in_tables(self.options)
             for field in schema:
                 field.metadata = {TABLE_TOPIC: True} if field.name == "topic" else {}
             schema.fields[0].metadata |= {
-                TABLE_OPTIONS: json.dumps(dict(self.options)),
+                TABLE_OPTIONS: json.dumps(options),
                 # Nothing else of a table shows them: SHOW CREATE TABLE knows the columns alone.
-                "comment": f"the columns of USING rocketmq OPTIONS ({GivenOptions(self.options)})",
+                "comment": f"the columns of USING rocketmq OPTIONS ({GivenOptions(options)})",
             }
         return schema
 
@@ -157,6 +160,14 @@ class RocketMQDataSource(DataSource):
                     "or choose from the columns of the rocketmq source; what is in a body is parsed after the load, JSON by from_json"
                 )
         return options
+
+
+def _options_of_table(given: Mapping[str, str]) -> dict[str, str]:
+    """The options among what a catalog gives of a table: those of its OPTIONS clause, else the TBLPROPERTIES that are named as options.
+    Other properties are the user's own (a department, a retention), and may have any name."""
+    options = {key: value for key, value in given.items() if key.lower().startswith(CATALOG_PREFIX)}
+    known = {name.lower() for name in OPTION_OF}
+    return options or {CATALOG_PREFIX + key: value for key, value in given.items() if key.lower() in known}
 
 
 def _of_any_use(options: Mapping[str, str]) -> dict[str, str]:

@@ -143,8 +143,14 @@ def test_statements_about_a_table_do_what_the_page_says(spark: SparkSession, mq:
     def count(words: str = "") -> int:
         return int(spark.sql(f"SELECT count(*) AS n FROM of_topic {words}").first().n)
 
-    spark.sql(f"CREATE TABLE of_topic USING rocketmq OPTIONS ({at}, topic 'flights')")
+    spark.sql(
+        f"CREATE TABLE of_topic USING rocketmq OPTIONS ({at}, topic 'flights') COMMENT 'departures' "
+        "TBLPROPERTIES ('department' = 'planning', 'group' = 'a name of a team')"
+    )
     try:
+        spark.sql("COMMENT ON TABLE of_topic IS 'all departures'")
+        spark.sql("ALTER TABLE of_topic SET TBLPROPERTIES ('retention.days' = '3')")
+        assert spark.readStream.table("of_topic").columns == spark.table("of_topic").columns
         spark.sql(spark.sql("SHOW CREATE TABLE of_topic").first()[0].replace("of_topic", "shown_table"))
         assert spark.table("shown_table").count() == 0
         assert "USING parquet" in spark.sql("SHOW CREATE TABLE shown_table").first()[0]
@@ -159,6 +165,28 @@ def test_statements_about_a_table_do_what_the_page_says(spark: SparkSession, mq:
         ):
             with pytest.raises(AnalysisException, match="Spark does not pass those of a table"):
                 spark.sql(words)
+        row, out = (
+            spark.range(1).selectExpr("CAST('x' AS BINARY) AS body"),
+            {"namesrvAddr": mq.namesrv_addr, "topic": "out"},
+        )
+        whole = spark.table("of_topic").limit(1)
+        for write in (
+            lambda: row.writeTo("new_table").using("rocketmq").create(),
+            lambda: whole.writeTo("of_topic").append(),
+            lambda: whole.write.insertInto("of_topic"),
+            lambda: whole.write.options(**out).insertInto("of_topic"),
+            lambda: whole.write.format("rocketmq").mode("append").saveAsTable("of_topic"),
+        ):
+            with pytest.raises(
+                AnalysisException, match=r'writeTo\("name"\).options\(.*\).append\(\), as insertInto passes none'
+            ):
+                write()
+        whole.writeTo("of_topic").options(**out).append()
+        whole.write.format("rocketmq").options(**out).mode("append").saveAsTable("of_topic")
+        spark.sql(
+            f"INSERT INTO of_topic WITH (namesrvAddr = '{mq.namesrv_addr}', topic = 'out') SELECT * FROM of_topic LIMIT 1"
+        )
+        assert len(mq.messages("out")) == 3
         for words in (
             "ALTER TABLE of_topic SET SERDEPROPERTIES ('topic' = 'trains')",
             "CREATE TABLE new_table LIKE of_topic",
