@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 from click.testing import CliRunner
 from pyspark.errors import StreamingQueryException
@@ -19,6 +21,7 @@ from sprocketmq.testing import EmbeddedRocketMQ
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+NAMES_OF_SOURCES = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FIRST, SECOND = "flights/broker-a/0", "flights/broker-a/1"
@@ -48,6 +51,8 @@ def run(spark: SparkSession, mq: EmbeddedRocketMQ, checkpoint: Path, **options: 
     source = spark.readStream.format("rocketmq").options(
         namesrvAddr=mq.namesrv_addr, topic="flights", startingOffsets="earliest", **options
     )
+    if spark.conf.get(NAMES_OF_SOURCES) == "true":
+        source = source.name("departures")
     query = (
         source.load()
         .writeStream.foreachBatch(take)
@@ -69,16 +74,26 @@ def tool(*words: object) -> str:
     return result.output
 
 
+@pytest.fixture(params=[False, True], ids=["sources have numbers", "sources have names"])
+def source(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[int | str]:
+    """What the tool calls the source. With names Spark writes version 2 of the offset log."""
+    if request.param and pyspark.__version__ < "4.3":
+        pytest.skip("this Spark has no names of sources in checkpoints")
+    spark.conf.set(NAMES_OF_SOURCES, str(request.param).lower())
+    yield "departures" if request.param else 0
+    spark.conf.unset(NAMES_OF_SOURCES)
+
+
 def test_a_stream_continues_at_the_offset_set_by_the_tool(
-    spark: SparkSession, flights: EmbeddedRocketMQ, tmp_path: Path
+    spark: SparkSession, flights: EmbeddedRocketMQ, tmp_path: Path, source: int | str
 ) -> None:
     assert run(spark, flights, tmp_path) == [*range(10), *range(100, 110)]
     shown = json.loads(tool("show", tmp_path, "--json"))
-    assert shown["sources"] == [{"source": 0, "initial": None, "queues": {FIRST: 10, SECOND: 10}}]
+    assert shown["sources"] == [{"source": source, "initial": None, "queues": {FIRST: 10, SECOND: 10}}]
     assert shown["planned"] == shown["done"]
     assert f"{FIRST}  10" in tool("show", tmp_path)
 
-    assert f"{FIRST}: 10 -> 7, 3 messages are read again" in tool("rewind", tmp_path, FIRST, 7)
+    assert f"{FIRST}: 10 -> 7, 3 messages are read again" in tool("rewind", tmp_path, FIRST, 7, "--source", source)
     assert run(spark, flights, tmp_path) == [7, 8, 9]
 
     publish(flights, range(10, 20), 0)
