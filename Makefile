@@ -6,15 +6,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all nightly test-old-spark test-pythons lint generate format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages simulate mutation coverage clean
+.PHONY: help setup setup-demo demo test test-all nightly test-old-spark test-pythons lint generate format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages simulate mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
 
-setup: $(VENV)/.ready $(VENV)/.compiled $(VENV)/.java $(VENV)/.chromium ## install pinned dependencies and bin/sprocketmq into .venv, and Java 17 and chromium if possible
+setup: $(VENV)/.ready $(VENV)/.compiled $(VENV)/.java $(VENV)/.tests ## install pinned dependencies and bin/sprocketmq into .venv, and where possible Java 17, Maven, chromium
 
 $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup-python
 	@PYTHON=$(PYTHON) VENV=$(VENV) scripts/setup-python
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.demo: requirements.lock pyproject.toml scripts/setup-python
+	@PYTHON=$(PYTHON) VENV=$(VENV) scripts/setup-python demo
 	@touch $@
 
 # Compiles all modules to bytecode. The installer does not, with PYTHONDONTWRITEBYTECODE nothing is written later, and without bytecode
@@ -24,14 +28,18 @@ $(VENV)/.compiled: $(VENV)/.ready $(shell find src -name '*.py')
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import sprocketmq.cli.main, sprocketmq.cli.serve.servers, sprocketmq.store.log.record_batch' 2>/dev/null || true
 	@touch $@
 
-$(VENV)/.java: scripts/setup-java | $(VENV)/.ready
-	@scripts/setup-java && touch $@ || true
+$(VENV)/.java: scripts/setup-java
+	@scripts/setup-java && mkdir -p $(VENV) && touch $@ || true
 
-$(VENV)/.chromium: scripts/setup-chromium | $(VENV)/.ready
-	@scripts/setup-chromium && touch $@ || true
+$(VENV)/.tests: scripts/setup-tests | $(VENV)/.java
+	@scripts/setup-tests && touch $@ || true
 
-demo: setup ## run a year of flights through broker, consumers and Spark (ROWS=5000 for a short run)
-	@$(BIN)/sprocketmq demo $(if $(ROWS),--rows $(ROWS))
+setup-demo: $(VENV)/.demo $(VENV)/.java
+	@:
+
+demo: ## run a year of flights through broker, consumers and Spark (ROWS=5000 for a short run)
+	@$(MAKE) --no-print-directory --jobs=2 setup-demo
+	@$(BIN)/sprocketmq demo $(if $(ROWS),--rows $(ROWS)) $(DEMO_ARGS)
 
 # Two worker processes; WORKERS=0 runs all tests in one process. docs/decisions/0011 says which tests are run when.
 PYTEST := $(BIN)/python -m pytest -n $(or $(WORKERS),2) --durations=15 --durations-min=1

@@ -150,6 +150,5 @@ def publish_flights(namesrv_addr: str, rows: int) -> None:
     dep_time."""
     from sprocketmq.cli.demo.flights import load_flights
     from sprocketmq.cli.demo.publish import publish
-    from sprocketmq.cli.frame.target import Target
 
-    asyncio.run(publish(Target(namesrv_addr), load_flights(rows), lambda count: None))
+    asyncio.run(publish(load_flights(rows), namesrv_addr=namesrv_addr))

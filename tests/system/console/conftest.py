@@ -22,7 +22,7 @@ def chromium() -> Iterator[BrowserContext]:
     """A browser with a profile of its own. Of a module, as playwright's loop must not run beside tests with loops of theirs."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
-        pytest.skip("there is no chromium; scripts/setup-chromium installs it on Debian and Ubuntu")
+        pytest.skip("there is no chromium; scripts/setup-tests installs it on Debian and Ubuntu")
     with tempfile.TemporaryDirectory(prefix="sprocketmq-browser-") as profile, sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             profile, executable_path=path, headless=True, args=list(ARGUMENTS), env={**os.environ, "HOME": profile}

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_every_number_reconciles_and_the_pictures_source_is_right(tmp_path: Path
     assert measured["push group", "retries"] == 2 * len(bad)
     assert measured["push group", "dead-lettered"] == len(bad)
     assert measured["orderly group", "order inversions"] == 0
+    assert measured["Spark pipeline", "retries"] == 2 * len(bad)
     assert measured["Spark pipeline", "dead-lettered"] == len(bad)
     for group in ("push group", "orderly group", "Spark pipeline"):
         assert measured[group, "lag, asked by another process"] == 0
@@ -86,10 +88,49 @@ def test_the_demo_runs_twice_and_without_spark(tmp_path: Path) -> None:
     assert (out / "store" / "commitlog").is_dir()
 
 
-def test_ctrl_c_stops_everything_and_says_what_was_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "begun", "during"),
+    [
+        (signal.SIGINT, "serve", "before the first stage"),
+        (signal.SIGTERM, "serve", "before the first stage"),
+        (signal.SIGINT, "push-1", "during 'push group, 2 members'"),
+        (signal.SIGINT, "push-2", "during 'push group, 2 members'"),
+        (signal.SIGINT, "orderly", "during 'orderly group'"),
+        pytest.param(signal.SIGINT, "spark", "before the first stage", marks=pytest.mark.spark),
+    ],
+)
+def test_an_interrupt_stops_everything_and_says_what_was_left(
+    tmp_path: Path, number: int, begun: str, during: str
+) -> None:
+    """At the worst moment: a child process just begins."""
     out = tmp_path / "out"
+    with demo_until_log(out, begun) as process:
+        process.send_signal(number)
+        process.send_signal(number)  # an impatient user's
+        said, complaints = process.communicate(timeout=DEADLINE_S)
+        assert processes_of(out) == []
+    assert process.returncode == 130
+    assert f"Stopped {during}" in " ".join(said.split())
+    assert "Traceback" not in said + complaints
+
+
+def test_children_end_with_a_demo_that_is_killed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with demo_until_log(out, "push-2") as process:
+        process.kill()
+        process.communicate(timeout=DEADLINE_S)
+        deadline_s = time.monotonic() + DEADLINE_S
+        while left := processes_of(out):
+            assert time.monotonic() < deadline_s, left
+            time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def demo_until_log(out: Path, name: str) -> Iterator[subprocess.Popen[str]]:
+    """A demo whose child with this log was just started."""
+    spark = ["--spark" if name == "spark" else "--no-spark"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "sprocketmq.cli", "demo", "--no-spark", "--rows", "20000", "--out", str(out)],
+        [sys.executable, "-m", "sprocketmq.cli", "demo", *spark, "--rows", "2000", "--out", str(out)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -97,28 +138,22 @@ def test_ctrl_c_stops_everything_and_says_what_was_left(tmp_path: Path) -> None:
     )
     try:
         deadline_s = time.monotonic() + DEADLINE_S
-        while not (out / "logs" / "push-1.log").exists():
+        while not (out / "logs" / f"{name}.log").exists():
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline_s
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        said, complaints = process.communicate(timeout=DEADLINE_S)
+            time.sleep(0.001)
+        yield process
     finally:
         process.kill()
-    assert process.returncode == 130
-    assert "Stopped during 'push group, 2 members'" in " ".join(said.split())
-    assert "Traceback" not in said + complaints
-    assert_no_process_of(out)
 
 
-def assert_no_process_of(out: Path) -> None:
-    """No child outlives the demo."""
-    left = []
+def processes_of(out: Path) -> list[bytes]:
+    found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if f"DEMO_OF={out}".encode() in (entry / "environ").read_bytes():
-                left.append((entry / "cmdline").read_bytes())
-    assert left == []
+                found.append((entry / "cmdline").read_bytes())
+    return found
 
 
 def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:

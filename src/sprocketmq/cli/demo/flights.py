@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sprocketmq.errors import ConfigurationError
+from sprocketmq import ConfigurationError
 from sprocketmq.extras import missing_extra
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import sprocketmq as rmq
 from sprocketmq.cli.demo.flights import Flights, queue_of
-from sprocketmq.cli.frame.target import Target
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.cli.demo.reports import ORDERLY_GROUP, PUSH_GROUP, QUEUES, SPARK_GROUP, TOPIC
 
-TOPIC: Final = "flights"
-QUEUES: Final = 8
+if TYPE_CHECKING:
+    from typing import Unpack
+
 _BATCH_MESSAGES: Final = 256
 
 
@@ -26,16 +26,18 @@ class Published:
     seconds: float
 
 
-async def publish(target: Target, flights: Flights, advance: Callable[[int], object]) -> Published:
+async def publish(
+    flights: Flights, advance: Callable[[int], object] = lambda count: None, **options: Unpack[rmq.CommonOptions]
+) -> Published:
     """``advance(n)`` runs at each acknowledgement. Raises ConfigurationError (the topic has messages)."""
-    async with rmq.AsyncAdmin(**target.options()) as admin:
+    async with rmq.AsyncAdmin(**options) as admin:
         await _make_topic(admin)
     by_queue: list[list[tuple[str, str | None, bytes]]] = [[] for _ in range(QUEUES)]
     table = flights.table
     tails = table["tailnum"].astype(object).where(table["tailnum"].notna(), None)
     for key, carrier, tail, body in zip(flights.sharding_keys, table["carrier"], tails, flights.bodies(), strict=True):
         by_queue[queue_of(key, QUEUES)].append((carrier, tail, body))
-    async with rmq.AsyncProducer("flights-publisher", **target.options()) as producer:
+    async with rmq.AsyncProducer("flights-publisher", **options) as producer:
         queues = sorted(await producer.publish_queues(TOPIC))
         started_s = time.perf_counter()
         sent = await asyncio.gather(
@@ -50,16 +52,16 @@ async def _make_topic(admin: rmq.AsyncAdmin) -> None:
     except rmq.TopicNotExist:
         stats = {}
     if stored := sum(held.max_offset for held in stats.values()):
-        raise ConfigurationError(
+        raise rmq.ConfigurationError(
             f"topic {TOPIC!r} has {stored:,} messages already, and the demo counts what it sends; delete the topic first"
         )
     proxy = await admin.proxy()
     if proxy is None:
         await admin.create_topic(TOPIC, queues=QUEUES)
     elif len(stats) != QUEUES:
-        raise ConfigurationError(
+        raise rmq.ConfigurationError(
             f"topic {TOPIC!r} has {len(stats)} queues at the proxy {proxy}, which creates none; create it there with {QUEUES} queues in "
-            "all and the type NORMAL, and the groups delays-push, tails-orderly, delays-spark and flights-auditor"
+            f"all and the type NORMAL, and the groups {PUSH_GROUP}, {ORDERLY_GROUP}, {SPARK_GROUP} and flights-auditor"
         )
 
 

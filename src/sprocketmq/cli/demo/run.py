@@ -3,36 +3,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
-import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
+from sprocketmq import ConfigurationError
+from sprocketmq.cli.demo.children import Child, ChildFailed
 from sprocketmq.cli.demo.flights import ALL_ROWS, load_flights
-from sprocketmq.cli.demo.members import MemberDied
 from sprocketmq.cli.demo.reconcile import Reconciliation
-from sprocketmq.cli.demo.server import ServerProcess
-from sprocketmq.cli.demo.stage import Stage
 from sprocketmq.cli.frame.target import Target
-from sprocketmq.errors import ConfigurationError
 from sprocketmq.user_paths import user_path
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 # Columns of the report without a terminal, so that nothing is wrapped in a log file.
 _LOG_WIDTH: Final = 110
 # A marker file in the output folder: only a folder that contains it, or an empty one, is cleared.
 _MARK: Final = ".sprocketmq-demo"
+_READY: Final = re.compile(r"ready namesrv=(\S+) broker=(\S+) pid=(\d+)")
+_START_TIMEOUT_S: Final = 30.0
 
 
 def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool, target: Target | None = None) -> int:
@@ -51,43 +49,71 @@ def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool, target: Ta
         f"[bold]SprocketMQ demo[/]: {len(flights):,} flights that left New York City in 2013 "
         f"({len(flights.bad_rows):,} of them cancelled: the bad records)"
     )
-    findings = Reconciliation(flights)
-    progress = _progress(console)
-    stage: Stage | None = None
-    with _sigterm_as_interrupt():
-        try:
-            with contextlib.ExitStack() as running:
-                if target is None:
-                    server = running.enter_context(ServerProcess(out / "store", out / "logs" / "serve.log"))
-                    target = Target(server.namesrv_addr)
-                    console.print(
-                        f"broker {server.broker_addr}, name server {server.namesrv_addr}, store {out / 'store'}"
-                    )
-                else:
-                    console.print(f"name server {target.namesrv_addr}")
-                stage = Stage(flights, target, out, progress, findings)
-                running.enter_context(progress)
-                _stages(stage, spark)
-        except KeyboardInterrupt:
-            console.print(f"[yellow]Stopped[/] {_how_far(stage)}; all processes were ended, files so far are in {out}")
-            return 130
-        except MemberDied as error:
-            console.print(f"[red]{error}[/]")
-            return 1
-        finally:
-            if not keep:
-                shutil.rmtree(out / "store", ignore_errors=True)
+    findings, progress = Reconciliation(flights), _progress(console)
+    try:
+        asyncio.run(_run(console, progress, findings, out, spark, target))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        console.print(f"[yellow]Stopped[/] {_how_far(progress)}; all processes were ended, files so far are in {out}")
+        return 130
+    except ChildFailed as error:
+        console.print(f"[red]{error}[/]")
+        return 1
+    finally:
+        if not keep:
+            shutil.rmtree(out / "store", ignore_errors=True)
     return _conclude(console, findings, out, keep=keep, spark=spark)
 
 
-def _stages(stage: Stage, spark: bool) -> None:
+async def _run(
+    console: Console, progress: Progress, findings: Reconciliation, out: Path, spark: bool, target: Target | None
+) -> None:
     from sprocketmq.cli.demo import stages
 
-    stages.publish_all(stage)
-    stages.consume_with_retry(stage)
-    stages.consume_in_order(stage)
-    if spark:
-        stages.run_pipeline(stage)
+    _cancel_on_signals()
+    async with contextlib.AsyncExitStack() as running:
+        if target is None:
+            target = await running.enter_async_context(_own_broker(console, out))
+        else:
+            console.print(f"name server {target.namesrv_addr}")
+        run = stages.Run(findings.flights, target, out, progress, findings)
+        running.enter_context(progress)
+        driver = await running.enter_async_context(stages.started_spark(run)) if spark else None
+        await stages.publish_all(run)
+        await stages.consume_with_retry(run)
+        await stages.consume_in_order(run)
+        if driver is not None:
+            await stages.run_pipeline(run, driver)
+
+
+def _cancel_on_signals() -> None:
+    """The first Ctrl-C or SIGTERM cancels this task, which then stops its children; what comes while it does so is ignored. An exception
+    that a signal raises anywhere could come between the start of a child and noting it, which nobody would stop then."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    cancels = iter([task.cancel])
+    with contextlib.suppress(NotImplementedError):  # Windows, where asyncio.run cancels on Ctrl-C
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, lambda: next(cancels, bool)())
+
+
+@contextlib.asynccontextmanager
+async def _own_broker(console: Console, out: Path) -> AsyncIterator[Target]:
+    """``sprocketmq serve`` on free ports."""
+    store = out / "store"
+    command = ["sprocketmq.cli", "serve", "--store", str(store), "--namesrv-port", "0", "--broker-port", "0"]
+    child = await Child.start(out / "logs" / "serve.log", *command, "--until-stdin-closes")
+    try:
+        line = b""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_START_TIMEOUT_S):
+                line = await child.stdout.readline()
+        ready = _READY.match(line.decode())
+        if ready is None:
+            raise ConfigurationError(f"the demo's broker did not start: {child.said()}")
+        console.print(f"broker {ready[2]}, name server {ready[1]}, store {store}")
+        yield Target(ready[1])
+    finally:
+        await child.stop()
 
 
 def _conclude(console: Console, findings: Reconciliation, out: Path, *, keep: bool, spark: bool) -> int:
@@ -101,6 +127,7 @@ def _conclude(console: Console, findings: Reconciliation, out: Path, *, keep: bo
     console.print(f"Summary    {out / 'summary.json'}")
     if keep:
         console.print(f"Store      {out / 'store'}   (open it with: sprocketmq serve --store {out / 'store'})")
+    console.print("Try next   sprocketmq serve --store ./store, with the programs of the tutorial (docs/tutorial.md)")
     if findings.holds:
         console.print("[bold green]Every number reconciles.[/]")
         return 0
@@ -108,11 +135,11 @@ def _conclude(console: Console, findings: Reconciliation, out: Path, *, keep: bo
     return 1
 
 
-def _how_far(stage: Stage | None) -> str:
-    if stage is None or stage.current is None:
+def _how_far(progress: Progress) -> str:
+    if not progress.tasks:
         return "before the first stage"
-    bar = stage.current
-    return f"during {stage.doing!r}, with {bar.done:,} of {bar.total:,} flights done and {bar.total - bar.done:,} left"
+    task = progress.tasks[-1]
+    return f"during {task.description!r}, with {task.completed:,} of {task.total:,} flights done and {task.remaining:,} left"
 
 
 def _refuse_others_files(out: Path) -> None:
@@ -157,21 +184,3 @@ def _progress(console: Console) -> Progress:
         console=console,
         refresh_per_second=8,
     )
-
-
-@contextlib.contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> Any:
-        raise KeyboardInterrupt
-
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        signal.signal(signal.SIGTERM, interrupt)
-        yield
-    finally:
-        if before is not None:  # else it was not installed from Python, and cannot be put back
-            signal.signal(signal.SIGTERM, before)
