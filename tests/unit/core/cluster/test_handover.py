@@ -104,6 +104,23 @@ def test_when_the_time_is_over_the_broker_serves_on(frozen):
     assert not machine.refuses_writes
 
 
+def test_after_finish_a_handover_cannot_be_cancelled():
+    machine = drained()
+    assert machine.finish()
+    machine.cancel()
+    machine.begin(0, 1)
+    machine.poll(-1, 10**9)
+    assert machine.state is HandoverState.GIVEN
+    assert machine.refuses_writes
+
+
+def test_a_cancelled_handover_serves_on():
+    machine = drained()
+    machine.cancel()
+    assert machine.state is HandoverState.SERVING
+    assert not machine.finish()
+
+
 class AnyOrder(RuleBasedStateMachine):
     """Whatever happens in whatever order: who is DRAINED has had a whole round of one host after the freeze, and the whole log."""
 

@@ -26,6 +26,16 @@ def test_a_slave_cannot_go_on_where_the_log_is_deleted():
     assert "empty store" in (table.report(table.join("s:1", 0), 999, LogRange(1_000, 2_000, 2_500), 1) or "")
 
 
+def test_a_slave_cannot_hold_what_it_was_not_sent():
+    table = ReplicationTable()
+    slave = table.join("s:1", 0)
+    table.report(slave, 100, LOG, 1)
+    table.sent(slave, 50, 1)
+    assert table.report(slave, 150, LOG, 2) is None
+    assert "only" in (table.report(slave, 151, LOG, 2) or "")
+    assert table.replicated == 150
+
+
 def test_a_slave_is_available_when_one_is_there_and_near_enough():
     table = ReplicationTable()
     assert not table.available(10, 1_000)

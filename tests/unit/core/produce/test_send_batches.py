@@ -96,6 +96,25 @@ def test_nothing_is_added_to_a_closed_batch():
     assert (table.held_bytes, table.is_empty) == (190, True)
 
 
+def test_of_an_ordered_destination_one_batch_is_out_and_the_next_waits_behind_it():
+    table = batches()
+    for number in range(3):
+        table.put("q", None, str(number), 100, 0, ordered=True)
+    (first,) = taken(table)
+    assert first.items == ["0"]
+    table.answered(first)
+    (second,) = taken(table)
+    table.put("q", None, "3", 1, 0, ordered=True)
+    table.answered(second)
+    (third,) = taken(table)
+    table.answered(third)
+    assert (items(table), table.is_busy("q")) == ([], True), "the last one lingers for company"
+    table.tick(10)
+    (last,) = taken(table)
+    table.answered(last)
+    assert ([*second.items, *third.items, *last.items], table.is_empty, table.held_bytes) == (["1", "2", "3"], True, 0)
+
+
 def test_when_too_much_is_held_nothing_lingers():
     table = batches(total=120)
     table.put("t", None, "a", 60, 0, ordered=False)
