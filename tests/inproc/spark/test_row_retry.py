@@ -50,8 +50,8 @@ class KeptRows:
     def call_failed(self) -> None:
         pass
 
-    def save(self, judged: LazyRows) -> LazyRows:
-        return judged.persist()
+    def save(self, judged: LazyRows, is_bad: Flag) -> tuple[LazyRows, int]:
+        return judged.persist(), len(judged.where(is_bad).rows())
 
     def complete(self) -> None:
         pass

@@ -210,8 +210,8 @@ def _arm() -> None:
     BadRowSender.send_back = armed_hand_back  # type: ignore[method-assign]
     keep = VerdictStore.save
 
-    def armed_keep(self: VerdictStore, verdicts: Any) -> Any:
-        kept = keep(self, verdicts)
+    def armed_keep(self: VerdictStore, verdicts: Any, is_bad: Any) -> Any:
+        kept = keep(self, verdicts, is_bad)
         reached("verdicts-kept")
         return kept
 

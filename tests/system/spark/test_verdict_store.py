@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jobs import Numbers, last_words, publish, run_available_now, streaming
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import functions as f
 
 from sprocketmq.errors import ConfigurationError
@@ -24,6 +25,7 @@ from sprocketmq.wire.records.message import Message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -117,7 +119,7 @@ def test_a_batch_that_failed_when_it_was_written_is_written_again_as_it_was_judg
 
 
 class DiesBeforeTheCheck(VerdictStore):
-    def _check(self, stored: DataFrame, written: int) -> None:
+    def _stored(self, schema: StructType, judged: StructType) -> DataFrame:
         raise SystemError("the driver died")
 
 
@@ -147,7 +149,7 @@ def test_kept_verdicts_of_which_some_are_gone_are_not_taken_for_the_batch(
     job.run(judge)
     assert judge.batches == [0, 0]
     assert (sorted(job.good.seen), sent_back(job.mq)) == (ALL_BUT_THREE, [3])
-    assert "batch 0 was judged before, and of its 10 judged rows at" in caplog.text
+    assert "batch 0 was judged before, and not all files of its 10 judged rows are at" in caplog.text
 
 
 def test_a_call_that_failed_can_be_made_again(job: Job) -> None:
@@ -215,6 +217,54 @@ def test_a_verdict_that_does_not_exist_stops_the_batch_before_anything_is_done_a
     assert (sorted(job.good.seen), sent_back(job.mq)) == ([0, 1, 2], [3])
 
 
+def test_a_row_is_judged_once_however_often_it_is_written(job: Job, tmp_path: Path) -> None:
+    """By a judge that throws dice, with a ``write`` of several actions, of which one fails in a task."""
+    publish(job.mq, 0, 10)
+    judged, looks = tmp_path / "judged", list[list[int]]()
+
+    @f.udf("boolean")
+    def throw_dice(body):
+        with judged.open("a") as file:
+            file.write(f"{int(body)}\n")
+        return random.random() < 0.5
+
+    @f.udf("int")
+    def fail_in_a_task(body):
+        raise OSError("the lake is closed")
+
+    def judge(rows: DataFrame, batch_id: int) -> DataFrame:
+        return rows.withColumn("failed", throw_dice(rows.body))
+
+    def write(good: DataFrame, batch_id: int) -> None:
+        with pytest.raises(PythonException, match="the lake is closed"):
+            good.select(fail_in_a_task("body")).collect()
+        looks.extend(sorted(int(row.body) for row in good.collect()) for _ in range(2))
+
+    job.run(judge, write)
+    assert sorted(map(int, judged.read_text().split())) == list(range(10))
+    assert looks[0] == looks[1]
+    assert sorted(looks[0] + sent_back(job.mq)) == list(range(10))
+
+
+@pytest.mark.parametrize(("bad", "jobs"), [((), 2), ((3,), 3)])
+def test_a_batch_is_a_job_for_its_verdicts_one_for_write_and_one_for_its_bad_rows(
+    job: Job, bad: tuple[int, ...], jobs: int
+) -> None:
+    publish(job.mq, 0, 10)
+    counts: list[int] = []
+    retry = job.retry(Judge(*bad), lambda good, batch_id: good.write.format("noop").mode("overwrite").save())
+
+    def counted(rows: DataFrame, batch_id: int) -> None:
+        context = rows.sparkSession.sparkContext
+        group = context.getLocalProperty("spark.jobGroup.id")
+        before = len(context.statusTracker().getJobIdsForGroup(group))
+        retry(rows, batch_id)
+        counts.append(len(context.statusTracker().getJobIdsForGroup(group)) - before)
+
+    job.each(counted)
+    assert counts == [jobs]
+
+
 def test_two_judges_of_one_query_have_two_names(job: Job) -> None:
     publish(job.mq, 0, 10)
 
@@ -249,11 +299,12 @@ def test_a_checkpoint_that_executors_do_not_share_stops_the_batch(job: Job, monk
     publish(job.mq, 0, 10)
 
     class LosesRows(VerdictStore):
-        def _check(self, stored: DataFrame, written: int) -> None:
-            super()._check(stored.limit(4), written)
+        def _stored(self, schema: StructType, judged: StructType) -> DataFrame:
+            job.lose_a_part()
+            return super()._stored(schema, judged)
 
     monkeypatch.setattr(row_retry, "VerdictStore", LosesRows)
-    job.fails("and 4 can be read; the checkpoint location must be on storage that", Judge())
+    job.fails("can be read; the checkpoint location must be on storage that", Judge())
     assert job.good.seen == []
 
 

@@ -38,6 +38,9 @@ def check_fields(judged: DataFrame) -> None:
 
 
 def as_kept(judged: DataFrame) -> DataFrame:
+    if _is_kept_as_it_is(judged.schema):
+        return judged
+
     def column(name: str, kind: DataType) -> Column:
         if kind.typeName() == _NOTHING:
             return _column(name).cast(type_of_nothing(name)).alias(name)
@@ -48,11 +51,17 @@ def as_kept(judged: DataFrame) -> DataFrame:
 
 def as_judged(kept: DataFrame, schema: StructType) -> DataFrame:
     """``schema``: of the rows that were given to ``as_kept``."""
+    if _is_kept_as_it_is(schema):
+        return kept
 
     def column(name: str, kind: DataType) -> Column:
         return _cast(name, _replaced(kind, {_NOTHING, _INTERVAL}), _replaced(kind, {_NOTHING}))
 
     return kept.select(*(column(field.name, field.dataType) for field in schema.fields))
+
+
+def _is_kept_as_it_is(schema: StructType) -> bool:
+    return _replaced(schema, {_NOTHING, _INTERVAL}).simpleString() == schema.simpleString()
 
 
 def _cast(name: str, has: DataType, wants: DataType) -> Column:

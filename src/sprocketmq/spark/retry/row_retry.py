@@ -14,7 +14,7 @@ copies come back into the same stream under the name of their origin topic.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -51,6 +51,7 @@ log = logging.getLogger("sprocketmq.spark")
 
 Process = Callable[["DataFrame", int], "DataFrame"]
 Write = Callable[["DataFrame", int], object]
+BadRows = Iterable[dict[str, Any]]  # any number of times
 
 _USEFUL: Final = ("topic", "messageId", "keys", "reconsumeTimes", "delayLevel")
 # The columns of a verdict, which ``write`` does not get.
@@ -195,8 +196,9 @@ class RowRetry:
         if stored is not None:
             verdicts, bad = stored
         else:
-            verdicts = store.save(self._processed(rows, batch_id))
-            bad = self._fetch_bad_rows(verdicts)
+            processed = self._processed(rows, batch_id)
+            verdicts, count = store.save(processed, self._is_bad(processed))
+            bad = self._fetch_bad_rows(verdicts) if count else ()
         self._check_source(store.sources, verdicts, bad)
         if stored is not None:
             log.warning(
@@ -211,7 +213,7 @@ class RowRetry:
         self._write(verdicts.where(~self._is_bad(verdicts)).drop(*_VERDICT), batch_id)
         self._send_back(verdicts, bad, batch_id)
 
-    def _stored(self, store: VerdictStore, batch_id: int) -> tuple[DataFrame, FetchedRows] | None:
+    def _stored(self, store: VerdictStore, batch_id: int) -> tuple[DataFrame, BadRows] | None:
         verdicts = store.load()
         if verdicts is None:
             return None
@@ -221,7 +223,7 @@ class RowRetry:
             log.warning("batch %d was judged before, and it is judged again: %s", batch_id, error)
             return None
 
-    def _fetch_bad_rows(self, verdicts: DataFrame) -> FetchedRows:
+    def _fetch_bad_rows(self, verdicts: DataFrame) -> BadRows:
         """The bad rows of the batch, checked: each can be sent back. Raises ConfigurationError (a value is missing or not allowed),
         NetworkError, RequestTimeout (the broker of a row is not registered)."""
         bad = FetchedRows(self._columns_to_fetch(verdicts.where(self._is_bad(verdicts))))
@@ -233,7 +235,7 @@ class RowRetry:
             cluster.run(partial(cluster.master, name, topic or None))
         return bad
 
-    def _check_source(self, sources: Sequence[QuerySource], verdicts: DataFrame, bad: FetchedRows) -> None:
+    def _check_source(self, sources: Sequence[QuerySource], verdicts: DataFrame, bad: BadRows) -> None:
         """Raise ConfigurationError if rows are to be retried, now or later, and no source of the query reads them again."""
         if not self.check_source or not sources:
             return
@@ -265,7 +267,7 @@ class RowRetry:
         verdict = normalized_action("action") != "ack" if "action" in known_types(verdicts) else f.col("failed")
         return f.coalesce(verdict, f.lit(False))
 
-    def _send_back(self, verdicts: DataFrame, bad: FetchedRows, batch_id: int) -> None:
+    def _send_back(self, verdicts: DataFrame, bad: BadRows, batch_id: int) -> None:
         sender = BadRowSender(self._group)
         rows = map(self._bad_row, bad)
         dropped = 0

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -38,8 +38,10 @@ class SendBackRequest:
     delay_level: int = 0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            object.__setattr__(self, field.name, plain_value(getattr(self, field.name)))
+        for name in self.__slots__:  # for each bad row
+            value = getattr(self, name)
+            if (plain := plain_value(value)) is not value:
+                object.__setattr__(self, name, plain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the verdicts of a micro-batch in the checkpoint of its query (docs/decisions/0025-verdicts-in-the-checkpoint.md), in the folder
-``sprocketmq/verdicts-<name>``: ``rows`` (Parquet, one batch, overwritten by the next) and ``checked`` (batch, id of the verdicts, number
-of rows).
+``sprocketmq/verdicts-<name>``: ``rows`` (Parquet, one batch, overwritten by the next) and ``checked`` (which batch and which files).
 
 Another driver that repeats a batch finds the verdicts of the first. They belong to one batch as in the offset log, its number and its
-offsets, and count once they are complete and all of them can be carried out: ``checked`` is written last. Whoever finds it counts their
-rows again; if rows are missing, new verdicts are computed. Only the first call for a batch in a run can be a repetition, and a call after
-one that failed.
+offsets, and count once they are complete and all of them can be carried out: ``checked`` is written last. Spark gives the files of each
+write new names, so ``checked`` never applies to files of another write, and if one is missing, new verdicts are computed. Only the first
+call for a batch in a run can be a repetition, and a call after one that failed.
 """
 
 from __future__ import annotations
@@ -17,25 +16,23 @@ import json
 import logging
 import os
 import re
-import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.retry.checkpoint_text import escaped_path, hadoop_path, is_classic, read_text, write_text
 from sprocketmq.spark.retry.kept_columns import as_judged, as_kept, check_fields
 from sprocketmq.spark.retry.query_sources import QuerySource, sources_of_log, sources_of_plan
 from sprocketmq.spark.retry.verdict_columns import known_types, verdict_checks
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 log = logging.getLogger("sprocketmq.spark")
 
 _FOLDER: Final = "sprocketmq/verdicts-"
-# The column with the id of the verdicts; a new id each time that they are computed.
-_VERDICTS_ID: Final = "__sprocketmq_judgement"
-_ROWS: Final = "__sprocketmq_rows"
+_ROWS_OF_A_TASK: Final = 1 << 33  # of monotonically_increasing_id
 # StreamExecution.QUERY_ID_KEY, a local property of the thread that runs the batch
 _QUERY_ID: Final = "sql.streaming.queryId"
 # Settings of the session would change rows on their way through the files: TIMESTAMP_MILLIS cuts microseconds, other codecs may be missing.
@@ -44,7 +41,16 @@ _EXACT: Final = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
-_CODEC: Final = "snappy"  # Spark's default
+# Written to be read once, soon: dictionaries, statistics and snappy cost half of the write. The row groups are as small as the parts that
+# Spark divides a file into (spark.sql.files.openCostInBytes), so that several tasks can read what one has written.
+_WRITE: Final = {
+    "compression": "lz4_raw",
+    "parquet.enable.dictionary": "false",
+    "parquet.column.statistics.enabled": "false",
+    "parquet.page.write-checksum.enabled": "false",
+    "parquet.block.size": str(4 << 20),
+    "maxRecordsPerFile": "0",
+}
 # Files that are missing or broken are counted, not skipped while the rows are written.
 _READ: Final = {"datetimeRebaseMode": "CORRECTED", "ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 
@@ -62,7 +68,7 @@ class VerdictStore:
         self._batch_id = batch_id
         query = _query_of(self._spark, checkpoint_location)
         location, run = checkpoint_location, None
-        if not _is_classic(self._spark):
+        if not is_classic(self._spark):
             run = str(os.getpid())  # Spark Connect: a process for each run
         elif query is not None:
             location, run = location or query.resolvedCheckpointRoot(), query.runId().toString()
@@ -103,103 +109,92 @@ class VerdictStore:
         checked = self._checked() if self._can_be_a_repeat else None
         if checked is None or (checked["batch"], checked["offsets"]) != (self._batch_id, self._offsets):
             return None
-        there = 0
+        if "files" not in checked:  # of an older version
+            return None
         try:
-            judged = StructType.fromJson(checked["judged"]) if "judged" in checked else None  # of an older version
-            stored = self._stored(checked["judgement"], StructType.fromJson(checked["schema"]), judged)
-            there = stored.count()
-            if there == checked["rows"]:
+            stored = self._stored(*(StructType.fromJson(checked[name]) for name in ("schema", "judged")))
+            if checked["files"] == _digest_of(_file_names(stored)):
                 return stored
         except AnalysisException as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
         log.warning(
-            "batch %d was judged before, and of its %d judged rows at %s only %d can be read; it is judged again",
-            *(self._batch_id, checked["rows"], self._rows_path, there),
+            "batch %d was judged before, and not all files of its %d judged rows are at %s; it is judged again",
+            *(self._batch_id, checked["rows"], self._rows_path),
         )
         return None
 
-    def save(self, verdicts: DataFrame) -> DataFrame:
-        """Compute the verdicts once, write them, and return the rows that were written. Raises ConfigurationError (a column or a
-        value that is not allowed, or the checkpoint is not on storage that all processes share). A corrected function is asked again."""
+    def save(self, verdicts: DataFrame, is_bad: Column) -> tuple[DataFrame, int]:
+        """Compute the verdicts once, write them, and return the rows that were written, and how many of them are bad. Raises
+        ConfigurationError (a column or a value that is not allowed, or the checkpoint is not on storage that all processes share). A
+        corrected function is asked again."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
         check_fields(verdicts)
-        verdicts_id = uuid.uuid4().hex
-        marked = as_kept(verdicts).withColumn(_VERDICTS_ID, f.lit(verdicts_id))
+        kept = as_kept(verdicts)
+        checks = verdict_checks(known_types(kept))
+        number = f.monotonically_increasing_id()
+        seen = {
+            "rows": f.count(f.lit(1)),
+            "bad": f.count_if(is_bad),
+            "tasks": f.count_if(number % _ROWS_OF_A_TASK == 0),  # those that have rows
+            "first task": f.count_if(number == 0),
+            **{str(at): wrong for at, (wrong, _) in enumerate(checks)},
+        }
         observed = Observation()
         with _settings(self._spark, _EXACT):
-            observing = marked.observe(observed, f.count(f.lit(1)).alias(_ROWS))
-            observing.write.mode("overwrite").option("compression", _CODEC).parquet(self._rows_path)
-        written = observed.get.get(_ROWS, 0)
-        stored = self._stored(verdicts_id, marked.schema, verdicts.schema)
-        self._check(stored, written)
+            observing = kept.observe(observed, *(value.alias(name) for name, value in seen.items()))
+            observing.write.mode("overwrite").options(**_WRITE).parquet(self._rows_path)
+        found = observed.get
+        for at, (_, sentence) in enumerate(checks):
+            if (value := found.get(str(at))) is not None:
+                raise ConfigurationError(sentence(value))
+        rows = found.get("rows", 0)
+        stored = self._stored(kept.schema, verdicts.schema)
+        files = _file_names(stored)
+        # A task with rows writes one file, and the first task one in any case (FileFormatWriter).
+        if len(files) != found.get("tasks", 0) + (not found.get("first task")):
+            self._check(stored, rows)
         self._note = {
             "batch": self._batch_id,
             "offsets": self._offsets,
-            "judgement": verdicts_id,
-            "rows": written,
-            "schema": marked.schema.jsonValue(),
+            "files": _digest_of(files),
+            "rows": rows,
+            "schema": kept.schema.jsonValue(),
             "judged": verdicts.schema.jsonValue(),
         }
-        return stored
+        return stored, found.get("bad", 0)
 
-    def _stored(self, verdicts_id: str, schema: StructType, judged: StructType | None) -> DataFrame:
-        from pyspark.sql import functions as f
-
+    def _stored(self, schema: StructType, judged: StructType) -> DataFrame:
         # With a given schema, because without a single file Spark cannot infer one.
-        stored = self._spark.read.schema(schema).options(**_READ).parquet(_escaped_path(self._rows_path))
-        stored = stored.where(f.col(_VERDICTS_ID) == verdicts_id).drop(_VERDICTS_ID)
-        return stored if judged is None else as_judged(stored, judged)
+        stored = self._spark.read.schema(schema).options(**_READ).parquet(escaped_path(self._rows_path))
+        return as_judged(stored, judged)
 
     def _check(self, stored: DataFrame, written: int) -> None:
-        from pyspark.sql import functions as f
-
-        checks = verdict_checks(known_types(stored))
-        seen = stored.agg(f.count(f.lit(1)), *(wrong for wrong, _ in checks)).head()
-        assert seen is not None
-        if seen[0] != written:
+        there = stored.count()
+        if there != written:
             raise ConfigurationError(
-                f"{written} judged rows were written to {self._rows_path} and {seen[0]} can be read; the checkpoint location "
+                f"{written} judged rows were written to {self._rows_path} and {there} can be read; the checkpoint location "
                 "must be on storage that the driver and all executors share"
             )
-        for value, (_, sentence) in zip(seen[1:], checks, strict=True):
-            if value is not None:
-                raise ConfigurationError(sentence(value))
 
     def complete(self) -> None:
         """Note that the verdicts of ``save`` are complete and can be carried out: a repeated batch finds them."""
-        from pyspark.sql import functions as f
-
-        line = self._spark.range(0, 1, 1, 1).select(f.lit(json.dumps(self._note)).alias("value"))
-        line.write.mode("overwrite").text(self._checked_path)
+        write_text(self._spark, self._checked_path, json.dumps(self._note))
 
     def _checked(self) -> dict[str, Any] | None:
-        note = self._text(self._checked_path)
+        note = read_text(self._spark, self._checked_path)
         return json.loads(note) if note else None  # empty after a power cut
 
     def _journal_of_batch(self) -> str:
-        journal = self._text(f"{self._location}/offsets/{self._batch_id}")
+        journal = read_text(self._spark, f"{self._location}/offsets/{self._batch_id}")
         if journal is None:
             raise ConfigurationError(
                 f"the checkpoint at {self._location} knows no batch {self._batch_id}; give foreach_batch the checkpointLocation of the "
                 "query that calls it"
             )
         return journal
-
-    def _text(self, path: str) -> str | None:
-        """The text of the file at ``path``, or of the one file in the folder there; None if there is nothing."""
-        from pyspark.errors import AnalysisException
-
-        try:
-            # Twice, because of a single path that does not exist Spark logs a stack of Java (FileStreamSink.hasMetadata).
-            found = self._spark.read.text([_escaped_path(path)] * 2, wholetext=True).head()
-        except AnalysisException as error:
-            if "PATH_NOT_FOUND" in str(error):
-                return None
-            raise
-        return found[0] if found else None
 
 
 @contextlib.contextmanager
@@ -216,19 +211,18 @@ def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None
                 spark.conf.set(name, old)
 
 
-def _escaped_path(path: str) -> str:
-    """``path`` for a read of Spark, which takes it as a glob pattern (``SparkHadoopUtil.isGlobPath``); a write does not."""
-    return re.sub(r"[\[\]{}*?\\]", r"\\\g<0>", path)
+def _file_names(rows: DataFrame) -> list[str]:
+    return sorted(file.rpartition("/")[2] for file in rows.inputFiles())
 
 
-def _is_classic(spark: SparkSession) -> bool:
-    return hasattr(spark, "_jsparkSession")
+def _digest_of(names: list[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
 
 
 def _query_of(spark: SparkSession, checkpoint_location: str | None) -> Any:
     """The query whose batch this is, as an object of the JVM; None with Spark Connect, and if it is not found. On a thread that the
     user started Spark does not know the query; then the given checkpoint identifies it."""
-    if not _is_classic(spark):
+    if not is_classic(spark):
         return None
     jvm: Any = spark._jvm
     queries = spark._jsparkSession.sharedState().activeStreamingQueries()
@@ -237,7 +231,6 @@ def _query_of(spark: SparkSession, checkpoint_location: str | None) -> Any:
         return queries.get(jvm.java.util.UUID.fromString(query_id))
     if checkpoint_location is None:
         return None
-    path = jvm.org.apache.hadoop.fs.Path(checkpoint_location)
-    system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    path, system = hadoop_path(spark, checkpoint_location)
     root = system.makeQualified(path).toString()
     return next((query for query in queries.values() if query and query.resolvedCheckpointRoot() == root), None)
