@@ -72,7 +72,7 @@ def main(jar: str, warehouse: str) -> None:
     try:
 
         @settings(
-            max_examples=examples(60),
+            max_examples=examples(20),
             deadline=None,
             database=None,
             phases=[Phase.generate],

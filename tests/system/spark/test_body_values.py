@@ -17,7 +17,7 @@ from test_pages import flights, names, run_page
 
 import sprocketmq as rmq
 from avro_schemas import encoded
-from protobuf_files import file, message, message_class
+from protobuf_files import file, map_entry, message, message_class
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark import body_values, foreach_batch
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -44,7 +44,18 @@ OLD_ORDER = {
 }
 VALUE = {"id": 7, "at": 1_700_000_000_123, "tags": {"a": None, "b": "x"}}
 BODY = encoded({**ORDER, "fields": [ORDER["fields"][0], {"name": "at", "type": "long"}, ORDER["fields"][2]]}, VALUE)
-SHOP = file(message("Order", "int64 id 1", "google.protobuf.Timestamp at 2", "repeated string tags 3"))
+SHOP = file(
+    message(
+        "Order",
+        "int64 id 1",
+        "google.protobuf.Timestamp at 2",
+        "repeated string tags 3",
+        "google.protobuf.Duration took 4",
+        "uint64 size 5",
+        "repeated shop.Order.LinesEntry lines 6",
+        nested=(message("Line", "optional int32 count 1"), map_entry("LinesEntry", "bool", "shop.Order.Line")),
+    )
+)
 
 
 def rows_of(spark: SparkSession, bodies: list[bytes | None]) -> DataFrame:
@@ -150,20 +161,28 @@ def test_avro_and_protobuf_are_columns_beside_those_of_the_message(spark: SparkS
     }  # fmt: skip
     assert (good.value.id, good.value.at.timestamp(), good.value.tags) == (7, 1_700_000_000.123, VALUE["tags"])
     assert (bad.value, bad.failed, bad.reason) == (None, True, "the body does not fit: it ends within the value")
+    nothing = {"type": "record", "name": "N", "fields": [{"name": "n", "type": "null"}]}
+    (empty,) = values(spark, "avro", json.dumps(nothing), [b""])
+    assert empty.value.asDict() == {"n": None}
     (tmp_path / "shop.desc").write_bytes(SHOP)
     order = message_class(SHOP, "shop.Order")(id=5, tags=["a"])
-    order.at.seconds = 1
+    order.at.seconds, order.took.seconds, order.size, order.lines[True].count = 1, 90, 2**64 - 1, 0
     good, bad = values(
         spark, "protobuf", str(tmp_path / "shop.desc"), [order.SerializeToString(), b"\xff"], message_name="shop.Order"
     )
     assert (good.value.id, good.value.at.timestamp(), good.value.tags) == (5, 1.0, ["a"])
+    assert (good.value.took.total_seconds(), good.value.size, good.value.lines[True]["count"]) == (90, 2**64 - 1, 0)
     assert reasons([bad]) == ["it is no shop.Order"]
 
 
 def test_a_filter_and_several_columns_read_each_body_once(spark: SparkSession) -> None:
-    made = body_values(rows_of(spark, [BODY, b""]), "avro", json.dumps(ORDER))
-    plan = made.where("NOT failed").select("value.*", "reason")._jdf.queryExecution().optimizedPlan().toString()
-    assert plan.count("decoded_body(") == 1
+    for format, schema, call in (
+        ("avro", json.dumps(ORDER), "decoded_body("),
+        ("json", "id int NOT NULL", "from_json("),
+    ):
+        made = body_values(rows_of(spark, [BODY, b""]), format, schema)
+        plan = made.where("NOT failed").select("value.*", "reason")._jdf.queryExecution().optimizedPlan().toString()
+        assert plan.count(call) == 1
 
 
 class Registry(http.server.BaseHTTPRequestHandler):
@@ -297,6 +316,7 @@ def test_the_page_is_true(
     [
         ("xml", "id int", {}, "format is 'xml'; json, avro and protobuf are allowed"),
         ("json", "", {}, "schema is ''; the columns of the body are allowed, as in 'id bigint, name string'"),
+        ("json", "a array<struct<b: tinyint>>", {}, "schema has a tinyint, and Spark reads 200 of JSON as -56 there"),
         ("json", "id int", {"options": {"MODE": "FAILFAST"}}, "options has 'MODE', which body_values sets itself"),
         ("avro", "{}", {"options": {"mode": "x"}}, "it is allowed with format='json'"),
         ("avro", "{}", {}, "this is no schema of Avro"),
@@ -325,6 +345,12 @@ def test_what_cannot_work_is_said_before_the_query_runs(
     with pytest.raises(ConfigurationError) as error:
         body_values(rows_of(spark, []), format, schema, **options)
     assert said in str(error.value)
+
+
+def test_an_older_spark_is_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("pyspark.sql.functions.arrow_udf")
+    with pytest.raises(ConfigurationError, match=r"needs PySpark 4\.1 or later; install it, or send JSON"):
+        body_values(rows_of(spark, []), "avro", json.dumps(ORDER))
 
 
 def test_columns_that_are_missing_or_taken_are_named(spark: SparkSession) -> None:

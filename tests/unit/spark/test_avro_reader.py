@@ -83,6 +83,19 @@ def test_garbage_is_a_value_or_a_reason(data: st.DataObject, bodies: list[bytes]
     assert made.field("value").is_null().to_pylist() == made.field("reason").is_valid().to_pylist()
 
 
+def test_the_bytes_of_avros_specification_have_its_values_after_either_id() -> None:
+    """27 and "foo" of a record, and -64; before them Confluent's id, or that of RocketMQ's schema registry as Avro's type bytes."""
+    schema = json.dumps(record(("a", "long"), ("b", "string"), ("c", "long")))
+    body = bytes.fromhex("36 06 66 6f 6f 7f")
+    for form, begin, schema_id in (
+        (CONFLUENT, "00 ff ff ff fe", 2**32 - 2),
+        (WIRE_FORMS["rocketmq", "avro"], "10 00 00 01 00 00 00 00 01", 2**40 + 1),
+    ):
+        column = pa.array([bytes.fromhex(begin) + body], pa.binary())
+        (row,) = avro_reader.values(column, schema, form, {schema_id: schema}).to_pylist()
+        assert row == {"value": {"a": 27, "b": "foo", "c": -64}, "reason": None}
+
+
 MANY = record(("items", {"type": "array", "items": "long"}), ("name", "string"))
 
 
@@ -142,6 +155,7 @@ def test_numbers_that_are_too_large_for_their_type_are_reasons() -> None:
     assert last["value"] == {"i": -1, "d": Decimal("-0.01"), "t": epoch - datetime.timedelta(milliseconds=1)}
     assert [row["value"] for row in bad] == [None] * 4
     assert all(row["reason"] for row in bad)
+    assert bad[2]["reason"].endswith("a decimal of 100000 bytes has more than 38 digits")  # and no time goes into them
 
 
 def test_unions_of_several_types_are_members() -> None:

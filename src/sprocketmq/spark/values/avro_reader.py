@@ -89,12 +89,10 @@ def avro_reader(written: str, wanted: str) -> Read:
     parsed = _strict(fastavro.parse_schema(_without_logical_types(writer.json)), {})
 
     def read(body: bytes) -> dict[str, Any]:
-        # The byte more: fastavro skips beyond the end without a word.
-        stream = BytesIO(body + b"\0")
+        stream = BytesIO(body)
         value: Any = fastavro.schemaless_reader(stream, parsed, None, return_named_type=names_branches)
         if stream.tell() != len(body):
-            left = len(body) - stream.tell()
-            raise ValueError(f"{left} bytes are left after the value" if left > 0 else "it ends within the value")
+            raise ValueError(f"{len(body) - stream.tell()} bytes are left after the value")
         return convert(value) if convert else value  # type: ignore[no-any-return]
 
     return read
