@@ -68,6 +68,11 @@ def register(names, broker_id: int = 0, address: str = "", *, compressed: bool =
     return names.ask(RequestCode.REGISTER_BROKER, header, raw)
 
 
+def test_a_namespace_without_values_is_not_found(names):
+    answer = names.do(requests.name_servers.GET_KVLIST_BY_NAMESPACE, "none")
+    assert answer.code == ResponseCode.QUERY_NOT_FOUND
+
+
 def test_an_order_configuration_reaches_clients_and_brokers(cluster, names):
     register(names)
     put(names, "ordered", "other:4")
