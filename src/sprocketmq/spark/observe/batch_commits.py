@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import PySparkException
+
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.read.group_progress import GroupProgress
 from sprocketmq.spark.read.lag import offset_of_event
@@ -82,7 +84,7 @@ def _running_query(query_id: str) -> Any:
     try:
         uuid = session._jvm.java.util.UUID.fromString(query_id)
         return session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
-    except Py4JError:
+    except (Py4JError, PySparkException):
         return None
 
 
@@ -94,7 +96,7 @@ def _commit_if_idle(waiting: _Waiting, ends: Iterable[str]) -> None:
         if waiting.query.status().isTriggerActive():
             return
         sources = options_of_plan(waiting.query)
-    except Py4JError:  # the session has ended
+    except (Py4JError, PySparkException):  # the session has ended
         return
     positions = [position for position in map(offset_of_event, ends) if position is not None]
     for options in sources:
