@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup setup-demo demo test test-all nightly test-old-spark test-pythons lint generate format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages simulate mutation coverage clean
+.PHONY: help setup setup-demo demo test test-all nightly test-old-spark test-pythons lint generate format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills change-kills hostile loop-share fuzz docs interop lock packages simulate mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -125,6 +125,9 @@ full-disk: setup ## fill a broker's disks (ext4, XFS, tmpfs; needs root) at rand
 
 spark-kills: setup ## kill driver, executors and workers of three Spark streams at 200 random moments, and check every row (KILLS=10 for a short run)
 	@SPROCKETMQ_SPARK_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest tests/system/spark/test_kill_moments.py -s $(PYTEST_ARGS)
+
+change-kills: setup ## 100,000 random changes of a database through producers that crash into a table, with 20 kills of Spark and some of the broker (CHANGES=5000 KILLS=3 for a short run)
+	@SPROCKETMQ_CHANGES=$(or $(CHANGES),100000) SPROCKETMQ_CHANGE_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest tests/system/spark/test_random_database.py -s $(PYTEST_ARGS)
 
 hostile: setup ## send ten million hostile frames while normal clients work (FRAMES=100000 for a short run)
 	@$(BIN)/python bench/hostile_frames.py --frames $(or $(FRAMES),10000000) $(HOSTILE_ARGS)

@@ -10,12 +10,17 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from test_pages import flights, names, run_page
 
+import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark import change_events
+from sprocketmq.testing import EmbeddedRocketMQ
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
+
+__all__ = ["flights", "names"]  # fixtures
 
 pytestmark = pytest.mark.spark
 
@@ -99,7 +104,7 @@ DEBEZIUM_SCHEMA = {
 def changes(spark: SparkSession, format: Any, *bodies: object, schema: str = SCHEMA, **options: Any) -> list[Row]:
     rows = [(n, body if isinstance(body, bytes) else json.dumps(body).encode()) for n, body in enumerate(bodies)]
     made = change_events(spark.createDataFrame(rows, "queueOffset bigint, body binary"), format, schema, **options)
-    return made.orderBy("queueOffset", "position").collect()
+    return made.orderBy("queueOffset", "row").collect()
 
 
 def debezium(op: str, before: object, after: object, **source: object) -> dict[str, object]:
@@ -137,7 +142,7 @@ def written(format: str) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("format", "position"), [("canal-json", [EVENT_MS, 5, 0]), ("maxwell", [12, 345, 0]), ("debezium", [3, 154, 2])]
+    ("format", "position"), [("canal-json", []), ("maxwell", [12, 345]), ("debezium", [3, 154, 2])]
 )
 def test_insert_update_and_delete_have_typed_rows(spark: SparkSession, format: str, position: list[int]) -> None:
     insert, update, delete = changes(spark, format, *written(format), table="shop.orders")
@@ -162,11 +167,7 @@ def test_insert_update_and_delete_have_typed_rows(spark: SparkSession, format: s
 
 def test_rows_of_one_statement_are_events_in_its_order(spark: SparkSession) -> None:
     statement = {**CANAL, "type": "INSERT", "data": [{**CANAL_ROW, "id": str(n)} for n in range(3)]}
-    assert [(row.after.id, row.position[-1]) for row in changes(spark, "canal-json", statement)] == [
-        (0, 0),
-        (1, 1),
-        (2, 2),
-    ]
+    assert [(row.after.id, row.row) for row in changes(spark, "canal-json", statement)] == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_an_update_of_the_key_is_a_delete_and_an_insert(spark: SparkSession) -> None:
@@ -180,7 +181,7 @@ def test_an_update_of_the_key_is_a_delete_and_an_insert(spark: SparkSession) -> 
     assert (gone.operation, gone.before.id, gone.after) == ("delete", 1, None)
     assert (came.operation, came.before, came.after.id) == ("insert", None, 2)
     assert (other.operation, other.before.name) == ("update", "x")
-    assert gone.position < came.position < other.position
+    assert [gone.row, came.row, other.row] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +269,7 @@ def test_a_message_that_does_not_fit_is_one_failed_row(spark: SparkSession, form
     for row in rows:
         assert row.failed
         assert row.reason
-        assert row.operation is row.after is row.before is None
+        assert row.operation is row.after is row.before is row.row is None
 
 
 def test_columns_that_an_event_lacks_are_named_if_that_is_allowed(spark: SparkSession) -> None:
@@ -307,7 +308,20 @@ def test_positions_of_other_databases(spark: SparkSession) -> None:
     assert rows[0].table == "shop.public.orders"
     assert {row.operation for row in rows} == {"read"}
     tidb = {**CANAL, "type": "INSERT", "data": [CANAL_ROW], "_tidb": {"commitTs": 451234567890}}
-    assert [row.position for row in changes(spark, "canal-json", tidb)] == [[451234567890, 0, 0]]
+    assert [row.position for row in changes(spark, "canal-json", tidb)] == [[451234567890]]
+
+
+def test_canal_tells_a_position_if_it_writes_gtids(spark: SparkSession) -> None:
+    """The number of transactions in the set: it rises by one with each, whichever server of a failover committed it."""
+    one, other = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
+    sets = [f"{one}:1-7", f"{one}:1-7,{other}:1", f"{one}:1-7:9-11:13,{other}:1-2", "", None, "0-1-100"]
+    statements = [{**CANAL, "type": "INSERT", "data": [CANAL_ROW], "gtid": gtids} for gtids in sets]
+    assert [row.position for row in changes(spark, "canal-json", *statements)] == [[7], [8], [13], [], [], []]
+
+
+def test_maxwell_without_positions_leaves_the_order_to_the_queue(spark: SparkSession) -> None:
+    bodies = [{**MAXWELL, "type": "insert", "data": MAXWELL_ROW, "position": None, "xoffset": n} for n in (1, 0)]
+    assert [row.position for row in changes(spark, "maxwell", *bodies)] == [[], []]
 
 
 @pytest.mark.parametrize(
@@ -317,3 +331,26 @@ def test_wrong_arguments_are_refused_before_a_query_begins(spark: SparkSession, 
     rows = spark.createDataFrame([], "body binary")
     with pytest.raises(ConfigurationError):
         change_events(rows, **{"format": "maxwell", "schema": "id bigint", **wrong})
+
+
+def test_the_page_about_changes_is_true(names: dict[str, Any], flights: EmbeddedRocketMQ) -> None:
+    common = {**CANAL, "table": "products", "type": "INSERT"}
+    insert = {**common, "data": [{"id": "1", "name": "cup", "price": "2.50"}]}
+    update = {
+        **common,
+        "type": "UPDATE",
+        "data": [{"id": "1", "name": "cup", "price": "3"}],
+        "old": [{"price": "2.50"}],
+    }
+    wrong = {**common, "data": [{"id": "2", "name": "pot", "price": "dear"}]}
+    with flights.producer() as producer:
+        for body in (insert, update, wrong):
+            producer.send(rmq.Message("shop-changes", json.dumps(body).encode()), sharding_key="1")
+    run_page("changes.md", {**names, "spark_address": flights.namesrv_addr})
+    made = names["spark"].read.parquet(names["path"]).orderBy("price").collect()
+    assert [(row.operation, row.id, row.price) for row in made] == [
+        ("insert", 1, Decimal("2.50")),
+        ("update", 1, Decimal("3")),
+    ]
+    (dead,) = flights.messages("%DLQ%products")
+    assert json.loads(dead.body) == wrong

@@ -27,7 +27,7 @@ from sprocketmq.spark.changes.change_values import misfit, quoted, typed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MADE: Final = ("operation", "table", "position", "time", "before", "after", "missing", "failed", "reason")
+_MADE: Final = ("operation", "table", "position", "row", "time", "before", "after", "missing", "failed", "reason")
 _LACKS: Final = "the event lacks the column "
 _WHOLE_ROWS: Final = "; write whole rows (binlog_row_image=FULL, REPLICA IDENTITY FULL), or take partial=True"
 
@@ -58,10 +58,11 @@ def change_events(
         partial: take events that lack a column of ``schema``; ``missing`` names them. Otherwise such a message fails.
 
     Returns:
-        ``operation`` (insert, update, delete, read: found by a snapshot, truncate), ``table``, ``position`` (array<bigint>, rises with each
-        change of the database: sort by it, then by ``queueOffset``), ``time`` (of the commit), ``before`` and ``after`` (structs of
-        ``schema``; null where the event has none), ``missing`` (array of names), ``failed`` and ``reason`` (of a message that does not fit;
-        then the rest is null).
+        ``operation`` (insert, update, delete, read: found by a snapshot, truncate), ``table``, ``position`` (array<bigint>: the place in
+        the database's log; empty if the producer does not tell it), ``row`` (number of the change in its message: the changes of a key
+        are in order by ``position, queueOffset, row``), ``time`` (of the change), ``before`` and ``after`` (structs of ``schema``; null
+        where the event has none), ``missing`` (array of names), ``failed`` and ``reason`` (of a message that does not fit; then the rest
+        is null).
 
     Raises ConfigurationError (an argument is wrong).
     """
@@ -86,13 +87,18 @@ def change_events(
         "__events": _split_by_key(events, keys),
         "__changes": f"transform(__events, event -> {_typed_event(how, fields, keys, format == 'debezium', partial)})",
         "reason": "coalesce(__problem, try_element_at(filter(__changes.problem, problem -> problem IS NOT NULL), 1))",
-        "__change": "explode(CASE WHEN reason IS NULL THEN __changes ELSE array(NULL) END)",
     }
     for name, step in steps.items():
         rows = rows.withColumn(name, f.expr(step))
-    made = {name: f.col("__change")[name] for name in _MADE if name not in ("failed", "reason")}
-    rows = rows.withColumns({**made, "failed": f.col("reason").isNotNull()})
-    return rows.drop(*(name for name in steps if name != "reason"))
+    exploded = f.expr("posexplode(CASE WHEN reason IS NULL THEN __changes ELSE array(NULL) END)").alias(
+        "row", "__change"
+    )
+    rows = rows.select("*", exploded)
+    made = {name: f.col("__change")[name] for name in _MADE if name not in ("row", "failed", "reason")}
+    rows = rows.withColumns(
+        {**made, "row": f.expr("if(reason IS NULL, row, NULL)"), "failed": f.col("reason").isNotNull()}
+    )
+    return rows.drop("__change", *(name for name in steps if name != "reason"))
 
 
 def _fields(schema: str | t.StructType) -> list[t.StructField]:
@@ -117,17 +123,20 @@ def _checked_keys(keys: Sequence[str], fields: list[t.StructField]) -> list[str]
 
 
 def _split_by_key(events: str, keys: list[str]) -> str:
-    """Updates of a key as a delete and an insert. Where there are keys, positions get a last number, 0 for the delete."""
+    """Updates of a key as a delete and an insert."""
     if not keys:
         return events
-    one = "event.operation, event.table, array_append(event.position, 0L), event.time, event.before, event.after, event.semantic"
-    gone = "'delete', event.table, array_append(event.position, 0L), event.time, event.before, NULL, event.semantic"
-    come = "'insert', event.table, array_append(event.position, 1L), event.time, NULL, event.after, event.semantic"
+    gone, come = (
+        f"cast(struct({part}) AS {EVENT})"
+        for part in (
+            "'delete', event.table, event.position, event.time, event.before, NULL, event.semantic",
+            "'insert', event.table, event.position, event.time, NULL, event.after, event.semantic",
+        )
+    )
     moved = " OR ".join(f"NOT (event.before[{quoted(key)}] <=> event.after[{quoted(key)}])" for key in keys)
-    parts = [f"cast(struct({part}) AS {EVENT})" for part in (one, gone, come)]
     return (
         f"flatten(transform({events}, event -> CASE WHEN event.operation = 'update' AND event.before IS NOT NULL AND ({moved}) "
-        f"THEN array({parts[1]}, {parts[2]}) ELSE array({parts[0]}) END))"
+        f"THEN array({gone}, {come}) ELSE array(event) END))"
     )
 
 

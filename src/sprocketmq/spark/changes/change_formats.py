@@ -64,34 +64,43 @@ def _event(
 
 # For a large value of PostgreSQL that an update did not change.
 _UNAVAILABLE: Final = "__debezium_unavailable_value"
+# Equal to any other such one: the order of the queue alone decides.
+_NO_POSITION: Final = "cast(array() AS array<bigint>)"
 _NO_EVENTS: Final = f"cast(array() AS array<{EVENT}>)"
 
 
 def _canal_json() -> ChangeFormat:
-    """Canal's ``FlatMessage``, also as TiCDC writes it: several rows of one statement, all values as text. Its position is the time of the
-    commit in ms, Canal's batch and the number of the row; with TiDB's extension the timestamp of the commit."""
+    """Canal's ``FlatMessage``, also as TiCDC writes it: several rows of one statement, all values as text. Its position is the number of
+    transactions in the set of GTIDs (``LogHeader.getGtidSetStr``); with TiDB's extension the timestamp of the commit. ``es`` is none: it is
+    the second in which the statement began, and a long one may come after shorter ones that began later. Nor is ``id``: it begins at 1
+    with each start of Canal (``MemoryMetaManager``)."""
     is_row = "upper(__body.type) IN ('INSERT', 'UPDATE', 'DELETE')"
     table = "concat_ws('.', __body.database, __body.`table`)"
     time = "timestamp_millis(__body.es)"
+    interval = "split(substring(interval, 2), '-')"
+    transactions = (
+        "aggregate(regexp_extract_all(__body.gtid, ':[0-9]+(-[0-9]+)?', 0), 0L, (number, interval) -> "
+        f"number + 1L + cast(element_at({interval}, -1) AS bigint) - cast({interval}[0] AS bigint))"
+    )
     position = (
-        "CASE WHEN __body._tidb.commitTs IS NOT NULL THEN array(__body._tidb.commitTs, 0L, {n}) "
-        "ELSE array(__body.es, coalesce(__body.id, 0L), {n}) END"
+        "CASE WHEN __body._tidb.commitTs IS NOT NULL THEN array(__body._tidb.commitTs) "
+        f"WHEN contains(__body.gtid, ':') THEN array({transactions}) ELSE {_NO_POSITION} END"
     )
     event = _event(
         "lower(__body.type)",
         table,
-        position.format(n="cast(n AS bigint)"),
+        position,
         time,
         "CASE upper(__body.type) WHEN 'DELETE' THEN row "
         f"WHEN 'UPDATE' THEN {_with_old('row', 'try_element_at(__body.old, n + 1)')} END",
         "CASE WHEN upper(__body.type) != 'DELETE' THEN row END",
     )
-    truncated = _event("'truncate'", table, position.format(n="0L"), time, "NULL", "NULL")
+    truncated = _event("'truncate'", table, position, time, "NULL", "NULL")
     return ChangeFormat(
         parsed={
             "__body": _read_json(
                 "__text",
-                f"type string, database string, `table` string, es bigint, id bigint, data array<{_ROW}>, old array<{_ROW}>, "
+                f"type string, database string, `table` string, es bigint, gtid string, data array<{_ROW}>, old array<{_ROW}>, "
                 "_tidb struct<commitTs:bigint>",
             )
         },
@@ -108,15 +117,14 @@ def _canal_json() -> ChangeFormat:
 
 
 def _maxwell() -> ChangeFormat:
-    """Its position is file and offset in the binlog (``output_binlog_position``), otherwise second and transaction, and the number of the
-    row in its transaction."""
+    """Its position is file and offset in the binlog (``output_binlog_position``). ``ts`` is none, see Canal's ``es``; ``xid`` begins anew
+    with each start of MySQL, and the last row of a transaction has no ``xoffset``."""
     is_row = "__body.type IN ('insert', 'update', 'delete', 'bootstrap-insert')"
     place = "try_cast(nullif(regexp_extract(__body.position, '(\\\\d+):(\\\\d+)$', {}), '') AS bigint)"
     event = _event(
         "CASE __body.type WHEN 'bootstrap-insert' THEN 'read' ELSE __body.type END",
         "concat_ws('.', __body.database, __body.`table`)",
-        f"CASE WHEN {place.format(1)} IS NOT NULL THEN array({place.format(1)}, {place.format(2)}, coalesce(__body.xoffset, 0L)) "
-        "ELSE array(__body.ts, coalesce(__body.xid, 0L), coalesce(__body.xoffset, 0L)) END",
+        f"CASE WHEN {place.format(1)} IS NOT NULL THEN array({place.format(1)}, {place.format(2)}) ELSE {_NO_POSITION} END",
         "timestamp_seconds(__body.ts)",
         f"CASE __body.type WHEN 'delete' THEN __row WHEN 'update' THEN {_with_old('__row', '__old')} END",
         "CASE WHEN __body.type != 'delete' THEN __row END",
@@ -126,7 +134,7 @@ def _maxwell() -> ChangeFormat:
             "__body": _read_json(
                 "__text",
                 f"type string, database string, `table` string, data {_VALUES}, old {_VALUES}, position string, "
-                "ts bigint, xid bigint, xoffset bigint",
+                "ts bigint",
             ),
             "__row": _as_text("__body.data"),
             "__old": _as_text("__body.old"),

@@ -73,15 +73,17 @@ def misfit(name: str, text: str, kind: t.DataType, is_debezium: bool) -> str:
 
 
 def _precise(text: str, scale: str) -> str:
-    """A decimal as Debezium writes it by default (``decimal.handling.mode=precise``): Base64 of the unscaled number, big-endian."""
-    digits = f"hex(try_to_binary({text}, 'base64'))"
-    is_negative = f"(conv(left({digits}, 1), 16, 10) >= 8)"
-    # Of a negative number the digits of its complement are added.
-    digit = f"cast(CASE WHEN {is_negative} THEN 15 - conv(digit, 16, 10) ELSE conv(digit, 16, 10) END AS decimal(38,0))"
-    total = (
-        f"aggregate(split({digits}, ''), cast(0 AS decimal(38,0)), (total, digit) -> "
-        f"try_cast(try_add(try_multiply(total, cast(16 AS decimal(38,0))), {digit}) AS decimal(38,0)))"
-    )
-    shown = f"lpad(cast(CASE WHEN {is_negative} THEN {total} + 1 ELSE {total} END AS string), 80, '0')"
-    sign = f"CASE WHEN {is_negative} THEN '-' ELSE '' END"
-    return f"concat({sign}, substring({shown}, 1, 80 - {scale}), '.', substring({shown}, 81 - {scale}, {scale}))"
+    """A decimal as Debezium writes it by default (``decimal.handling.mode=precise``): Base64 of the unscaled number, big-endian, of at most
+    16 bytes, which 38 digits need."""
+    padded = "if(length(digits) > 32, NULL, lpad(digits, 32, if(left(digits, 1) >= '8', 'F', '0')))"
+    high, low = "conv(left(padded, 16), 16, -10)", "conv(right(padded, 16), 16, 10)"  # the high half has the sign
+    total = f"try_add(try_multiply(cast({high} AS decimal(20,0)), 18446744073709551616), cast({low} AS decimal(20,0)))"
+    whole = "lpad(cast(abs(total) AS string), 80, '0')"
+    number = f"concat(if(total < 0, '-', ''), substring({whole}, 1, 80 - {scale}), '.', substring({whole}, 81 - {scale}, {scale}))"
+    bytes_of = f"hex(try_to_binary({text}, 'base64'))"
+    return _let("total", _let("padded", _let("digits", bytes_of, padded), total), number)
+
+
+def _let(name: str, value: str, result: str) -> str:
+    """``result`` with ``value`` as ``name``, computed once: inside of a lambda Spark repeats what is written twice."""
+    return f"transform(array({value}), {name} -> {result})[0]"
