@@ -37,6 +37,7 @@ def test_changes_are_merged_into_a_delta_table(
         *(f"--conf={name}={value}" for name, value in DELTA.items()),
     ]
     environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": " ".join([*submit, "pyspark-shell"])}
+    environment.pop("SPARK_HOME", None)  # of the other PySpark
     environment |= {"PYSPARK_PYTHON": str(PYTHON), "PYSPARK_DRIVER_PYTHON": str(PYTHON)}
 
     def run() -> list[tuple[str, str, str]]:
