@@ -37,7 +37,7 @@ SEED = os.environ.get("SPROCKETMQ_CHANGE_SEED", "11" if KILLS <= 3 else str(rand
 GROUP = f"{TOPIC}-table"
 _CHILD = Path(__file__).with_name("merged_changes.py")
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 + 60 * KILLS)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800 + 90 * KILLS)]
 
 
 class Merging:
