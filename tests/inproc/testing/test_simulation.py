@@ -17,7 +17,7 @@ import sprocketmq as rmq
 from sprocketmq.broker.delivery.schedule import ScheduleMessageService
 from sprocketmq.client.consume.send_back import SendBack
 from sprocketmq.core.consume.process_queue import ProcessQueue
-from sprocketmq.testing.simulation import STORM, Here, SimulationError, Weather, World, simulate
+from sprocketmq.testing.simulation import KINDS, Here, SimulationError, Weather, World, simulate
 from sprocketmq.testing.simulation.users import RandomUsers
 
 MESSAGES = 150
@@ -43,7 +43,7 @@ def test_a_seed_is_the_same_run_in_each_process() -> None:
 
 @pytest.mark.parametrize("seed", range(101, 104))
 def test_random_users_find_nothing(seed: int) -> None:
-    simulate(RandomUsers(MESSAGES), seed=seed, weather=STORM, brokers=1 + seed % 2)
+    simulate(RandomUsers(MESSAGES), seed=seed, weather=Weather(KINDS), brokers=1 + seed % 2)
 
 
 def progress_past_what_runs(self: ProcessQueue, messages: Any, done: Any = ProcessQueue.done) -> int | None:

@@ -14,6 +14,7 @@ import pytest
 
 import sprocketmq as rmq
 import sprocketmq.spark
+import sprocketmq.testing.simulation
 from sprocketmq.testing import EmbeddedRocketMQ, FaultInjector, ManualClock
 from unit.client.help_text import entries, members, missing_in_class, missing_in_verb, said_of_every_method, sections
 
@@ -56,7 +57,7 @@ def raised() -> set[str]:
 # Raised and caught inside: no program of a user meets them.
 CAUGHT_INSIDE = {
     "Refused": "the console shows it on a page",
-    "MemberDied": "the demo's own",
+    "ChildFailed": "the demo's own",
     "PartlyDone": "the command line makes an exit code of it",
     "RegistryUnavailable": "it fails a task of Spark",
     "UnfitSchema": "it is the reason of a row",
@@ -66,7 +67,7 @@ CAUGHT_INSIDE = {
 
 def test_every_exception_that_can_be_raised_is_exported():
     ours = exception_classes()
-    exported = {*rmq.__all__, *sprocketmq.spark.__all__}
+    exported = {*rmq.__all__, *sprocketmq.spark.__all__, *sprocketmq.testing.simulation.__all__}
     met = {name for name in raised() & ours.keys() if not name.startswith("_")} - CAUGHT_INSIDE.keys()
     assert {"ConfigurationError", "RequestTimeout", "StoreCorrupt", "DataLoss"} <= met, "the search finds them"
     assert met - exported == set()

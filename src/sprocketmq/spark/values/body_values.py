@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -130,7 +129,13 @@ def _protobuf_column(files: bytes, message_name: str, form: WireForm | None) -> 
 def _reader(format: str) -> Any:
     """The module with the library, on the driver as where the rows are."""
     try:
-        return import_module(f"sprocketmq.spark.values.{format}_reader")
+        if format == "avro":
+            from sprocketmq.spark.values import avro_reader
+
+            return avro_reader
+        from sprocketmq.spark.values import protobuf_reader
+
+        return protobuf_reader
     except ModuleNotFoundError as error:
         raise missing_extra(f"body_values with {format}", format, error) from error
 

@@ -2,7 +2,7 @@
 """A whole cluster and its users on one virtual clock, from one seed: :func:`simulate`. See docs/guides/simulation.md."""
 
 from sprocketmq.testing.simulation.loop import SimulationError
-from sprocketmq.testing.simulation.weather import CALM, KINDS, STORM, Weather
+from sprocketmq.testing.simulation.weather import CALM, KINDS, Weather
 from sprocketmq.testing.simulation.world import Here, Program, World, simulate
 
-__all__ = ["CALM", "KINDS", "STORM", "Here", "Program", "SimulationError", "Weather", "World", "simulate"]
+__all__ = ["CALM", "KINDS", "Here", "Program", "SimulationError", "Weather", "World", "simulate"]

@@ -26,8 +26,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     from sprocketmq.testing.simulation.network import Network, Process
 
-log = logging.getLogger("sprocketmq.simulation")
-
 T = TypeVar("T")
 
 current_process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("current_process", default=None)
@@ -134,7 +132,6 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.uncaught.append(context)
-        log.error("%s", context.get("message"), exc_info=context.get("exception"))
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         return self.network.listen(protocol_factory, port or 0)

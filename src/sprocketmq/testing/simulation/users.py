@@ -98,8 +98,6 @@ class RandomUsers:
         await self._until(self._is_committed, COMMITTED_MS, "the progress of every group is committed")
         self._over = True
         await self._until(self._has_ended, SHUTDOWN_MS, "every consumer has shut down, and no task is left")
-        if world.loop.uncaught:
-            raise SimulationError(f"a callback raised: {world.loop.uncaught[0]}")
 
     async def _until(self, condition: Any, limit_ms: float, what: str) -> None:
         def holds() -> bool:

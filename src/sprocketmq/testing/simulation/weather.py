@@ -41,7 +41,6 @@ class Weather:
 
 
 CALM: Final = Weather(kinds=())
-STORM: Final = Weather(kinds=KINDS)
 
 
 class Sky:
@@ -54,6 +53,14 @@ class Sky:
         self._number = 0
         self._is_clear = False
         self._weather_task: asyncio.Task[None] | None = None
+        self._begin: dict[str, Callable[[], None]] = {
+            "resets": self._reset,
+            "walls": self._build_wall,
+            "freezes": self._freeze,
+            "kills": self._kill,
+            "power": self._cut_power,
+            "clocks": self._set_clock,
+        }
 
     def begin(self) -> None:
         if self._weather_task is None:
@@ -68,7 +75,7 @@ class Sky:
         while kinds and not self._is_clear:
             await asyncio.sleep(rng.expovariate(1000 / every_ms))
             if not self._is_clear:
-                getattr(self, "_" + rng.choice(kinds))()
+                self._begin[rng.choice(kinds)]()
 
     def clear(self) -> None:
         """End all trouble: dead hosts start, frozen ones go on, walls are gone. Clocks stay as they are."""
@@ -90,11 +97,11 @@ class Sky:
     def _host(self) -> Host:
         return self._rng.choice(list(self._world.network.hosts.values()))
 
-    def _resets(self) -> None:
+    def _reset(self) -> None:
         if self._world.network.reset_some_connection():
             self._world.note("a connection is reset")
 
-    def _walls(self) -> None:
+    def _build_wall(self) -> None:
         one, other = self._host(), self._host()
         network = self._world.network
         if one is other:
@@ -112,7 +119,7 @@ class Sky:
 
         self._for_a_while(tear)
 
-    def _freezes(self) -> None:
+    def _freeze(self) -> None:
         host = self._host()
         process = host.process
         if not process.is_running:
@@ -127,21 +134,21 @@ class Sky:
 
         self._for_a_while(thaw)
 
-    def _kills(self) -> None:
+    def _kill(self) -> None:
         host = self._host()
         if not host.process.is_dead:
             self._world.note(f"{host} is killed")
             self._world.kill(host)
             self._for_a_while(lambda: self._world.restart(host))
 
-    def _power(self) -> None:
+    def _cut_power(self) -> None:
         host = self._host()
         if not host.process.is_dead:
             self._world.note(f"{host} has no power")
             self._world.kill(host, power=True)
             self._for_a_while(lambda: self._world.restart(host))
 
-    def _clocks(self) -> None:
+    def _set_clock(self) -> None:
         host = self._host()
         by_ms = self._rng.choice([-1, 1]) * self._rng.expovariate(1 / 5_000)
         self._world.note(f"the clock of {host} is set by {by_ms:.0f} ms")

@@ -231,6 +231,8 @@ class World:
             self.sky.clear()
             for ended in done:
                 ended.result()
+            if self.loop.uncaught:
+                raise SimulationError(f"a callback raised: {self.loop.uncaught[0]}")
 
         self.loop.run_until_complete(program())
 
@@ -261,7 +263,9 @@ def simulate(
         ) as folder,
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore", ResourceWarning)  # clients of dead processes were not shut down
+        # Clients of dead processes were not shut down, and what they still awaited never ends.
+        warnings.simplefilter("ignore", ResourceWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
         world = World(seed, weather, Path(folder), brokers, config)
         try:
             with virtual_time(world.loop):

@@ -20,7 +20,8 @@ from sprocketmq.store import StoredMessage
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, request, response
-from sprocketmq.wire.headers import ReplyMessageRequestHeader, SendMessageRequestHeader, SendMessageResponseHeader
+from sprocketmq.wire.headers import ReplyMessageRequestHeader, SendMessageResponseHeader
+from sprocketmq.wire.headers.send import SendMessageRequestHeader
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import TRANSACTION_NOT_TYPE, with_transaction_type
 
