@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ import sprocketmq as rmq
 from sprocketmq.broker.delivery.schedule import ScheduleMessageService
 from sprocketmq.client.consume.send_back import SendBack
 from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.net.process import fork
 from sprocketmq.testing.simulation import KINDS, Here, SimulationError, Weather, World, simulate
 from sprocketmq.testing.simulation.users import RandomUsers
 
@@ -79,6 +81,24 @@ def test_a_planted_fault_is_found(owner: type, name: str, fault: Any, monkeypatc
 
     with pytest.raises(SimulationError, match="every group finishes"):
         search()
+
+
+def test_a_run_leaves_nothing_for_a_fork_to_give_up() -> None:
+    async def main(world: World) -> None:
+        world.start("desk", desk)
+        await world.sleep(10_000)
+
+    async def desk(here: Here) -> None:
+        consumer = here.push_consumer()
+        consumer.subscribe("orders")
+        consumer.on_message(print)
+        await consumer.start()
+        await asyncio.sleep(3_600)
+
+    before = set(fork._registered)
+    simulate(main, seed=1)
+    gc.collect()
+    assert set(fork._registered) <= before
 
 
 def test_what_a_program_raises_ends_the_run_with_its_story() -> None:

@@ -226,6 +226,9 @@ class SimulatedServer:
     def getsockname(self) -> tuple[str, int]:
         return self.at
 
+    def fileno(self) -> int:
+        return -1  # as of a closed socket: a fork has nothing to give up
+
     def close(self) -> None:
         self._network.close_port(self)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
+from sprocketmq.client import async_client
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.testing.simulation.clock import virtual_time
@@ -241,6 +242,9 @@ class World:
             if host in self._running:
                 self.kill(host)
         self.loop.close()
+        # What a process keeps for its clients as long as they run: those here ended with their processes.
+        for client in [client for client in async_client._kept if client._loop is self.loop]:
+            async_client._kept.discard(client)
         for key, instance in list(ClientInstance._instances.items()):
             if instance._loop is self.loop:
                 del ClientInstance._instances[key]
