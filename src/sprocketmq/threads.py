@@ -30,6 +30,14 @@ class ClaimedWork(Generic[T]):
         work, self._work = self._work, None
         return work
 
+    def begin(self, submit: Callable[[ClaimedWork[T]], object]) -> ClaimedWork[T]:
+        """Give the work to ``submit``. If no thread can be started, it runs here, before this returns."""
+        try:
+            submit(self)
+        except RuntimeError:
+            self()
+        return self
+
     def __call__(self) -> None:
         """Run the work, unless another has claimed it."""
         work = self.claim()
@@ -45,9 +53,4 @@ class ClaimedWork(Generic[T]):
 
 def submit(executor: Executor, work: Callable[[], T]) -> Future[T]:
     """Like ``executor.submit(work)``. If no thread can be started, ``work`` runs here, before this returns."""
-    claimed = ClaimedWork(work)
-    try:
-        executor.submit(claimed)
-    except RuntimeError:
-        claimed()
-    return claimed.outcome
+    return ClaimedWork(work).begin(executor.submit).outcome

@@ -23,6 +23,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_text
 from sprocketmq.spark.changes.change_formats import EVENT, FORMATS, ChangeFormat
 from sprocketmq.spark.changes.change_values import misfit, quoted, typed
+from sprocketmq.spark.options.source_columns import check_bodies
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,12 +71,7 @@ def change_events(
     keys = _checked_keys(keys, fields)
     if format not in FORMATS:
         raise ConfigurationError(f"format is {format!r}; {', '.join(FORMATS)} are allowed")
-    if "body" not in rows.columns:
-        raise ConfigurationError("the rows given to change_events lack the column body; keep it")
-    if taken := [name for name in _MADE if name in rows.columns]:
-        raise ConfigurationError(
-            f"the rows given to change_events have a column {taken[0]!r}, which change_events makes; rename it"
-        )
+    check_bodies(rows, "change_events", _MADE)
     how = FORMATS[format]
     events = (
         how.events if table is None else f"filter({how.events}, event -> event.table = {quoted(plain_text(table))})"

@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
+from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.given_options import GivenOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 # name -> Spark type, in the order of the table that the source offers
 COLUMNS: Final[dict[str, str]] = {
@@ -34,6 +39,16 @@ COPY_COLUMNS: Final = ("topic", "body", "properties", "reconsumeTimes")
 TABLE_OPTIONS: Final = "sprocketmq.options"
 # The metadata of its column topic, by which a write sees where the rows come from.
 TABLE_TOPIC: Final = "sprocketmq.topic"
+
+
+def check_bodies(rows: DataFrame, function: str, made: Iterable[str]) -> None:
+    """Raises ConfigurationError: ``rows``, given to ``function`` that makes columns of their bodies, lack these or have such a column."""
+    if "body" not in rows.columns:
+        raise ConfigurationError(f"the rows given to {function} lack the column body; keep it")
+    if taken := [name for name in made if name in rows.columns]:
+        raise ConfigurationError(
+            f"the rows given to {function} have a column {taken[0]!r}, which {function} makes; rename it"
+        )
 
 
 def chosen_columns(given: GivenOptions) -> tuple[str, ...]:

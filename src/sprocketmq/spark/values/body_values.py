@@ -19,6 +19,7 @@ from pyspark.sql import types as t
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.extras import missing_extra
+from sprocketmq.spark.options.source_columns import check_bodies
 from sprocketmq.spark.values.json_value import json_steps
 from sprocketmq.spark.values.schema_registry import WIRE_FORMS, WireForm
 
@@ -87,12 +88,7 @@ def body_values(
         )
     if options and format != "json":
         raise ConfigurationError(f"options is {options!r}; it is allowed with format='json', leave it out")
-    if "body" not in rows.columns:
-        raise ConfigurationError("the rows given to body_values lack the column body; keep it")
-    if taken := [name for name in _MADE if name in rows.columns]:
-        raise ConfigurationError(
-            f"the rows given to body_values have a column {taken[0]!r}, which body_values makes; rename it"
-        )
+    check_bodies(rows, "body_values", _MADE)
     if format == "json":
         steps, value, reason = json_steps(_columns(schema), form, options or {})
         return _with_value(rows, steps, value, reason)

@@ -53,7 +53,7 @@ class Sky:
         self._number = 0
         self._is_clear = False
         self._weather_task: asyncio.Task[None] | None = None
-        self._begin: dict[str, Callable[[], None]] = {
+        self._troubles: dict[str, Callable[[], None]] = {
             "resets": self._reset,
             "walls": self._build_wall,
             "freezes": self._freeze,
@@ -75,7 +75,7 @@ class Sky:
         while kinds and not self._is_clear:
             await asyncio.sleep(rng.expovariate(1000 / every_ms))
             if not self._is_clear:
-                self._begin[rng.choice(kinds)]()
+                self._troubles[rng.choice(kinds)]()
 
     def clear(self) -> None:
         """End all trouble: dead hosts start, frozen ones go on, walls are gone. Clocks stay as they are."""

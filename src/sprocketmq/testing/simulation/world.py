@@ -229,7 +229,6 @@ class World:
             await self.all_up()
             work = asyncio.ensure_future(main(self))
             done, _ = await asyncio.wait({work, self._failed}, return_when=asyncio.FIRST_COMPLETED)
-            self.sky.clear()
             for ended in done:
                 ended.result()
             if self.loop.uncaught:
