@@ -82,7 +82,9 @@ def test_an_example_is_one_command_and_ends_in_order_with_ctrl_c(tmp_path: Path)
             run.wait()
     assert "stopped" in said.read_text()
     assert "|     UA|" in said.read_text()
-    assert "Traceback" not in troubles.read_text()
+    # Spark's runner of a source may say that Spark closed its connection before it was ended itself.
+    assert str(EXAMPLES) not in troubles.read_text()
+    assert "KeyboardInterrupt" not in troubles.read_text()
 
 
 def test_ctrl_c_ends_an_example_in_order_before_spark_is_up(
