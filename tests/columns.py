@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two columns of tests side by side (pytest -n 2): who runs which file, and what each column cost.
+"""Columns of tests side by side (pytest -n 3): who runs which file, and what each column cost.
 
 Tests that need Apache's servers stay together in one worker, so that each shared server starts once there; tests that need the shared
 Spark session stay together in another. All other files go, one by one, to whichever worker is through with its own: both have work until
@@ -35,7 +35,7 @@ def column_of(nodeid: str) -> str:
 
 
 class Columns(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types
-    """Hands out files. The columns ``apache`` and ``spark`` have one owner each, the first worker that has nothing else to do."""
+    """Hands out files. The columns ``spark`` and ``apache`` have one owner each: the first worker and the second."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)
@@ -79,7 +79,7 @@ class Columns(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no 
             return 1 if owner not in self.assigned_work else 3  # the owner may have crashed
 
         # A file that was begun by a worker that crashed comes to the end of the queue; the order does not matter.
-        best = min(self.workqueue, key=rank)
+        best = min(self.workqueue, key=lambda scope: (rank(scope), column_of(scope) != SPARK))
         return best if rank(best) < 3 else None
 
 
