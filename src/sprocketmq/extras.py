@@ -37,6 +37,7 @@ _EXTRA_OF: Final = {
     "rich": "cli",
     "starlette": "console",
     "uvicorn": "console",
+    "watchfiles": "reload",
     "yaml": "broker",
     "zstandard": "compression",
 }

@@ -5,7 +5,7 @@ Rules
     1. Exit codes: 0 success; 1 the command failed (a server refused or did not answer, something was not found, a check found a
        fault); 2 wrong usage, and nothing was done (a wrong command line, option, name, setting or directory); 3 above the limit
        of ``lag --fail-over``; 4 a part was done and the rest was not (``PartlyDone``); 130 Ctrl-C.
-    2. An error is one sentence on stderr, ``sprocketmq: ...``. A traceback is always a bug.
+    2. An error is one sentence on stderr, ``sprocketmq: ...``. A traceback is a bug, but for that of a user's code (``run``).
     3. If the reader of stdout closes it (``| head``), the command ends without a message, with exit code 1, as click does.
 """
 
@@ -58,7 +58,8 @@ _SECTIONS: Final = {
         "acl": "commands.access",
         "bench": "commands.bench",
     },
-    "Servers on this machine": {
+    "On this machine": {
+        "run": "run",
         "serve": "server_commands",
         "console": "server_commands",
         "namesrv": "server_commands",
@@ -112,7 +113,7 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(("queryMsgTraceById", "trace"), "message trace ID"),
     "users": "user list",
     "acls": "acl list",
-    **dict.fromkeys(("server", "start", "run", "up"), "serve"),
+    **dict.fromkeys(("server", "start", "up"), "serve"),
     **dict.fromkeys(("ui", "dashboard", "web"), "console"),
     "check": "store check DIR",
     "perf": "bench",

@@ -14,7 +14,8 @@ import sprocketmq as rmq
 def test_a_running_consumer_is_healthy_and_a_stopped_one_is_not(rocketmq, consumers):
     rocketmq.create_topic("flights", queues=2)
     consumer = consumers(lambda message: None, start=False)
-    assert consumer.health() == rmq.ConsumerHealth(("consumer 'delays' is not started",))
+    assert consumer.health() == rmq.ConsumerHealth(state="not started")
+    assert not consumer.health().is_healthy
     consumer.start()
     assert consumer.health().is_healthy
     consumer.pause()
@@ -22,7 +23,8 @@ def test_a_running_consumer_is_healthy_and_a_stopped_one_is_not(rocketmq, consum
     assert consumer.health().is_healthy, "paused on purpose"
     consumer.resume()
     consumer.shutdown()
-    assert consumer.health().problems == ("consumer 'delays' is shut down",)
+    assert consumer.health() == rmq.ConsumerHealth(state="shut down"), "a state, and no problem"
+    assert not consumer.health().is_healthy
 
 
 @pytest.mark.parametrize("kind", ["message", "orderly"])

@@ -75,15 +75,16 @@ class _CurrentStderrHandler(logging.StreamHandler[TextIO]):
         super().emit(record)
 
 
-def set_up_logging(level: str, log_format: str = "text") -> None:
-    """Log to stderr from ``level`` on, as text (``time level logger message``) or as JSON lines, limited by LogRateLimiter."""
+def set_up_logging(level: str, log_format: str = "text", *, limited: bool = True) -> None:
+    """Log to stderr from ``level`` on, as text (``time level logger message``) or as JSON lines. ``limited``: by LogRateLimiter."""
     if level.lower() not in LOG_LEVELS:
         raise ConfigurationError(f"--log-level is {level!r}, one of {', '.join(LOG_LEVELS)} is allowed")
     if log_format not in LOG_FORMATS:
         raise ConfigurationError(f"--log-format is {log_format!r}, one of {', '.join(LOG_FORMATS)} is allowed")
     handler = _CurrentStderrHandler()
     handler.addFilter(EscapedArguments())  # for asyncio's lines, and those of other libraries
-    handler.addFilter(LogRateLimiter())
+    if limited:
+        handler.addFilter(LogRateLimiter())
     handler.setFormatter(
         JsonLines() if log_format == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
     )

@@ -48,16 +48,18 @@ def serve_until_stopped(
     *,
     until_stdin_closes: bool = False,
     show: Callable[[list[Part]], StatusLine | None] = lambda parts: None,
+    stop_within_s: float | None = None,
 ) -> None:
     """Start each part after the one before it, so that a broker can use its name server's port; when clients find all, print
     ``ready(parts)`` with the process id; wait for SIGTERM, SIGINT or SIGHUP (the terminal was closed; not under ``nohup``); stop them in
     reverse order. What a part raises when it is started is raised. ``until_stdin_closes``: so that the servers end with the program that
-    started them."""
+    started them. ``stop_within_s``: the parts run code of users, which may hang: the process ends when they have not stopped in that time
+    (exit code 1), and at once with a second signal."""
     raise_descriptor_limit()
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(_serve(parts, ready, until_stdin_closes, show))
+        loop.run_until_complete(_serve(parts, ready, until_stdin_closes, show, stop_within_s))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
@@ -70,11 +72,12 @@ async def _serve(
     ready: Callable[[list[Part]], str],
     until_stdin_closes: bool,
     show: Callable[[list[Part]], StatusLine | None],
+    stop_within_s: float | None,
 ) -> None:
     stopping = asyncio.Event()
     started: list[Part] = []
     shown: StatusLine | None = None
-    with _signals(stopping):
+    with _signals(stopping, stop_within_s):
         if until_stdin_closes:
             loop = asyncio.get_running_loop()
             # A daemon thread, because a read of stdin cannot be cancelled and must not delay the stop after a signal.
@@ -88,8 +91,9 @@ async def _serve(
                 if stopping.is_set():
                     return
             print(f"ready {ready(started)} pid={os.getpid()}", flush=True)
-            _tune_garbage_collector()
-            raise_malloc_thresholds()
+            if stop_within_s is None:
+                _tune_garbage_collector()
+                raise_malloc_thresholds()
             shown = show(started)
             if shown is not None:
                 shown.start()
@@ -144,27 +148,48 @@ async def _stop(steps: list[Callable[[], Awaitable[None]]]) -> None:
 
 
 @contextlib.contextmanager
-def _signals(stopping: asyncio.Event) -> Iterator[None]:
+def _signals(stopping: asyncio.Event, stop_within_s: float | None) -> Iterator[None]:
     loop = asyncio.get_running_loop()
+    has_begun = False
 
     def stop(name: str) -> None:
         log.info("%s: stopping", name)
         stopping.set()
 
+    def stop_soon(number: int, _frame: object) -> None:
+        nonlocal has_begun
+        if has_begun and stop_within_s is not None:
+            os._exit(128 + number)
+        has_begun = True  # first, because the second signal may come in the middle of this
+        if stop_within_s is not None:
+            late = threading.Timer(stop_within_s, _end_late, (stop_within_s,))
+            late.daemon = True
+            late.start()
+        loop.call_soon_threadsafe(stop, signal.Signals(number).name)
+
     before = {number: signal.getsignal(number) for number in stop_signals()}
     try:
         for number in before:
-            if sys.platform == "win32":  # no add_signal_handler there
-                signal.signal(number, lambda got, _frame: loop.call_soon_threadsafe(stop, signal.Signals(got).name))
+            # Windows has no add_signal_handler, and a loop that a user's code blocks would not call one.
+            if sys.platform == "win32" or stop_within_s is not None:
+                signal.signal(number, stop_soon)
             else:
                 loop.add_signal_handler(number, stop, number.name)
         yield
     finally:
         for number, handler in before.items():
-            if sys.platform != "win32":
+            if sys.platform != "win32" and stop_within_s is None:
                 loop.remove_signal_handler(number)
             if handler is not None:  # else it was not installed from Python, and cannot be put back
                 signal.signal(number, handler)
+
+
+def _end_late(stop_within_s: float) -> None:
+    log.error(
+        "not stopped within %g s: ending at once; messages whose listener calls have not ended come again",
+        stop_within_s,
+    )
+    os._exit(1)
 
 
 def _wait_for_end_of_stdin(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:

@@ -341,13 +341,13 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         return self._started().queue_snapshots()
 
     def health(self) -> ConsumerHealth:
-        """Whether it works, as far as its own process can tell: for the health check of a container or service. Unhealthy is what a
-        restart mends: it is not started, a queue was not pulled for 120 s, a listener call runs longer than ``consume_timeout_ms``. For
-        lag, failing listeners and brokers that are away see ``Admin.diagnose_group``."""
+        """Whether it works, as far as its own process can tell: for the health check of a container or service. Unhealthy is one
+        that is not running, or that a restart mends: a queue was not pulled for 120 s, a listener call runs longer than
+        ``consume_timeout_ms``. For lag, failing listeners and brokers that are away see ``Admin.diagnose_group``."""
         from sprocketmq.client.consume.consumer_health import ConsumerHealth, health_of
 
         if self._running is None:
-            return ConsumerHealth((f"consumer {self.group!r} is {self._life.state.value}",))
+            return ConsumerHealth(state=self._life.state.value)
         return health_of(self._running)
 
     def pause(self) -> None:

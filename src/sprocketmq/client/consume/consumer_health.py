@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 
 class ConsumerHealth(msgspec.Struct, frozen=True):
-    """Whether a consumer works, as far as its own process can tell. ``problems``: a sentence each; empty when it is healthy.
-    ``warnings``: what a restart does not repair: brokers that do not know the group, queues that they refuse, a client id that two
-    members have."""
+    """Whether a consumer works, as far as its own process can tell. ``problems``: a sentence each, for what a restart repairs.
+    ``warnings``: what it does not: brokers that do not know the group, queues that they refuse, a client id that two members have.
+    ``state``: "not started", "starting", "running", "stopping" or "shut down"."""
 
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    state: str = "running"
 
     @property
     def is_healthy(self) -> bool:
-        """Whether there is no problem."""
-        return not self.problems
+        """Whether it is running and has no problem."""
+        return self.state == "running" and not self.problems
 
 
 def health_of(consumer: RunningConsumer) -> ConsumerHealth:

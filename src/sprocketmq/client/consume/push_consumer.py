@@ -215,9 +215,9 @@ class PushConsumer(BlockingClient[AsyncPushConsumer]):
         return self._on_loop(lambda: self._async.process_queues)
 
     def health(self) -> ConsumerHealth:
-        """Whether it works, as far as its own process can tell: for the health check of a container or service. Unhealthy is what a
-        restart mends: it is not started, a queue was not pulled for 120 s, a listener call runs longer than ``consume_timeout_ms``. For
-        lag, failing listeners and brokers that are away see ``Admin.diagnose_group``."""
+        """Whether it works, as far as its own process can tell: for the health check of a container or service. Unhealthy is one
+        that is not running, or that a restart mends: a queue was not pulled for 120 s, a listener call runs longer than
+        ``consume_timeout_ms``. For lag, failing listeners and brokers that are away see ``Admin.diagnose_group``."""
         return self._on_loop(lambda: self._async.health())
 
     def pause(self) -> None:
