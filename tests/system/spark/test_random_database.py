@@ -25,6 +25,7 @@ import pytest
 
 import sprocketmq as rmq
 from interop.apache_cluster import free_ports
+from interop.child import poll_until
 from interop.send_ledger import read_topic
 from interop.sprocket_server import SprocketServer
 from system.spark.change_producers import BAD, TOPIC, Canal, ChangeProducer, Debezium
@@ -48,8 +49,10 @@ class Merging:
         columns = ", ".join(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())
         self._source = {"topic": TOPIC, "format": format, "table": table, "columns": columns, "keys": KEYS}
         self._process: subprocess.Popen[bytes] | None = None
+        self._began_s = 0.0
 
     def start(self, follow: str = "follow") -> None:
+        self._began_s = time.time()
         command = [sys.executable, _CHILD, self._namesrv_addr, self._folder, json.dumps(self._source), follow]
         with open(self._folder.with_suffix(".log"), "ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -66,6 +69,8 @@ class Merging:
         planned, done = (self._last_batch(name) for name in ("checkpoint/offsets", "checkpoint/commits"))
         if planned == done:
             return "between batches"
+        if not self.is_at_work():
+            return "before it repeated a batch"
         return "merged, not committed" if self.merged() == planned else "in a batch"
 
     def end(self) -> None:
@@ -77,6 +82,12 @@ class Merging:
     def stop(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self.kill()
+
+    def is_at_work(self) -> bool:
+        """This process has planned a batch, or writes the one that an earlier process planned."""
+        planned, done = (self._last_batch(name) for name in ("checkpoint/offsets", "checkpoint/commits"))
+        signs = [self._folder / f"checkpoint/offsets/{planned}", self._folder / f"v{planned}"]
+        return planned > done and any(path.exists() and path.stat().st_mtime > self._began_s for path in signs)
 
     def merged(self) -> int:
         current = self._folder / "CURRENT"
@@ -137,16 +148,31 @@ def test_the_table_equals_the_database_after_kills(tmp_path: Path, producer: str
         sending = flow.submit(sender.send, database.change(share))
         merging.start()
         for number in range(KILLS):
-            before, deadline_s = merging.merged(), time.monotonic() + 300
-            if dice.random() < 0.7:  # else it may be killed before it has begun
-                while merging.merged() == before and time.monotonic() < deadline_s:
-                    time.sleep(0.05)
-            if dice.random() < 0.3 or number == 1:
+            before = merging.merged()
+            match dice.choice(("anywhere", "in a batch", "in a batch", "merged", "later")):
+                case "anywhere":
+                    time.sleep(dice.uniform(0, 12))
+                case "in a batch":
+                    poll_until(merging.is_at_work, "a batch begins", timeout_s=300)
+                    time.sleep(dice.uniform(0, 2))
+                case "merged":
+                    poll_until(
+                        lambda before=before: merging.merged() != before,
+                        "a batch is merged",
+                        timeout_s=300,
+                        pause_s=0.005,
+                    )
+                case "later":
+                    poll_until(lambda before=before: merging.merged() != before, "a batch is merged", timeout_s=300)
+                    time.sleep(dice.uniform(0, 4))
+            broker_too = dice.random() < 0.3 or number == 1
+            if broker_too:
                 server.kill()
-                server.start()
                 killed["broker"] += 1
-            time.sleep(dice.uniform(0, 6))
+                time.sleep(dice.choice((0, 1)))  # for the batch to meet it
             killed[merging.kill()] += 1
+            if broker_too:
+                server.start()
             merging.start()
             sending.result(timeout=300)
             sending = flow.submit(sender.send, database.change(share))
@@ -171,6 +197,7 @@ def test_the_table_equals_the_database_after_kills(tmp_path: Path, producer: str
         print(
             f"{len(bad)} damaged bodies, {len(dead)} dead letters, {len(dead) - len(set(dead))} twice; {len(database.rows())} rows"
         )
+        assert KILLS < 20 or killed["in a batch"]
         assert set(dead) == bad
         assert_equal(merging.rows(), database.rows())
 
