@@ -23,7 +23,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_text
 from sprocketmq.spark.changes.change_formats import EVENT, FORMATS, ChangeFormat
 from sprocketmq.spark.changes.change_values import misfit, quoted, typed
-from sprocketmq.spark.options.source_columns import check_bodies
+from sprocketmq.spark.options.source_columns import check_bodies, parsed_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,7 +67,7 @@ def change_events(
 
     Raises ConfigurationError (an argument is wrong).
     """
-    fields = _fields(schema)
+    fields = parsed_columns(schema, "the table's columns").fields
     keys = _checked_keys(keys, fields)
     if format not in FORMATS:
         raise ConfigurationError(f"format is {format!r}; {', '.join(FORMATS)} are allowed")
@@ -95,15 +95,6 @@ def change_events(
         {**made, "row": f.expr("if(reason IS NULL, row, NULL)"), "failed": f.col("reason").isNotNull()}
     )
     return rows.drop("__change", *(name for name in steps if name != "reason"))
-
-
-def _fields(schema: str | t.StructType) -> list[t.StructField]:
-    parsed = t.StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    if not isinstance(parsed, t.StructType) or not parsed.fields:
-        raise ConfigurationError(
-            f"schema is {schema!r}; the table's columns are allowed, as in 'id bigint, name string'"
-        )
-    return parsed.fields
 
 
 def _checked_keys(keys: Sequence[str], fields: list[t.StructField]) -> list[str]:

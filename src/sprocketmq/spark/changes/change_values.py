@@ -37,7 +37,7 @@ def typed(text: str, kind: t.DataType, bytes_of: str, semantic: str | None) -> s
     if isinstance(kind, t.BinaryType):
         return bytes_of.format(text)
     if isinstance(kind, _NESTED):
-        return f"from_json({text}, {quoted(t.StructType([t.StructField('v', kind)]).toDDL().removeprefix('v '))})"
+        return f"from_json({text}, {quoted(kind.json())})"
     if isinstance(kind, t.VariantType):
         return f"try_parse_json({text})"
     if not isinstance(kind, _CAST):

@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import PySparkException
+from pyspark.sql import types as t
+
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.given_options import GivenOptions
 
@@ -43,12 +46,39 @@ TABLE_TOPIC: Final = "sprocketmq.topic"
 
 def check_bodies(rows: DataFrame, function: str, made: Iterable[str]) -> None:
     """Raises ConfigurationError: ``rows``, given to ``function`` that makes columns of their bodies, lack these or have such a column."""
-    if "body" not in rows.columns:
+    try:
+        names = rows.columns
+    except PySparkException as error:
+        if _is_of_a_pipeline(error):
+            return  # Spark finds it when it analyses the pipeline
+        raise
+    if "body" not in names:
         raise ConfigurationError(f"the rows given to {function} lack the column body; keep it")
-    if taken := [name for name in made if name in rows.columns]:
+    if taken := [name for name in made if name in names]:
         raise ConfigurationError(
             f"the rows given to {function} have a column {taken[0]!r}, which {function} makes; rename it"
         )
+
+
+def parsed_columns(schema: object, what: str) -> t.StructType:
+    """``schema`` as a user gave it, DDL or a StructType. Raises ConfigurationError if it is neither."""
+    try:
+        parsed = t.StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    except PySparkException as error:
+        if not _is_of_a_pipeline(error):
+            raise
+        raise ConfigurationError(
+            f"schema is {schema!r}, and Spark parses no DDL in a function of a pipeline; "
+            f"give a StructType that was made outside: StructType.fromDDL({schema!r})"
+        ) from error
+    if not isinstance(parsed, t.StructType) or not parsed.fields:
+        raise ConfigurationError(f"schema is {schema!r}; {what} are allowed, as in 'id bigint, name string'")
+    return parsed
+
+
+def _is_of_a_pipeline(error: PySparkException) -> bool:
+    """The server refuses to analyse anything while a declarative pipeline's query function runs."""
+    return error.getCondition() == "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
 
 
 def chosen_columns(given: GivenOptions) -> tuple[str, ...]:

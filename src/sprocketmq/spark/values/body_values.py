@@ -19,7 +19,7 @@ from pyspark.sql import types as t
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.extras import missing_extra
-from sprocketmq.spark.options.source_columns import check_bodies
+from sprocketmq.spark.options.source_columns import check_bodies, parsed_columns
 from sprocketmq.spark.values.json_value import json_steps
 from sprocketmq.spark.values.schema_registry import WIRE_FORMS, WireForm
 
@@ -90,7 +90,7 @@ def body_values(
         raise ConfigurationError(f"options is {options!r}; it is allowed with format='json', leave it out")
     check_bodies(rows, "body_values", _MADE)
     if format == "json":
-        steps, value, reason = json_steps(_columns(schema), form, options or {})
+        steps, value, reason = json_steps(parsed_columns(schema, "the columns of the body"), form, options or {})
         return _with_value(rows, steps, value, reason)
     if format == "avro":
         make = _avro_column(_text(schema), form, registry if isinstance(registry, str) else _texts(registry))
@@ -146,15 +146,6 @@ def _by_arrow(decode: Callable[[pa.Array], pa.Array], spark_type: t.DataType) ->
     column = functions.arrow_udf(decode, made)  # the types of decode say which kind it is
     # Not deterministic: otherwise Spark reads each body once more for a filter on failed.
     return column.asNondeterministic()  # type: ignore[no-any-return]
-
-
-def _columns(schema: object) -> t.StructType:
-    parsed = t.StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    if not isinstance(parsed, t.StructType) or not parsed.fields:
-        raise ConfigurationError(
-            f"schema is {schema!r}; the columns of the body are allowed, as in 'id bigint, name string'"
-        )
-    return parsed
 
 
 def _text(schema: object) -> str:

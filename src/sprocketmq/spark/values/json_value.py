@@ -61,7 +61,7 @@ def json_steps(
         f"WHEN {is_null} THEN {quoted(f'the body does not fit: {name} is null or not there')}"
         for is_null, name in _nulls("__json.v", schema)
     ]
-    parsed = f"from_json(concat('{{\"v\":', __text, ',\"e\":1}}'), {quoted(whole.toDDL())}, map({pairs}))"
+    parsed = f"from_json(concat('{{\"v\":', __text, ',\"e\":1}}'), {quoted(whole.json())}, map({pairs}))"
     steps = {
         "__text": f"try_validate_utf8(cast({payload} AS string))",
         # Not deterministic, for Spark: otherwise it parses each body up to five times more for a filter on failed.
