@@ -12,8 +12,8 @@ from pyspark.sql import types as t
 from sprocketmq.spark import change_events
 
 spark = SparkSession.active()
-# Spark parses no DDL in a function of a pipeline, so this is made outside.
-COLUMNS = t.StructType.fromDDL("tailnum string, airline string, seats int")
+# Spark parses no DDL in a function of a pipeline.
+COLUMNS = t.StructType().add("tailnum", "string").add("airline", "string").add("seats", "int")
 
 
 def events() -> DataFrame:
