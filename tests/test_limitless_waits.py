@@ -14,6 +14,7 @@ KILLED = "the process was killed, or has ended"
 FLUSHED = "the flush thread fails all its waiters when it ends, for whatever reason"
 OWN_POOL = "a thread of a ThreadPoolExecutor, which the interpreter joins before it ends"
 NO_WAIT = "not a wait"
+TURN = "the thread that has the turn gives it back"
 
 WAITS = {
     "broker/delivery/timer_messages.py: self._store.when_durable(end).result()": FLUSHED,
@@ -40,8 +41,17 @@ WAITS = {
     "store/files/lock_file.py: _held_lock.acquire()": "before a fork, which the same thread ends",
     "store/files/preallocation.py: written.result()": OWN_POOL,
     "store/services/flush.py: self._thread.join()": "the thread ends after its round; not as the interpreter ends",
+    "testing/simulation/disk.py: current_process.get()": NO_WAIT,
     "testing/simulation/loop.py: current_process.get()": NO_WAIT,
     "testing/simulation/network.py: current_process.get()": NO_WAIT,
+    "testing/simulation/threads.py: current_process.get()": NO_WAIT,
+    "testing/simulation/threads.py: self._back.acquire()": TURN,
+    "testing/simulation/threads.py: self._lock.acquire()": TURN,
+    "testing/simulation/threads.py: self._thread.ended.result()": TURN,
+    "testing/simulation/threads.py: self._thread.join()": DONE,
+    "testing/simulation/threads.py: self._turn.acquire()": TURN,
+    "testing/simulation/threads.py: self.acquire()": TURN,
+    "testing/simulation/world.py: current_process.get()": NO_WAIT,
     "testing/simulation/world.py: ended.result()": DONE,
 }
 

@@ -39,10 +39,7 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 class DiskMessageStore(MessageStore):
-    """``flushes_by_itself``: on a thread; otherwise whoever has the store calls ``flush``. Set before ``load``."""
-
     path: str
-    flushes_by_itself = True
 
     def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:
         super().__init__(config or StoreConfig(), os.path.abspath(os.fspath(path)))
@@ -113,8 +110,7 @@ class DiskMessageStore(MessageStore):
         self._flusher.flush()
         if stop is Stop.CRASHED:
             self._write_abort(with_mark=True)
-        if self.flushes_by_itself:
-            self._flusher.start()
+        self._flusher.start()
 
     def _accept_losses(self, losses: Losses) -> None:
         """What the checkpoint knew is forgotten first, so that a start after a kill goes on from here."""

@@ -16,13 +16,13 @@ import msgspec
 import pytest
 
 from inproc.broker.store_damage import Lines
-from power_disk import PowerDisk
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.store.tools.check import check_directory
+from sprocketmq.testing.simulation.power_disk import PowerDisk
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import Body, ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from sprocketmq.wire.codes import RequestCode
@@ -356,7 +356,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PowerDisk]
     """Named before the broker in each test: so its first folders are not on the disk either."""
     root = tmp_path / "store"
     root.mkdir()
-    watched = PowerDisk(root, monkeypatch)
+    watched = PowerDisk(root).watch(monkeypatch)
     yield watched
     watched.close()
 

@@ -12,6 +12,7 @@ import pytest
 
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError
 from sprocketmq.testing.simulation.network import Host, Network
+from sprocketmq.testing.simulation.threads import Threads
 
 
 class Peer(asyncio.Protocol):
@@ -41,7 +42,8 @@ class Pair:
     """A client and a server on hosts of their own, not yet connected."""
 
     def __init__(self) -> None:
-        self.loop = SimulatedLoop(random.Random(1))
+        self.loop = SimulatedLoop()
+        Threads(self.loop, random.Random(1))
         self.network = Network(self.loop, random.Random(2))
         self.here, self.there = self.network.add_host("here"), self.network.add_host("there")
         self.client, self.server = Peer(), Peer()

@@ -18,20 +18,19 @@ import contextvars
 import heapq
 import itertools
 import logging
-import random
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from sprocketmq.testing.simulation.network import Network, Process
+    from sprocketmq.testing.simulation.threads import Threads
 
 T = TypeVar("T")
 
 current_process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("current_process", default=None)
 # So many callbacks in one moment of virtual time are taken for code that never waits.
 _MOST_CALLS_AT_ONCE: Final = 2_000_000
-_EXECUTOR_MS: Final = (0.05, 3.0)  # how long a thread of an executor works
 
 
 class SimulationError(AssertionError):
@@ -39,17 +38,17 @@ class SimulationError(AssertionError):
 
 
 class SimulatedLoop(asyncio.base_events.BaseEventLoop):
-    """``rng`` draws how long work in an executor takes. ``steps``: callbacks that have run. ``uncaught``: what was given to
+    """``steps``: callbacks that have run. ``uncaught``: what was given to
     ``call_exception_handler``."""
 
     network: Network
+    threads: Threads
     # Of BaseEventLoop, which its types leave out.
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._rng = rng
         self._now_s = 0.0
         self._calls = 0  # in this moment
         self.steps = 0
@@ -116,22 +115,12 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """The work is done in one piece, at a moment that is drawn."""
-        future: asyncio.Future[T] = self.create_future()
-
-        def work() -> None:
-            if future.cancelled():
-                return
-            try:
-                future.set_result(func(*args))
-            except Exception as error:  # noqa: BLE001 - as an executor does
-                future.set_exception(error)
-
-        self.call_later(self._rng.uniform(*_EXECUTOR_MS) / 1000, work)
-        return future
+        return asyncio.wrap_future(self.threads.executor_of(executor).submit(func, *args), loop=self)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        self.uncaught.append(context)
+        process = current_process.get()
+        if process is None or not process.is_dead:
+            self.uncaught.append(context)
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         return self.network.listen(protocol_factory, port or 0)

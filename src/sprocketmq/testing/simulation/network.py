@@ -38,6 +38,7 @@ class Process:
         self.is_frozen = self.is_dead = False
         self._postponed: list[asyncio.Handle] = []
         self._freezes: list[list[float]] = []  # began, ended
+        self._stalled_until_s = 0.0
         self.context = contextvars.copy_context()
         self.context.run(current_process.set, self)
 
@@ -54,6 +55,13 @@ class Process:
         if not self.is_frozen:
             self._freezes.append([self.host.network.loop.time(), float("inf")])
         self.is_frozen = True
+
+    def stall(self, ms: float) -> None:
+        """Stand still for a while after this callback: the system did not come back from a call."""
+        loop = self.host.network.loop
+        self._stalled_until_s = ends_s = max(self._stalled_until_s, loop.time()) + ms / 1000
+        self.freeze()
+        loop.call_at(ends_s, lambda: self.thaw() if ends_s == self._stalled_until_s else None, context=_KERNEL)
 
     def frozen_ms_since(self, since_s: float) -> float:
         now_s = self.host.network.loop.time()

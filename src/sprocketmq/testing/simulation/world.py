@@ -19,10 +19,14 @@ import sprocketmq as rmq
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.client import async_client
 from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.errors import StoreError
 from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.testing.simulation.clock import virtual_time
-from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError
-from sprocketmq.testing.simulation.network import Host, Network
+from sprocketmq.testing.simulation.disk import HostDisk, simulated_disks
+from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process
+from sprocketmq.testing.simulation.losses import Losses
+from sprocketmq.testing.simulation.network import Host, Network, Process
+from sprocketmq.testing.simulation.threads import Threads, simulated_threads
 from sprocketmq.testing.simulation.weather import CALM, Sky, Weather
 from sprocketmq.wire.bodies import TopicConfig
 
@@ -40,7 +44,6 @@ _STORY_LINES: Final = 60
 _NAMESRV_PORT: Final = 9876
 _BROKER_PORT: Final = 10911
 _MEMORY: Final = Path("/dev/shm")  # Linux: files that no disk has to write
-_FLUSH_S: Final = (0.005, 0.5)
 # Quick retries, so that a run needs no hours; the broker's own are 10 s to 2 h.
 _DELAY_LEVELS: Final = "1s 1s 1s 2s 2s 2s 3s 3s 3s 5s 5s 5s 8s 8s 8s 10s 10s 10s"
 
@@ -92,13 +95,17 @@ class World:
 
     def __init__(self, seed: int, weather: Weather, store_dir: Path, brokers: int, config: dict[str, str]) -> None:
         self.seed, self.rng = seed, random.Random(seed)
-        self.loop = SimulatedLoop(self.rng)
+        self.loop = SimulatedLoop()
+        self.threads = Threads(self.loop, self.rng)
         self.network = Network(self.loop, self.rng)
         self.lives: dict[Host, int] = {}
         self._runs: dict[Host, Run] = {}
         self._running: dict[Host, Broker | NameServer] = {}
-        self._store_dir = store_dir
-        self._config = BrokerConfig.from_properties({"messageDelayLevel": _DELAY_LEVELS, **config})
+        self.disks: dict[Host, HostDisk] = {}
+        self.losses: dict[str, Losses] = {}  # by broker name
+        self._config = BrokerConfig.from_properties(
+            {"messageDelayLevel": _DELAY_LEVELS, **self._drawn_config(), **config}
+        )
         self.story: deque[str] = deque(maxlen=_STORY_LINES)
         self._digest = hashlib.sha256()
         self._failed: asyncio.Future[object] = self.loop.create_future()
@@ -109,7 +116,26 @@ class World:
             host = self.network.add_host(f"broker-{chr(ord('a') + number)}")
             self._runs[host] = partial(self._run_broker, host)
             self.brokers.append(host)
+            self.disks[host] = disk = HostDisk(store_dir / host.name, self.threads, self.rng)
+            disk.when_power_goes = partial(self._power_goes, host)
+            self.losses[host.name] = Losses()
         self.sky = Sky(self, weather)
+
+    def _drawn_config(self) -> dict[str, str]:
+        """How a broker flushes, and how large its files are: small ones often follow each other."""
+        rng = self.rng
+        return {
+            "flushDiskType": rng.choice(["ASYNC_FLUSH", "SYNC_FLUSH"]),
+            "mappedFileSizeCommitLog": str(rng.choice([1 << 14, 1 << 16, 1 << 20])),
+            "mappedFileSizeConsumeQueue": str(rng.choice([400, 2_000, 20_000])),
+            "mappedFileSizeTimerLog": str(rng.choice([1_040, 1 << 16])),
+            "maxHashSlotNum": str(rng.choice([101, 5_000])),
+            "maxIndexNum": str(rng.choice([60, 20_000])),
+        }
+
+    @property
+    def is_sync_flush(self) -> bool:
+        return self._config.flush_disk_type == "SYNC_FLUSH"
 
     @property
     def namesrv_addr(self) -> str:
@@ -146,19 +172,36 @@ class World:
         self.lives[host] = self.lives.get(host, -1) + 1
         process = host.process if not self.lives[host] else host.start_process()
         task = self.loop.create_task(self._runs[host](), context=process.context.copy())
-        task.add_done_callback(lambda done: self._ended(host, done))
+        task.add_done_callback(lambda done: self._ended(host, process, done))
 
     def kill(self, host: Host, *, power: bool = False) -> None:
         """End what runs on a host, at whatever await it is. ``power``: nobody is told."""
+        server, process = self._running.pop(host, None), host.process
+        store = server.store if isinstance(server, Broker) else None
+        if isinstance(store, DiskMessageStore):
+            self.losses[host.name].process_ends(store, power=power)
         if power:
+            if host in self.disks:
+                self.disks[host].cut_power()
             host.power_off()
         else:
             host.kill()
-        server = self._running.pop(host, None)
-        if isinstance(server, Broker) and isinstance(server.store, DiskMessageStore):
-            server.store.abandon()
+        self.threads.kill(process)
+        if isinstance(store, DiskMessageStore):
+            store.abandon()
 
-    def _ended(self, host: Host, task: asyncio.Task[object]) -> None:
+    def _power_goes(self, host: Host) -> None:
+        """In the middle of what its process does, which has no effect from here on."""
+        server, disk = self._running.get(host), self.disks[host]
+        self.note(f"{host} has no power, in front of a sync")
+        if isinstance(server, Broker) and isinstance(server.store, DiskMessageStore):
+            self.losses[host.name].process_ends(server.store, power=True)
+        disk.cut_power()
+        host.power_off()
+
+    def _ended(self, host: Host, process: Process, task: asyncio.Task[object]) -> None:
+        if process.is_dead:
+            return
         if not task.cancelled() and (error := task.exception()) is not None and not self._failed.done():
             self.note(f"{host} raised {error!r}")
             self._failed.set_exception(error)
@@ -170,22 +213,38 @@ class World:
         await server.ended.wait()
 
     async def _run_broker(self, host: Host) -> None:
-        self._running[host] = broker = Broker(
-            self.namesrv_addr,
-            host=host.address,
-            port=_BROKER_PORT,
-            store_dir=self._store_dir / host.name,
-            broker_name=host.name,
-            clock=host.clock,
-            config=self._config,
-        )
-        store = broker.store
-        assert isinstance(store, DiskMessageStore)
-        store.flushes_by_itself = False
-        await broker.astart()
-        while broker.is_running:
-            await asyncio.sleep(self.rng.uniform(*_FLUSH_S))
-            store.flush()
+        disk = self.disks[host]
+        disk.start_process()
+        while True:
+            self._running[host] = broker = Broker(
+                self.namesrv_addr,
+                host=host.address,
+                port=_BROKER_PORT,
+                store_dir=disk.path,
+                broker_name=host.name,
+                clock=host.clock,
+                config=self._config,
+            )
+            store = broker.store
+            assert isinstance(store, DiskMessageStore)
+            try:
+                await broker.astart()
+            except StoreError as error:
+                if not disk.has_trouble:
+                    raise
+                self.note(f"{host} does not start: {error}")
+                await asyncio.sleep(1)
+                continue
+            self.losses[host.name].store_is_loaded(store)
+            while broker.is_running and (store.refusal is None or disk.has_trouble):  # noqa: ASYNC110 - as an operator looks
+                await asyncio.sleep(1)
+            self.note(f"{host} is restarted: {store.refusal}")
+            await broker.astop()
+
+    def disk_here(self) -> HostDisk | None:
+        """Of the host whose process calls this."""
+        process = current_process.get()
+        return None if process is None else self.disks.get(process.host)
 
     def unfinished(self, host: Host) -> list[asyncio.Task[Any]]:
         """The tasks of the process that runs on a host, its program's among them."""
@@ -210,8 +269,12 @@ class World:
         for host in self.brokers:
             broker = self._running[host]
             assert isinstance(broker, Broker)
-            broker.topics.update(TopicConfig(name, queues, queues), now_ms=host.clock.now_ms())
-            await broker.registered()
+            await self.loop.create_task(self._make_topic(broker, name, queues), context=host.process.context.copy())
+
+    @staticmethod
+    async def _make_topic(broker: Broker, name: str, queues: int) -> None:
+        broker.topics.update(TopicConfig(name, queues, queues), now_ms=broker.clock.now_ms())
+        await broker.registered()
 
     async def all_up(self) -> None:
         """Wait until the name server and all brokers run."""
@@ -240,7 +303,10 @@ class World:
         for host in (*self.brokers, self.namesrv):
             if host in self._running:
                 self.kill(host)
+        self.threads.close()
         self.loop.close()
+        for disk in self.disks.values():
+            disk.close()
         # What a process keeps for its clients as long as they run: those here ended with their processes.
         for client in [client for client in async_client._kept if client._loop is self.loop]:
             async_client._kept.discard(client)
@@ -271,7 +337,7 @@ def simulate(
         warnings.simplefilter("ignore", RuntimeWarning)
         world = World(seed, weather, Path(folder), brokers, config)
         try:
-            with virtual_time(world.loop):
+            with virtual_time(world.loop), simulated_threads(world.threads), simulated_disks(world.disk_here):
                 world.run(main)
         except BaseException as error:
             error.add_note(

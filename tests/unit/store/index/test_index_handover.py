@@ -9,11 +9,11 @@ import struct
 
 import pytest
 
-from power_disk import PowerDisk
 from sprocketmq.store import StoredMessage
 from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.index.index_file import IndexFile, IndexHeader
 from sprocketmq.store.tools.check import check_directory
+from sprocketmq.testing.simulation.power_disk import PowerDisk
 
 from ..java_index import JavaIndex
 from ..stores import NOW_MS, SMALL, crash, crashed, kill, open_disk, problems
@@ -157,7 +157,7 @@ def test_what_a_killed_java_broker_indexed_is_on_the_disk_before_our_mark_counts
     offsets = fill(store, 0, 60)
     store.flush()
     kill(store)
-    disk = PowerDisk(tmp_path / "s", monkeypatch, rows_in_order=True)
+    disk = PowerDisk(tmp_path / "s", rows_in_order=True).watch(monkeypatch)
     (tmp_path / "s/abort").write_bytes(b"1234")
     checkpoint = bytearray((tmp_path / "s/checkpoint").read_bytes())
     struct.pack_into(">qq", checkpoint, 0, NOW_MS, NOW_MS)

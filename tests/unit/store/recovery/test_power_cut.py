@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from examples import examples
-from power_disk import PowerDisk
 from sprocketmq.store import DiskMessageStore, FlushDiskType
 from sprocketmq.store.files import mapped_file, mapped_progress
 from sprocketmq.store.tools.check import check_directory
+from sprocketmq.testing.simulation.power_disk import PowerDisk
 
 from ..stores import NOW_MS, SMALL, batch_of, kill, message, problems, records
 
@@ -68,7 +68,7 @@ class PowerCuts(RuleBasedStateMachine):
         """On a machine that was started anew: what is in ``path`` is on its disk."""
         if self.turn:
             self.disk.close()
-        self.disk = PowerDisk(path, self.patch, rows_in_order=True)
+        self.disk = PowerDisk(path, rows_in_order=True).watch(self.patch)
         self.disk.before_sync = self.cut_as_planned
         self.patch.setattr(mapped_progress, "boot_mark", lambda turn=self.turn: turn.to_bytes(16, "big"))
         self.open(path)

@@ -23,6 +23,7 @@ _PIECE_BYTES = 4096
 
 Content = tuple[int, dict[int, bytes]]  # length, and the pieces that are not a hole, by number
 _EMPTY: Content = (0, {})
+_Seen = tuple[int, "dict[str, int] | None", Content]  # inode, names of a folder
 
 
 def _content(fd: int) -> Content:
@@ -43,7 +44,7 @@ def _content(fd: int) -> Content:
 
 
 class PowerDisk:
-    """Watches ``os.fsync`` and ``os.fdatasync``. What lies below ``root`` at the beginning is on the disk.
+    """What lies below ``root`` at the beginning is on the disk, and later what ``sync`` was called for.
 
     ``before_sync(number)`` is called with the number of each sync before it takes effect.
 
@@ -53,7 +54,7 @@ class PowerDisk:
             and an ``fsync`` only makes them come sooner.
     """
 
-    def __init__(self, root: Path, patch: Any, *, rows_in_order: bool = False) -> None:
+    def __init__(self, root: Path, *, rows_in_order: bool = False) -> None:
         self.root = root
         self._rows_in_order = rows_in_order
         self.syncs = 0
@@ -62,12 +63,17 @@ class PowerDisk:
         self._held: dict[int, int] = {}  # inode -> descriptor, so that its number is not given to another file
         self._contents: dict[int, Content] = {}
         self._names: dict[int, dict[str, int]] = {}
+        self._dropped: dict[int, dict[int, bytes]] = {}
         for path in [root, *sorted(root.rglob("*"))]:
             fd = os.open(path, os.O_RDONLY)
-            self._keep(fd)
+            self._keep(self._look(fd))
             os.close(fd)
+
+    def watch(self, patch: Any) -> PowerDisk:
+        """Let all syncs of this process go through the disk."""
         patch.setattr(os, "fsync", self.sync)
         patch.setattr(os, "fdatasync", self.sync)
+        return self
 
     def close(self) -> None:
         for fd in self._held.values():
@@ -78,19 +84,52 @@ class PowerDisk:
         with self._lock:
             self.syncs += 1
             self.before_sync(self.syncs)
-            self._keep(fd)
+            self._keep(self._look(fd))
 
-    def _keep(self, fd: int) -> None:
+    def _look(self, fd: int) -> _Seen | None:
+        """What a sync that begins now keeps; None: it is not below ``root``."""
         path = os.readlink(f"/proc/self/fd/{fd}")
         if not path.startswith(str(self.root)):
-            return
+            return None
         inode = os.fstat(fd).st_ino
         if inode not in self._held:
             self._held[inode] = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
         if os.path.isdir(path):
-            self._names[inode] = {entry.name: entry.inode() for entry in os.scandir(path)}
-        else:
-            self._contents[inode] = _content(self._held[inode])
+            return inode, {entry.name: entry.inode() for entry in os.scandir(path)}, _EMPTY
+        return inode, None, _content(self._held[inode])
+
+    def _keep(self, seen: _Seen | None) -> None:
+        if seen is None:
+            return
+        inode, names, content = seen
+        if names is not None:
+            self._names[inode] = names
+            return
+        length, pieces = content
+        if (dropped := self._dropped.get(inode)) is not None:
+            before = self._contents.get(inode, _EMPTY)[1]
+            pieces = {
+                number: before.get(number, bytes(_PIECE_BYTES)) if dropped.get(number) == piece else piece
+                for number, piece in pieces.items()
+            }
+        self._contents[inode] = length, pieces
+
+    def _drop(self, seen: _Seen | None, dice: random.Random) -> None:
+        """A sync has failed: some pages were written, the others count as written and are not. A later sync of the same process does not
+        write them again."""
+        if seen is None or seen[1] is not None:
+            return
+        inode, _, (length, pieces) = seen
+        before = self._contents.get(inode, _EMPTY)[1]
+        changed = {number: piece for number, piece in pieces.items() if before.get(number) != piece}
+        self._dropped.setdefault(inode, {}).update(
+            {number: piece for number, piece in changed.items() if dice.random() < 0.5}
+        )
+        self._keep((inode, None, (length, pieces)))
+
+    def forget_dropped(self) -> None:
+        """The next process writes them all again: the model is kinder here than Linux."""
+        self._dropped.clear()
 
     def cut(self, to: Path, dice: random.Random) -> None:
         """Make ``to`` what the next start finds."""

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a power cut may have taken from a store: the records behind the place up to which its flusher says that they are on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sprocketmq.store.disk_message_store import DiskMessageStore
+from sprocketmq.store.message_store import MessageStore
+from sprocketmq.wire.records.record import decode_record, decode_records
+
+_Queue = tuple[str, int]  # topic, queue id
+_READ_BYTES: Final = 1 << 20
+
+
+class Losses:
+    """Of one broker. ``at_risk``: bodies of records that were not on the disk when it lost its power."""
+
+    def __init__(self) -> None:
+        self.at_risk: set[bytes] = set()
+        self._unflushed: set[bytes] = set()  # as the last process left them
+        self._ends: dict[_Queue, int] = {}
+        self._reused: dict[_Queue, set[int]] = {}
+        self._power_was_cut = False
+
+    def process_ends(self, store: DiskMessageStore, *, power: bool) -> None:
+        if store.refusal is None or store.flushed_offset:  # else its start has not come far enough to take anything
+            self._unflushed |= set(_bodies(store, store.flushed_offset))
+            self._ends |= {queue: store.max_offset(*queue) for queue in store.queues()}
+        if power:
+            self._power_was_cut = True
+            self.at_risk |= self._unflushed
+
+    def store_is_loaded(self, store: DiskMessageStore) -> None:
+        if self._power_was_cut:
+            for queue, end in self._ends.items():
+                self._reused.setdefault(queue, set()).update(range(store.max_offset(*queue), end))
+        self._unflushed, self._ends, self._power_was_cut = set(), {}, False
+
+    def skipped(self, store: MessageStore) -> Iterator[bytes]:
+        """Bodies of messages at offsets that lost ones had before: a group that consumed those has passed them."""
+        for (topic, queue_id), offsets in self._reused.items():
+            for offset in offsets:
+                for chunk in store.read(topic, queue_id, offset, 1, _READ_BYTES).chunks:
+                    yield from (message.body for message in decode_records(chunk))
+
+
+def _bodies(store: DiskMessageStore, at: int) -> Iterator[bytes]:
+    size = store.config.mapped_file_size_commit_log
+    while at < store.max_physical_offset:
+        record = store.record_at(at)
+        if record is None:  # the rest of a file
+            at += size - at % size
+            continue
+        yield decode_record(bytes(record)).body
+        at += len(record)

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads of simulated processes: each is one of the system's, and only one of all has the turn at any moment.
+
+A thread gives the turn back where it would wait: for a lock, a condition, a future, another thread, the disk. Until the loop gives it the
+turn again, time passes and others run, so it can be frozen or dead in the middle of its work. The loop's own thread cannot stop in the
+middle of a callback: what it waits for is done at once, by the threads of its process.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import contextvars
+import errno
+import logging
+import random
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process
+
+if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.network import Process
+
+T = TypeVar("T")
+
+_WAKE_MS: Final = (0.01, 0.5)
+_NOTICED_MS: Final = 5.0  # the loop's thread is in the disk so often that less does not count
+_MOST_TURNS: Final = 100_000  # while the loop's thread waits
+_LOCK: Final = type(threading.Lock())
+
+
+class SimulatedThread:
+    """``can_go_on``: it waits for nothing but time."""
+
+    def __init__(self, threads: Threads, work: Callable[[], object]) -> None:
+        self._threads, self._work = threads, work
+        self._context = contextvars.copy_context()
+        self.process = current_process.get()
+        self._turn = threading.Semaphore(0)
+        self._number = 0  # of its turns: a timer for an earlier one does nothing
+        self.can_go_on = True
+        self.ended: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._thread = threading.Thread(target=self._context.run, args=(self._main,), daemon=True)
+        self._thread.start()
+
+    def _main(self) -> None:
+        self._turn.acquire()
+        try:
+            if not self._is_dead:
+                self._work()
+        finally:
+            self._threads.end(self)
+            self.ended.set_result(None)
+            self._threads.give_back()
+
+    def wake(self, delay_ms: float | None = None) -> None:
+        """Let it go on after a while."""
+        delay_ms = self._threads.rng.uniform(*_WAKE_MS) if delay_ms is None else delay_ms
+        self.can_go_on = True
+        self._context.copy().run(self._threads.loop.call_later, delay_ms / 1000, self._go, self._number)
+
+    def _go(self, number: int) -> None:
+        if number == self._number and not self.ended.done():
+            self.take_turn()
+
+    def take_turn(self) -> None:
+        """On the loop's thread: run it until it waits."""
+        self._number += 1
+        self._threads.current = self
+        self._turn.release()
+        self._threads.wait_for_turn()
+        self._threads.current = None
+        if self.ended.done():
+            self._thread.join()
+
+    def give_turn(self, *, can_go_on: bool) -> None:
+        """On this thread: wait. Raises OSError: the process has died meanwhile."""
+        self.can_go_on = can_go_on
+        self._threads.give_back()
+        self._turn.acquire()
+        if self._is_dead:
+            raise OSError(errno.EIO, "the process is dead")
+
+    @property
+    def _is_dead(self) -> bool:
+        return self._threads.is_closed or (self.process is not None and self.process.is_dead)
+
+
+class Threads:
+    def __init__(self, loop: SimulatedLoop, rng: random.Random) -> None:
+        self.loop, self.rng = loop, rng
+        loop.threads = self
+        self.is_closed = False
+        self.current: SimulatedThread | None = None
+        self._back = threading.Semaphore(0)
+        self._alive: list[SimulatedThread] = []
+
+    def start(self, work: Callable[[], object], delay_ms: float | None = None) -> SimulatedThread:
+        thread = SimulatedThread(self, work)
+        self._alive.append(thread)
+        thread.wake(delay_ms)
+        return thread
+
+    def executor_of(self, executor: object) -> SimulatedExecutor:
+        """``executor`` itself, or one for work of the loop's default executor, which has a thread for each."""
+        return executor if isinstance(executor, SimulatedExecutor) else SimulatedExecutor(self, 1)
+
+    def end(self, thread: SimulatedThread) -> None:
+        self._alive.remove(thread)
+
+    def give_back(self) -> None:
+        self._back.release()
+
+    def wait_for_turn(self) -> None:
+        self._back.acquire()
+
+    def pause(self, ms: float) -> None:
+        """Let time pass on the thread that has the turn; on the loop's own the process stands still after its callback."""
+        if self.current is not None:
+            thread = self.current
+            # The number counts the turn that this one ends.
+            thread.wake(ms)
+            thread.give_turn(can_go_on=True)
+        elif (process := current_process.get()) is not None and ms >= _NOTICED_MS:
+            process.stall(ms)
+
+    def wait(
+        self, is_over: Callable[[], bool], begin: Callable[[SimulatedThread], object], limit_s: float | None = None
+    ) -> None:
+        """Wait until somebody wakes the thread, which ``begin(thread)`` sees to, or for ``limit_s``; the loop's own until ``is_over()``."""
+        thread = self.current
+        if thread is None:
+            self.finish(is_over)
+            return
+        begin(thread)
+        if limit_s is not None:
+            thread.wake(limit_s * 1000)
+        thread.give_turn(can_go_on=limit_s is not None)
+
+    def finish(self, is_over: Callable[[], bool]) -> None:
+        process = current_process.get()
+        for _ in range(_MOST_TURNS):
+            if is_over():
+                return
+            ready = [thread for thread in self._alive if thread.process is process and thread.can_go_on]
+            if not ready:
+                raise SimulationError("the loop's thread waits for what no thread can do")
+            self.rng.choice(ready).take_turn()
+        raise SimulationError("the loop's thread waits, and the threads that could help do not end")
+
+    def kill(self, process: Process) -> None:
+        """End the threads of a dead process: whatever they wait for raises."""
+        self._end(lambda thread: thread.process is process)
+
+    def close(self) -> None:
+        """End all."""
+        self.is_closed = True
+        self._end(lambda thread: True)
+
+    def _end(self, ends: Callable[[SimulatedThread], bool]) -> None:
+        logged = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            for _ in range(_MOST_TURNS):
+                dead = [thread for thread in self._alive if ends(thread)]
+                if not dead:
+                    return
+                dead[0].take_turn()
+        finally:
+            logging.disable(logged)
+        raise SimulationError("a thread of a dead process does not end")
+
+
+class SimulatedLock:
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._is_held = False
+        self._waiting: deque[SimulatedThread] = deque()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        while self._is_held:
+            if not blocking:
+                return False
+            self._threads.wait(lambda: not self._is_held, self._waiting.append)
+        self._is_held = True
+        return True
+
+    def release(self) -> None:
+        self._is_held = False
+        for thread in self._waiting:
+            thread.wake()
+        self._waiting.clear()
+
+    def locked(self) -> bool:
+        return self._is_held
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class SimulatedCondition:
+    def __init__(self, threads: Threads) -> None:
+        self._threads, self._lock = threads, SimulatedLock(threads)
+        self._waiting: deque[tuple[SimulatedThread, list[bool]]] = deque()
+
+    def __enter__(self) -> bool:
+        return self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        told: list[bool] = []
+
+        def begin(thread: SimulatedThread) -> None:
+            self._waiting.append((thread, told))
+
+        self._lock.release()
+        try:
+            self._threads.wait(lambda: bool(told), begin, timeout)
+            return bool(told)
+        finally:
+            self._waiting = deque(each for each in self._waiting if each[1] is not told)
+            self._lock.acquire()
+
+    def notify(self, n: int = 1) -> None:
+        for _ in range(min(n, len(self._waiting))):
+            thread, told = self._waiting.popleft()
+            told.append(True)
+            thread.wake()
+
+    def notify_all(self) -> None:
+        self.notify(len(self._waiting))
+
+
+class SimulatedExecutor(concurrent.futures.Executor):
+    """As a ThreadPoolExecutor: work begins in its order, at most ``max_workers`` at a time."""
+
+    def __init__(self, threads: Threads, max_workers: int = 32, thread_name_prefix: str = "") -> None:
+        self._threads, self._workers = threads, max_workers
+        self._queue: deque[Callable[[], None]] = deque()
+        self._running = 0
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[T]:
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - as an executor does
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self._queue.append(work)
+        if self._running < self._workers:
+            self._running += 1
+            self._threads.start(self._work)
+        return future
+
+    def _work(self) -> None:
+        try:
+            while self._queue:
+                self._queue.popleft()()
+        finally:
+            self._running -= 1
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if cancel_futures:
+            self._queue.clear()
+        if wait and self._threads.current is None:
+            self._threads.finish(lambda: not self._running)
+
+
+class _Threading(ModuleType):
+    """The module ``threading`` as the product sees it during a run."""
+
+    def __init__(self, threads: Threads) -> None:
+        super().__init__("threading")
+        self.__dict__.update({name: getattr(threading, name) for name in dir(threading) if not name.startswith("__")})
+        self.Lock = lambda: SimulatedLock(threads)
+        self.Condition = lambda: SimulatedCondition(threads)
+        self.Thread = lambda target, name="", daemon=None: _Thread(threads, target)
+
+
+class _Thread:
+    def __init__(self, threads: Threads, target: Callable[[], object]) -> None:
+        self._threads, self._target = threads, target
+        self._thread: SimulatedThread | None = None
+
+    def start(self) -> None:
+        self._thread = self._threads.start(self._target)
+
+    def join(self) -> None:
+        if self._thread is not None:
+            self._thread.ended.result()
+
+
+@contextlib.contextmanager
+def simulated_threads(threads: Threads) -> Iterator[None]:
+    """Let the modules of stores and brokers have their threads, locks and executors of ``threads``, and let ``Future.result`` wait as they
+    do."""
+    changed: list[tuple[object, str, object]] = []
+    module_of_threading = _Threading(threads)
+
+    def change(owner: object, name: str, value: object) -> None:
+        changed.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("sprocketmq.store.", "sprocketmq.broker.")):
+            for attribute, value in list(vars(module).items()):
+                if value is threading:
+                    change(module, attribute, module_of_threading)
+                elif isinstance(value, _LOCK):
+                    change(module, attribute, SimulatedLock(threads))
+                elif value is concurrent.futures.ThreadPoolExecutor:
+                    change(module, attribute, lambda *a, **k: SimulatedExecutor(threads, *a, **k))
+    ours = threading.get_ident()
+    future_class = concurrent.futures.Future
+    for name in ("result", "exception"):
+        original = getattr(future_class, name)
+
+        def waits(self: concurrent.futures.Future[Any], timeout: float | None = None, original: Any = original) -> Any:
+            if not self.done() and (threads.current is not None or threading.get_ident() == ours):
+                threads.wait(self.done, lambda thread: self.add_done_callback(lambda _: thread.wake()), timeout)
+                return original(self, None if self.done() else 0)
+            return original(self, timeout)
+
+        change(future_class, name, waits)
+    try:
+        yield
+    finally:
+        for owner, name, value in reversed(changed):
+            setattr(owner, name, value)
