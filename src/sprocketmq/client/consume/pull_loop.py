@@ -283,7 +283,7 @@ class PullLoop:
             return pull_cursor.PullFailed(described(error))
         self._complaint = self.refusal = ""
         self._failing_since_ms = self._logged_ms = None
-        return pull_cursor.PullReturned(result.status, next_offset, messages)
+        return pull_cursor.PullReturned(result.status, next_offset, messages, offset > result.max_offset)
 
     def _log_standstill(self, offset: int, error: Exception, *, lasting: bool) -> None:
         """Log that a queue does not move, once a minute: at once if waiting does not help, else after the first minute."""

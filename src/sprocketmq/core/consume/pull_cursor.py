@@ -86,11 +86,13 @@ class OffsetRead(msgspec.Struct, frozen=True):
 
 
 class PullReturned(msgspec.Struct, frozen=True):
-    """``messages`` passed the client's tag check; ``next_begin_offset``: the broker's, or before a message that cannot be read."""
+    """``messages`` passed the client's tag check; ``next_begin_offset``: the broker's, or before a message that cannot be read.
+    ``is_beyond_end``: the offset that was asked for."""
 
     status: PullStatus
     next_begin_offset: int
     messages: Sequence[MessageExt] = ()
+    is_beyond_end: bool = False
 
 
 class PullFailed(msgspec.Struct, frozen=True):
@@ -277,8 +279,12 @@ class PullCursor:
             )
             return [Dispatch(count), then]
         if event.status is PullStatus.OFFSET_ILLEGAL:
+            offset, first = self.next_offset, queue.min_offset
+            if event.is_beyond_end and first is not None:
+                # A power cut took the end of the broker's log, and not what is cached. (Java goes on at the broker's offset, past it.)
+                offset = min(first, offset)
             queue.drop()
-            return [DropQueue(self.next_offset)]
+            return [DropQueue(offset)]
         effects: list[PullEffect] = [PullNow(self.next_offset)]
         if queue.count == 0:
             effects.insert(0, CorrectOffset(self.next_offset))

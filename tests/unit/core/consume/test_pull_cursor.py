@@ -91,6 +91,15 @@ def test_without_messages_progress_moves_only_when_nothing_is_cached(status):
 def test_an_illegal_offset_drops_the_queue_with_the_brokers_correction():
     one = cursor(5)
     assert one.handle(PullReturned(ILLEGAL, 4000), 0) == [DropQueue(4000)]
+
+
+def test_an_illegal_offset_skips_no_message_that_is_not_finished():
+    """A broker that lost the end of its log in a power cut still has those before."""
+    one = cursor()
+    one.handle(PullReturned(FOUND, 9, messages(5, 6, 7, 8)), 0)
+    first, *_ = one.process_queue.take(2, 0)
+    assert first.queue_offset == 5
+    assert one.handle(PullReturned(ILLEGAL, 7, is_beyond_end=True), 0) == [DropQueue(5)]
     assert one.process_queue.dropped
     assert one.handle(PullDue(), 1) == [LoopEnded()]
 
