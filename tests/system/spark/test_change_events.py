@@ -15,6 +15,7 @@ from test_pages import flights, names, run_page
 import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark import change_events
+from sprocketmq.spark.changes.change_formats import FORMATS
 from sprocketmq.testing import EmbeddedRocketMQ
 
 if TYPE_CHECKING:
@@ -139,6 +140,20 @@ def written(format: str) -> list[object]:
         debezium("u", {**DEBEZIUM_ROW, "name": None}, DEBEZIUM_ROW),
         debezium("d", DEBEZIUM_ROW, None),
     ]
+
+
+def test_a_filter_parses_no_body_again(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(bytearray(b"{}"),)], "body binary")
+    for format in FORMATS:
+        made = change_events(rows, format, "id bigint, name string", keys=["id"])  # type: ignore[arg-type]
+        plans = [
+            frame.select("after.*", "reason")._jdf.queryExecution().optimizedPlan().toString()
+            for frame in (made, made.where("NOT failed"), made.where("failed AND reason LIKE '%UTF-8'"))
+        ]
+        for call in ("from_json(", "transform("):
+            counts = [plan.count(call) for plan in plans]
+            assert counts == counts[:1] * 3, (format, call)
+            assert counts[0] > 0
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.errors import ConfigurationError
@@ -61,9 +62,7 @@ def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_recons
         )
     given_up = action == "dlq" or (row.get("reconsumeTimes") or 0) >= max_reconsume
     level = row.get("delayLevel")
-    topic = row.get("topic") or ""
-    if not NAME_PATTERN.fullmatch(topic):
-        topic = ""
+    topic = _topic(row.get("topic"))
     message = SendBackRequest(
         row["brokerName"],
         row["commitLogOffset"],
@@ -73,8 +72,16 @@ def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_recons
     )
     whole = topic and all(row.get(name) is not None for name in COPY_COLUMNS)
     reason = row.get("reason") or ""
-    keys = row.get("keys") or dict(row.get("properties") or {}).get(props.KEYS, "")
+    keys = row.get("keys") or ""
+    if not keys and (properties := row.get("properties")):
+        keys = dict(properties).get(props.KEYS, "")
     return BadRow(message, reason, row if whole else None, keys, row.get("reconsumeTimes") or 0)
+
+
+@lru_cache(maxsize=1024)
+def _topic(name: str | None) -> str:
+    """As a broker could have it, or empty."""
+    return name if name and NAME_PATTERN.fullmatch(name) else ""
 
 
 def bad_rows(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[BadRow]:

@@ -52,7 +52,7 @@ def _read_by_hadoop(spark: SparkSession, path: str) -> str | None:
 
 def _write_by_hadoop(spark: SparkSession, path: str, text: str) -> None:
     place, system = hadoop_path(spark, path)
-    new, _ = hadoop_path(spark, f"{path}.new")
+    new = place.suffix(".new")
     stream = system.create(new)
     try:
         stream.write(text.encode())
@@ -60,7 +60,7 @@ def _write_by_hadoop(spark: SparkSession, path: str, text: str) -> None:
         stream.close()
     system.delete(place, True)
     if not system.rename(new, place):
-        raise OSError(f"{new} cannot be renamed to {path}")
+        raise OSError(f"{path}.new cannot be renamed to {path}")
 
 
 def _read_by_spark(spark: SparkSession, path: str) -> str | None:

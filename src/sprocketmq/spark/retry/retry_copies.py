@@ -4,15 +4,12 @@ sendMessageBack by the inner producer). A copy is what the broker would have mad
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.consume.send_back import retry_copy
-from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.message_writer import MessageWriter, send_answer
 from sprocketmq.client.remoting.retrying import is_transient
 from sprocketmq.client.remoting.send import Send
@@ -23,11 +20,10 @@ from sprocketmq.core.retry.retry_schedule import retry_level
 from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.process.clock import SystemClock
-from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_rows import BadRow
 from sprocketmq.spark.retry.fetched_rows import FetchedRows
-from sprocketmq.spark.retry.send_back import RetryGroup
+from sprocketmq.spark.retry.send_back import Masters, RetryGroup, send_each
 from sprocketmq.spark.retry.verdict_columns import as_stored, check_source_types, known_types
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
 _ROWS_PER_QUERY: Final = 200
 # Columns that a copy uses if the row has them.
 _IF_THERE: Final = ("storeHost", "sysFlag")
-_AT_ONCE: Final = 64
 # A row, and how its copy is stored, or why it is not.
 UnsafeCopy = tuple[BadRow, SendStatus | RocketMQError]
 _TRY_MS: Final = 10_000
@@ -87,17 +82,6 @@ def _is_one_of(places: Iterable[tuple[str, int]]) -> Any:
     return reduce(lambda one, other: one | other, conditions)
 
 
-def retry_copies(rows: Iterable[BadRow], group: str, max_reconsume_times: int) -> Iterator[Message]:
-    for row in rows:
-        assert row.content is not None
-        asked_level = row.message.delay_level
-        dead = asked_level < 0
-        # The broker stores a send to %RETRY% whose tries exceed its limit as a dead letter.
-        limit = 0 if dead else max_reconsume_times
-        level = 0 if dead else retry_level(row.content["reconsumeTimes"], asked_level)
-        yield retry_copy(_message(row), group, limit, level, row.reason)
-
-
 def send_copies(rows: Iterable[BadRow], group: RetryGroup) -> list[UnsafeCopy]:
     """Send a copy of each row (all have content) to the broker of its record, which creates %RETRY%group with the first message for it, so
     no route is needed. Returns the rows whose copies were refused, here or by the broker, or are not stored with SEND_OK. Raises
@@ -105,65 +89,56 @@ def send_copies(rows: Iterable[BadRow], group: RetryGroup) -> list[UnsafeCopy]:
     cluster = group.cluster
     settings = SendSettings(group=group.name + "_RETRY")
     writer = MessageWriter(settings, SystemClock(), UniqueKeys(local_ip()), None, False)
-    rest, addresses, unsafe = iter(rows), _Addresses(cluster), list[UnsafeCopy]()
-    while chunk := list(islice(rest, _AT_ONCE)):
-        copies = retry_copies(chunk, group.name, group.max_reconsume)
-        problems = cluster.engine.run(_send_all(addresses, writer, chunk, copies))
-        unsafe += [(row, problem) for row, problem in zip(chunk, problems, strict=True) if problem is not None]
+    masters, unsafe = Masters(cluster), list[UnsafeCopy]()
+
+    async def send(row: BadRow) -> None:
+        problem = await _problem(masters, writer, row, _copy(row, group))
+        if problem is not None:
+            unsafe.append((row, problem))
+
+    cluster.engine.run(send_each(list(rows), send))
     return unsafe
 
 
-class _Addresses:
-    """The addresses of brokers, each requested once: no cached route names the broker of a record whose topic was not read."""
+async def _problem(
+    masters: Masters, writer: MessageWriter, row: BadRow, copy: Message
+) -> SendStatus | RocketMQError | None:
+    cluster = masters.cluster
+    send = Send(copy, stored_flag=(row.content or {}).get("sysFlag") or 0)
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self._known: dict[str, str] = {}
-        self._one_asks = asyncio.Lock()
-
-    async def of(self, broker_name: str, topic: str | None) -> str:
-        async with self._one_asks:
-            if broker_name not in self._known:
-                self._known[broker_name] = await self.cluster.master(broker_name, topic)
-            return self._known[broker_name]
-
-    def forget(self, broker_name: str) -> None:
-        self._known.pop(broker_name, None)
-
-
-async def _send_all(
-    addresses: _Addresses, writer: MessageWriter, rows: Sequence[BadRow], copies: Iterable[Message]
-) -> list[SendStatus | RocketMQError | None]:
-    cluster = addresses.cluster
-
-    async def store(row: BadRow, copy: Message) -> SendStatus | RocketMQError | None:
-        send = Send(copy, stored_flag=(row.content or {}).get("sysFlag") or 0)
-
-        async def ask() -> SendStatus:
-            broker_name = row.message.broker_name
-            address = await addresses.of(broker_name, row.message.topic or None)
-            command = writer.command(send, MessageQueue(copy.topic, broker_name, 0))
-            try:
-                answer = await cluster.invoke(address, command, min(_TRY_MS, cluster.retry_timeout_ms))
-                status, _ = send_answer(answer, address)
-            except RocketMQError:
-                addresses.forget(broker_name)
-                raise
-            return status
-
+    async def ask() -> SendStatus:
+        broker_name = row.message.broker_name
+        address = await masters.of(broker_name, row.message.topic or None)
+        command = writer.command(send, MessageQueue(copy.topic, broker_name, 0))
         try:
-            writer.write(send)
-        except ConfigurationError as error:
-            return error
-        try:
-            status = await cluster.retrying(ask)
-        except RocketMQError as error:
-            if is_transient(error):
-                raise
-            return error
-        return None if status is SendStatus.SEND_OK else status
+            answer = await cluster.invoke(address, command, min(_TRY_MS, cluster.retry_timeout_ms))
+            status, _ = send_answer(answer, address)
+        except RocketMQError:
+            masters.forget(broker_name)
+            raise
+        return status
 
-    return await all_ended(store(row, copy) for row, copy in zip(rows, copies, strict=True))  # no send stays in flight
+    try:
+        writer.write(send)
+    except ConfigurationError as error:
+        return error
+    try:
+        status = await cluster.retrying(ask)
+    except RocketMQError as error:
+        if is_transient(error):
+            raise
+        return error
+    return None if status is SendStatus.SEND_OK else status
+
+
+def _copy(row: BadRow, group: RetryGroup) -> Message:
+    assert row.content is not None
+    asked_level = row.message.delay_level
+    dead = asked_level < 0
+    # The broker stores a send to %RETRY% whose tries exceed its limit as a dead letter.
+    limit = 0 if dead else group.max_reconsume
+    level = 0 if dead else retry_level(row.content["reconsumeTimes"], asked_level)
+    return retry_copy(_message(row), group.name, limit, level, row.reason)
 
 
 def _message(row: BadRow) -> MessageExt:

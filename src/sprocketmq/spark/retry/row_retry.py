@@ -14,7 +14,7 @@ copies come back into the same stream under the name of their origin topic.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -51,11 +51,13 @@ log = logging.getLogger("sprocketmq.spark")
 
 Process = Callable[["DataFrame", int], "DataFrame"]
 Write = Callable[["DataFrame", int], object]
-BadRows = Iterable[dict[str, Any]]  # any number of times
 
 _USEFUL: Final = ("topic", "messageId", "keys", "reconsumeTimes", "delayLevel")
 # The columns of a verdict, which ``write`` does not get.
 _VERDICT: Final = ("action", "failed", "delayLevel", "reason")
+# What rows are alike in, and what differs among them, for what is checked before anything is done.
+_KIND: Final = ("brokerName", "topic", "action")
+_LIMITS: Final = ("commitLogOffset", "reconsumeTimes")
 _CHUNK: Final = 4096
 _LIFE: Final = "__sprocketmq_life"
 # Rows that ``process`` writes itself could have other verdicts than those that are sent back.
@@ -193,12 +195,13 @@ class RowRetry:
 
     def _batch(self, store: VerdictStore, rows: DataFrame, batch_id: int) -> None:
         stored = self._stored(store, batch_id)
+        bad: FetchedRows | None
         if stored is not None:
             verdicts, bad = stored
         else:
             processed = self._processed(rows, batch_id)
             verdicts, count = store.save(processed, self._is_bad(processed))
-            bad = self._fetch_bad_rows(verdicts) if count else ()
+            bad = self._fetch_bad_rows(verdicts) if count else None
         self._check_source(store.sources, verdicts, bad)
         if stored is not None:
             log.warning(
@@ -213,7 +216,7 @@ class RowRetry:
         self._write(verdicts.where(~self._is_bad(verdicts)).drop(*_VERDICT), batch_id)
         self._send_back(verdicts, bad, batch_id)
 
-    def _stored(self, store: VerdictStore, batch_id: int) -> tuple[DataFrame, BadRows] | None:
+    def _stored(self, store: VerdictStore, batch_id: int) -> tuple[DataFrame, FetchedRows] | None:
         verdicts = store.load()
         if verdicts is None:
             return None
@@ -223,24 +226,29 @@ class RowRetry:
             log.warning("batch %d was judged before, and it is judged again: %s", batch_id, error)
             return None
 
-    def _fetch_bad_rows(self, verdicts: DataFrame) -> BadRows:
+    def _fetch_bad_rows(self, verdicts: DataFrame) -> FetchedRows:
         """The bad rows of the batch, checked: each can be sent back. Raises ConfigurationError (a value is missing or not allowed),
         NetworkError, RequestTimeout (the broker of a row is not registered)."""
         bad = FetchedRows(self._columns_to_fetch(verdicts.where(self._is_bad(verdicts))))
-        messages = (row.message for row in map(self._bad_row, bad) if row is not None)
-        topics = {message.broker_name: message.topic for message in messages}
+        topics = {row.message.broker_name: row.message.topic for row in self._kinds(bad)}
         cluster = self._group.cluster
         # By a topic of its rows: behind a proxy an account may see no other.
         for name, topic in sorted(topics.items()):
             cluster.run(partial(cluster.master, name, topic or None))
         return bad
 
-    def _check_source(self, sources: Sequence[QuerySource], verdicts: DataFrame, bad: BadRows) -> None:
+    def _kinds(self, bad: FetchedRows) -> Iterator[BadRow]:
+        """Rows that stand for all that are sent back: what ``bad_row`` refuses in any of them, it refuses here; but for delay levels,
+        which were checked before."""
+        kinds = bad.of_each_kind(_KIND, _LIMITS)
+        return (row for row in map(self._bad_row, kinds) if row is not None)
+
+    def _check_source(self, sources: Sequence[QuerySource], verdicts: DataFrame, bad: FetchedRows | None) -> None:
         """Raise ConfigurationError if rows are to be retried, now or later, and no source of the query reads them again."""
         if not self.check_source or not sources:
             return
         later = "failed" in known_types(verdicts) and self._on_error == "retry" and self._group.max_reconsume > 0
-        if later or any(row is not None and row.message.delay_level >= 0 for row in map(self._bad_row, bad)):
+        if later or (bad is not None and any(row.message.delay_level >= 0 for row in self._kinds(bad))):
             check_retries_are_read(sources, self._group.name)
 
     def _processed(self, rows: DataFrame, batch_id: int) -> DataFrame:
@@ -267,9 +275,9 @@ class RowRetry:
         verdict = normalized_action("action") != "ack" if "action" in known_types(verdicts) else f.col("failed")
         return f.coalesce(verdict, f.lit(False))
 
-    def _send_back(self, verdicts: DataFrame, bad: BadRows, batch_id: int) -> None:
+    def _send_back(self, verdicts: DataFrame, bad: FetchedRows | None, batch_id: int) -> None:
         sender = BadRowSender(self._group)
-        rows = map(self._bad_row, bad)
+        rows = map(self._bad_row, bad or ())
         dropped = 0
         while chunk := list(islice(rows, _CHUNK)):
             going = [row for row in chunk if row is not None]

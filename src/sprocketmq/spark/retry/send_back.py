@@ -4,17 +4,19 @@ stored record by its offset in the broker's commit log, and the broker makes the
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Any, Final, TypeVar
 
+from sprocketmq.client.remoting.concurrent_work import for_each
 from sprocketmq.client.remoting.retrying import is_transient
 from sprocketmq.client.results import NOT_SAFE_YET
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.client.settings.validators import check_group
-from sprocketmq.errors import RemoteError
+from sprocketmq.errors import RemoteError, RocketMQError
 from sprocketmq.plain_values import plain_int, plain_value
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.access import ANONYMOUS, Access
@@ -23,7 +25,11 @@ from sprocketmq.wire.requests.messages import CONSUMER_SEND_MSG_BACK
 
 log = logging.getLogger("sprocketmq.spark")
 
+T = TypeVar("T")
+
 _CHUNK: Final = 4096
+_IN_FLIGHT: Final = 256
+_TRY_MS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,10 @@ class SendBackRequest:
     delay_level: int = 0
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:  # for each bad row
+        texts, numbers = (self.broker_name, self.topic, self.message_id), (self.commit_log_offset, self.delay_level)
+        if {*map(type, texts)} == {str} and {*map(type, numbers)} == {int}:  # each bad row
+            return
+        for name in self.__slots__:
             value = getattr(self, name)
             if (plain := plain_value(value)) is not value:
                 object.__setattr__(self, name, plain)
@@ -91,17 +100,58 @@ def send_back_to(group: RetryGroup, messages: Iterable[SendBackRequest]) -> list
     return refused
 
 
+class Masters:
+    """The addresses of masters by broker, each requested once: no cached route names the broker of a record whose topic was not read."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._known: dict[str, str] = {}
+        self._one_asks = asyncio.Lock()
+
+    async def of(self, broker_name: str, topic: str | None) -> str:
+        """Raises NetworkError (there is no master now)."""
+        if broker_name not in self._known:
+            async with self._one_asks:
+                if broker_name not in self._known:
+                    self._known[broker_name] = await self.cluster.master(broker_name, topic)
+        return self._known[broker_name]
+
+    def forget(self, broker_name: str) -> None:
+        self._known.pop(broker_name, None)
+
+
+async def send_each(rows: Collection[T], send: Callable[[T], Coroutine[Any, Any, None]]) -> None:
+    """``send`` for each of ``rows``, many in flight. After an error no further ones begin; it is raised when none is in flight."""
+    failed = False
+
+    async def unless_failed(row: T) -> None:
+        nonlocal failed
+        if not failed:
+            try:
+                await send(row)
+            except BaseException:
+                failed = True
+                raise
+
+    await for_each(rows, unless_failed, _IN_FLIGHT)
+
+
 async def _sent_back(
     cluster: Cluster, group: RetryGroup, messages: list[SendBackRequest]
 ) -> list[tuple[SendBackRequest, RemoteError]]:
-    for topic in sorted({message.topic for message in messages if message.topic}):
-        # The route has the addresses of brokers: one request for a topic instead of one for each message.
-        await cluster.retrying(lambda topic=topic: cluster.routes.recent(topic))  # type: ignore[misc]
-    refused = await cluster.gather(_refusal(cluster, group, message) for message in messages)
-    return [(message, error) for message, error in zip(messages, refused, strict=True) if error is not None]
+    masters, refused = Masters(cluster), list[tuple[SendBackRequest, RemoteError]]()
+
+    async def send(message: SendBackRequest) -> None:
+        error = await _refusal(masters, group, message)
+        if error is not None:
+            refused.append((message, error))
+
+    await send_each(messages, send)
+    return refused
 
 
-async def _refusal(cluster: Cluster, group: RetryGroup, message: SendBackRequest) -> RemoteError | None:
+async def _refusal(masters: Masters, group: RetryGroup, message: SendBackRequest) -> RemoteError | None:
+    cluster = masters.cluster
     header = headers.ConsumerSendMsgBackRequestHeader(
         offset=message.commit_log_offset,
         group=group.name,
@@ -113,8 +163,12 @@ async def _refusal(cluster: Cluster, group: RetryGroup, message: SendBackRequest
     )
 
     async def ask() -> None:
-        address = await cluster.master(message.broker_name, message.topic or None)
-        await cluster.ask(CONSUMER_SEND_MSG_BACK, header, at=address, timeout_ms=5_000)
+        address = await masters.of(message.broker_name, message.topic or None)
+        try:
+            await cluster.ask(CONSUMER_SEND_MSG_BACK, header, at=address, timeout_ms=_TRY_MS)
+        except RocketMQError:
+            masters.forget(message.broker_name)
+            raise
 
     try:
         await cluster.retrying(ask)

@@ -17,7 +17,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.retry.checkpoint_text import escaped_path, hadoop_path, is_classic, read_text, write_text
@@ -55,13 +55,20 @@ _WRITE: Final = {
 _READ: Final = {"datetimeRebaseMode": "CORRECTED", "ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 
 
+class _Call(NamedTuple):
+    """Which batch of which run of a query this process judged."""
+
+    run: str
+    batch_id: int
+    sources: list[QuerySource]
+
+
 class VerdictStore:
     """The verdicts of batch ``batch_id``, to which ``rows`` belong; ``name`` is unique in the query. ``checkpoint_location``: None asks
     Spark, which knows it in classic sessions only. Raises ConfigurationError (the checkpoint is unknown or another query's, or two
     functions have the same name)."""
 
-    # Path -> the query run and batch whose verdicts this process stored there last.
-    _last: ClassVar[dict[str, tuple[str, int]]] = {}
+    _last: ClassVar[dict[str, _Call]] = {}  # by path
 
     def __init__(self, rows: DataFrame, batch_id: int, name: str, checkpoint_location: str | None) -> None:
         self._spark: SparkSession = rows.sparkSession
@@ -82,21 +89,22 @@ class VerdictStore:
         self.path = f"{self._location}/{_FOLDER}{named}"
         self._rows_path, self._checked_path = f"{self.path}/rows", f"{self.path}/checked"
         before = self._last.get(self.path)
-        if run is not None and before == (run, batch_id):
+        if before is not None and (before.run, before.batch_id) == (run, batch_id):
             raise ConfigurationError(
                 f"batch {batch_id} of one query is judged twice under the name {name!r}; call foreach_batch's function once for a batch, "
                 "or make one for each judge, each with a name of its own"
             )
-        self._can_be_a_repeat = run is None or before is None or before[0] != run
+        same_run = before is not None and before.run == run
+        self._can_be_a_repeat = not same_run
         journal = self._journal_of_batch()
         self._offsets = hashlib.sha256(journal.encode()).hexdigest()[:32]
         self.sources: list[QuerySource] = []  # empty if they are not known
         if query is not None:
-            self.sources = sources_of_plan(query)
+            self.sources = before.sources if before is not None and same_run else sources_of_plan(query)
         elif run is not None:
             self.sources = sources_of_log(journal)
         if run is not None:
-            self._last[self.path] = run, batch_id
+            self._last[self.path] = _Call(run, batch_id, self.sources)
 
     def call_failed(self) -> None:
         self._last.pop(self.path, None)

@@ -140,3 +140,16 @@ class ConsumerSendMsgBackRequestHeader(ExtHeader):
     unit_mode: bool = False
     max_reconsume_times: Int32 | None = None
     bname: str | None = None
+
+    def to_ext(self) -> dict[str, str]:
+        ext = {"offset": str(self.offset), "group": self.group, "delayLevel": str(self.delay_level)}
+        if self.origin_msg_id is not None:
+            ext["originMsgId"] = self.origin_msg_id
+        if self.origin_topic is not None:
+            ext["originTopic"] = self.origin_topic
+        ext["unitMode"] = "true" if self.unit_mode else "false"
+        if self.max_reconsume_times is not None:
+            ext["maxReconsumeTimes"] = str(self.max_reconsume_times)
+        if self.bname is not None:
+            ext["bname"] = self.bname
+        return ext
