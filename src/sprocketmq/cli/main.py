@@ -61,6 +61,7 @@ _SECTIONS: Final = {
     "On this machine": {
         "run": "run",
         "serve": "server_commands",
+        "cluster": "cluster",
         "console": "server_commands",
         "namesrv": "server_commands",
         "handover": "server_commands",
@@ -85,7 +86,7 @@ _SECTIONS: Final = {
 # What mqadmin, Kafka's scripts, rpk, nats and rabbitmqctl call it.
 _ELSEWHERE: Final = {
     **dict.fromkeys(
-        ("health", "ping", "status", "cluster", "brokers", "list-brokers", "clusterList"),
+        ("health", "ping", "status", "brokers", "list-brokers", "clusterList"),
         "broker list",
     ),
     "brokerStatus": "broker show BROKER",
@@ -113,9 +114,11 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(("queryMsgTraceById", "trace"), "message trace ID"),
     "users": "user list",
     "acls": "acl list",
-    **dict.fromkeys(("server", "start", "up"), "serve"),
+    **dict.fromkeys(("server", "start"), "serve"),
     **dict.fromkeys(("ui", "dashboard", "web"), "console"),
     "check": "store check DIR",
+    "up": "cluster up",
+    "down": "cluster down",
     "perf": "bench",
 }
 

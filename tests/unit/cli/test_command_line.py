@@ -18,7 +18,7 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 
 READING = ("list", "show", "get", "find", "trace", "track", "members", "stack", "doctor", "lag", "tail", "bench")
 OF_THIS_MACHINE = {"serve", "console", "namesrv", "run", "demo", "handover", "store", "replay", "completion", "version"}
-OF_THIS_MACHINE |= {"settle", "merge-ledger", "spark-checkpoint", "context"}
+OF_THIS_MACHINE |= {"settle", "merge-ledger", "spark-checkpoint", "context", "cluster"}
 
 
 def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
