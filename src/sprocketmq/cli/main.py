@@ -77,6 +77,7 @@ _SECTIONS: Final = {
         "replay": "store_commands",
     },
     "This program": {
+        "cheat": "cheat",
         "context": "commands.context",
         "completion": "main",
         "version": "main",
@@ -117,6 +118,7 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(("server", "start"), "serve"),
     **dict.fromkeys(("ui", "dashboard", "web"), "console"),
     "check": "store check DIR",
+    **dict.fromkeys(("cheatsheet", "examples"), "cheat"),
     "up": "cluster up",
     "down": "cluster down",
     "perf": "bench",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,13 +13,13 @@ import click
 import pytest
 from click.shell_completion import BashComplete, CompletionItem
 
-from sprocketmq.cli import main
+from sprocketmq.cli import cheat, main
 from sprocketmq.cli.main import _ELSEWHERE
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, StoreError
 
 READING = ("list", "show", "get", "find", "trace", "track", "members", "stack", "doctor", "lag", "tail", "bench")
 OF_THIS_MACHINE = {"serve", "console", "namesrv", "run", "demo", "handover", "store", "replay", "completion", "version"}
-OF_THIS_MACHINE |= {"settle", "merge-ledger", "spark-checkpoint", "context", "cluster"}
+OF_THIS_MACHINE |= {"settle", "merge-ledger", "spark-checkpoint", "context", "cluster", "cheat"}
 
 
 def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -183,3 +184,52 @@ print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr.strip() == "[]"
     assert "Messages:" in done.stdout
+
+
+def parsed(words: list[str]) -> None:
+    """As the command line parses them, without running anything."""
+    command: click.Command = main.app
+    name = ""
+    while isinstance(command, click.Group):
+        found_name, found, words = command.resolve_command(click.Context(command), words)
+        assert found is not None
+        name, command = found_name or "", found
+    with command.make_context(name, words):
+        pass  # closes the files that it opened
+
+
+@pytest.mark.parametrize("task", cheat.TASKS, ids=lambda task: task.wish)
+def test_the_sheet_has_commands_that_are_there(task, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders.jsonl").touch()
+    for part in task.command.split(" | "):
+        parsed(shlex.split(part.removeprefix("sprocketmq ")))
+
+
+def test_a_command_that_is_not_there_would_be_found():
+    for words in (["topic", "crate", "orders"], ["lag", "billing", "--fail-above", "1"], ["topic", "create"]):
+        with pytest.raises(click.UsageError):
+            parsed(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ((), len(cheat.TASKS)),
+        (("topics",), 4),
+        (("topic",), 4),
+        (("dead-letters",), 2),
+        (("dead", "letters"), 2),
+        (("alarms",), 1),
+    ],
+)
+def test_the_sheet_is_aligned_and_chosen_by_topic_or_word(monkeypatch, capsys, words, count):
+    assert run(monkeypatch, "cheat", *words) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert len(lines) == count
+    assert len({line.index("  sprocketmq ") for line in lines}) == 1
+
+
+def test_a_topic_that_the_sheet_does_not_have_is_a_sentence(monkeypatch, capsys):
+    assert run(monkeypatch, "cheat", "brokrs") == 2
+    assert capsys.readouterr().err == "sprocketmq: no line is about 'brokrs'; did you mean 'brokers'?\n"
