@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import hashlib
 import random
@@ -192,12 +193,21 @@ class World:
 
     def _power_goes(self, host: Host) -> None:
         """In the middle of what its process does, which has no effect from here on."""
-        server, disk = self._running.get(host), self.disks[host]
+        process, server = host.process, self._running.pop(host, None)
         self.note(f"{host} has no power, in front of a sync")
-        if isinstance(server, Broker) and isinstance(server.store, DiskMessageStore):
-            self.losses[host.name].process_ends(server.store, power=True)
-        disk.cut_power()
+        store = server.store if isinstance(server, Broker) else None
+        if isinstance(store, DiskMessageStore):
+            self.losses[host.name].process_ends(store, power=True)
+        self.disks[host].cut_power()
         host.power_off()
+
+        def bury() -> None:
+            self.threads.kill(process)
+            if isinstance(store, DiskMessageStore):
+                store.abandon()
+            self.sky.power_went(host)
+
+        self.loop.call_soon(bury, context=contextvars.Context())
 
     def _ended(self, host: Host, process: Process, task: asyncio.Task[object]) -> None:
         if process.is_dead:
@@ -214,8 +224,8 @@ class World:
 
     async def _run_broker(self, host: Host) -> None:
         disk = self.disks[host]
-        disk.start_process()
         while True:
+            disk.start_process()
             self._running[host] = broker = Broker(
                 self.namesrv_addr,
                 host=host.address,
@@ -239,7 +249,11 @@ class World:
             while broker.is_running and (store.refusal is None or disk.has_trouble):  # noqa: ASYNC110 - as an operator looks
                 await asyncio.sleep(1)
             self.note(f"{host} is restarted: {store.refusal}")
-            await broker.astop()
+            self.losses[host.name].process_ends(store, power=False)
+            try:
+                await broker.astop()
+            except StoreError as error:
+                self.note(f"{host} has stopped: {error}")
 
     def disk_here(self) -> HostDisk | None:
         """Of the host whose process calls this."""
