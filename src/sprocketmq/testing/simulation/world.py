@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         PullConsumerOptions,
         PushConsumerOptions,
     )
+    from sprocketmq.client.produce.transaction_checks import CheckCallback
 
 _STORY_LINES: Final = 60
 _NAMESRV_PORT: Final = 9876
@@ -61,6 +62,11 @@ class Here:
 
     def producer(self, group: str = "producer", **options: Unpack[ProducerOptions]) -> rmq.AsyncProducer:
         return rmq.AsyncProducer(group, **self._options(options))
+
+    def transaction_producer(
+        self, group: str = "producer", *, check: CheckCallback, **options: Unpack[ProducerOptions]
+    ) -> rmq.AsyncTransactionProducer:
+        return rmq.AsyncTransactionProducer(group, check=check, **self._options(options))
 
     def push_consumer(self, group: str = "consumer", **options: Unpack[PushConsumerOptions]) -> rmq.AsyncPushConsumer:
         return rmq.AsyncPushConsumer(group, **self._options(options))
@@ -102,6 +108,7 @@ class World:
         self.lives: dict[Host, int] = {}
         self._runs: dict[Host, Run] = {}
         self._running: dict[Host, Broker | NameServer] = {}
+        self._store_dir = store_dir
         self.disks: dict[Host, HostDisk] = {}
         self.losses: dict[str, Losses] = {}  # by broker name
         self._config = BrokerConfig.from_properties(
@@ -141,6 +148,17 @@ class World:
     @property
     def namesrv_addr(self) -> str:
         return f"{self.namesrv.address}:{_NAMESRV_PORT}"
+
+    @property
+    def delay_levels(self) -> str:
+        """Of the brokers."""
+        return self._config.message_delay_level
+
+    def dir_of(self, host: Host) -> Path:
+        """The host's own directory, which its processes find again."""
+        path = self._store_dir / host.name
+        path.mkdir(exist_ok=True)
+        return path
 
     @property
     def digest(self) -> str:
@@ -188,6 +206,7 @@ class World:
         else:
             host.kill()
         self.threads.kill(process)
+        self._forget_clients(f"{host.address}@")
         if isinstance(store, DiskMessageStore):
             store.abandon()
 
@@ -321,11 +340,14 @@ class World:
         self.loop.close()
         for disk in self.disks.values():
             disk.close()
-        # What a process keeps for its clients as long as they run: those here ended with their processes.
         for client in [client for client in async_client._kept if client._loop is self.loop]:
             async_client._kept.discard(client)
+        self._forget_clients("")
+
+    def _forget_clients(self, prefix: str) -> None:
+        """What a process keeps for its clients ends with it."""
         for key, instance in list(ClientInstance._instances.items()):
-            if instance._loop is self.loop:
+            if instance._loop is self.loop and instance.client_id.startswith(prefix):
                 del ClientInstance._instances[key]
 
 
