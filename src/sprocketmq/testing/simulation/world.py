@@ -25,7 +25,7 @@ from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.testing.simulation.clock import virtual_time
 from sprocketmq.testing.simulation.disk import HostDisk, simulated_disks
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process
-from sprocketmq.testing.simulation.losses import Losses
+from sprocketmq.testing.simulation.losses import Losses, progress_on_disk
 from sprocketmq.testing.simulation.network import Host, Network, Process
 from sprocketmq.testing.simulation.threads import Threads, simulated_threads
 from sprocketmq.testing.simulation.weather import CALM, Sky, Weather
@@ -256,6 +256,7 @@ class World:
             )
             store = broker.store
             assert isinstance(store, DiskMessageStore)
+            progress = progress_on_disk(disk.path)
             try:
                 await broker.astart()
             except StoreError as error:
@@ -264,6 +265,7 @@ class World:
                 self.note(f"{host} does not start: {error}")
                 await asyncio.sleep(1)
                 continue
+            self.losses[host.name].check_progress(progress, store)
             self.losses[host.name].store_is_loaded(store)
             while broker.is_running and (store.refusal is None or disk.has_trouble):  # noqa: ASYNC110 - as an operator looks
                 await asyncio.sleep(1)

@@ -205,3 +205,17 @@ class Ledger:
                     self.breaks(f"{sent.key} was acknowledged at {queue}, offset {offset}, and is at {sorted(places)}")
             if len(places) > 1 and not sent.is_sent_twice:
                 self.breaks(f"{sent.key} of {sent.topic} was sent once and is stored at {sorted(places)}")
+
+    def is_indexed(self) -> bool:
+        return not any(broker.store.undispatched_bytes for broker in self.brokers())
+
+    def check_index(self) -> None:
+        """A query by key finds each stored message."""
+        for sent in self.sent.values():
+            for name, topic, _, _ in self._found.get(sent.key, ()):
+                broker = self.running_broker(name)
+                if (
+                    broker is not None
+                    and not broker.store.find_by_key(topic, sent.key, 64, 0, 1 << 62).physical_offsets
+                ):
+                    self.breaks(f"the index of {name} lacks {sent.key} of {topic}")

@@ -200,6 +200,8 @@ class RandomUsers:
         self._unstored = [*ledger.sent.values()]
         await self._until(self._is_done, self.AFTER_MS, "every group finishes every acknowledged message")
         ledger.check_stored()
+        await self._until(ledger.is_indexed, self.AFTER_MS, "every record is in the index")
+        ledger.check_index()
         await self._until(self._is_committed, self.COMMITTED_MS, "the progress of every group is committed")
         watch.check_progress()
         await watch.check_quiet()
