@@ -67,7 +67,7 @@ class Ledger:
         self.doomed: set[str] = set()
         self.broken: Exception | None = None
         self._calm_from_s = math.inf if set(world.sky.kinds) - {"spikes"} else 0.0
-        self._lives = dict(world.lives)
+        self._lives: dict[str, object] = {host.name: world.running(host) for host in world.brokers}
         self._restarted_s: dict[str, float] = {}
         self._found: dict[str, set[tuple[str, str, int, int]]] = {}  # by key: broker, topic, queue id, offset
         self._looked: dict[tuple[str, str, int], int] = {}  # up to which offset, by queue
@@ -81,10 +81,11 @@ class Ledger:
     # -- what excuses users ------------------------------------------------------------------------------------------------------
 
     def note_lives(self) -> None:
-        """Note which hosts have started again."""
-        for host, life in self.world.lives.items():
-            if self._lives.get(host) != life:
-                self._lives[host] = life
+        """Note which brokers have started again."""
+        for host in self.world.brokers:
+            server = self.world.running(host)
+            if self._lives.get(host.name) is not server:
+                self._lives[host.name] = server
                 self._restarted_s[host.name] = self.world.loop.time()
 
     def has_restarted(self, name: str, since_s: float) -> bool:
