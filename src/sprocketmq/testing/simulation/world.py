@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import functools
 import gc
 import hashlib
+import importlib
+import pkgutil
 import random
 import tempfile
 import warnings
@@ -17,6 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import sprocketmq as rmq
+import sprocketmq.client
+import sprocketmq.net
+import sprocketmq.store
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.client import async_client
 from sprocketmq.client.remoting.instance import ClientInstance
@@ -77,14 +84,19 @@ class Here:
     def admin(self, **options: Unpack[CommonOptions]) -> rmq.AsyncAdmin:
         return rmq.AsyncAdmin(**self._options(options))
 
-    def _options(self, options: Any) -> Any:
+    @property
+    def options(self) -> dict[str, Any]:
+        """What makes a client one of this process: ``rmq.Producer("shop", **here.options)``. Blocking clients work in threads, as of
+        ``asyncio.to_thread`` or of a listener that is not ``async def``."""
         return {
             "namesrv_addr": self.world.namesrv_addr,
             "clock": self.host.clock,
             "client_ip": self.host.address,
             "instance_name": f"{self.name}-{self.world.lives[self.host]}",
-            **options,
         }
+
+    def _options(self, options: Any) -> Any:
+        return {**self.options, **options}
 
 
 Program = Callable[[Here], Coroutine[Any, Any, object]]
@@ -353,6 +365,16 @@ class World:
                 del ClientInstance._instances[key]
 
 
+@functools.cache
+def _load_all() -> None:
+    """Import what a program imports when it first needs it: what is replaced for a run is replaced in loaded modules, and a first run
+    would not be the same again."""
+    for package in (sprocketmq.client, sprocketmq.broker, sprocketmq.store, sprocketmq.net):
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            with contextlib.suppress(ImportError):  # of an extra that is not installed
+                importlib.import_module(module.name)
+
+
 def simulate(
     main: Callable[[World], Coroutine[Any, Any, object]],
     *,
@@ -362,6 +384,7 @@ def simulate(
     **config: str,
 ) -> World:
     """Run ``main`` in a simulated cluster, until it returns. Raises what it raises, with the seed and the last events as a note."""
+    _load_all()
     state = random.getstate()
     random.seed(seed)  # what clients and brokers draw by themselves
     with (

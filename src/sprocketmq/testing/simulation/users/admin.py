@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import sprocketmq as rmq
 from sprocketmq.testing.simulation.users.calls import ended_in, forever, started
+from sprocketmq.wire.records.record import decode_records
 
 if TYPE_CHECKING:
     from sprocketmq.testing.simulation.users.random_users import RandomUsers
@@ -88,8 +89,28 @@ class Admin:
         if sent is None or not sent.places or sent.topic in self.ledger.doomed:
             return
         queue, offset = sent.places[0]
+        if self.rng.random() < 0.3:
+            await asyncio.to_thread(self._read_queue, queue, offset)
+            return
         message = await self._admin.message_at(queue, offset)
         if (message is None or message.body != sent.body) and not self.ledger.may_be_lost(sent):
             self.ledger.breaks(
                 f"{sent.key} was acknowledged at {queue}, offset {offset}, and an admin reads {message!r}"
             )
+
+    def _read_queue(self, queue: rmq.MessageQueue, offset: int) -> None:
+        """What a bulk reader makes of the queue's beginning: each offset once, in order."""
+        at = 0
+        ranges = [(queue, 0, offset + 1)]
+        with rmq.QueueReader(
+            self.here.world.namesrv_addr, "readers", ranges, retry_timeout_ms=10_000, timeout_ms=3_000
+        ) as reader:
+            for chunk in reader:
+                bodies = [one for one in decode_records(chunk.body) if chunk.start <= one.queue_offset < chunk.end]
+                if chunk.start != at or [one.queue_offset for one in bodies] != list(range(chunk.start, chunk.end)):
+                    self.ledger.breaks(
+                        f"a reader of {queue} got {chunk.start} to {chunk.end} after {at}: {len(bodies)} messages"
+                    )
+                for message in bodies:
+                    self.ledger.of(message)
+                at = chunk.end

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -235,7 +236,12 @@ class PushMember(Member):
         return consumer
 
     def _listen(self, consumer: rmq.AsyncPushConsumer) -> None:
-        if self.group.orderly:
+        blocks = "blocking" in self.has and self.rng.random() < 0.5
+        if blocks and self.group.orderly:
+            consumer.orderly_listener(self._orderly_blocking)
+        elif blocks:
+            consumer.on_message(self.handle_blocking)
+        elif self.group.orderly:
             consumer.orderly_listener(self._orderly)
         else:
             consumer.on_message(self.handle)
@@ -245,6 +251,22 @@ class PushMember(Member):
     ) -> rmq.ConsumeOrderlyStatus:
         for message in messages:
             await self.handle(message)
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    def handle_blocking(self, message: rmq.MessageExt) -> None:
+        """A listener in a thread."""
+        call = self.group.begins(self.here, message)
+        self._check_wanted_now(call)
+        time.sleep(self._listener_s())
+        if self.rng.random() < 0.05 and not self.group.broadcasts:
+            raise self._failure(call)
+        self.group.finishes(call)
+
+    def _orderly_blocking(
+        self, messages: Sequence[rmq.MessageExt], context: rmq.ConsumeOrderlyContext
+    ) -> rmq.ConsumeOrderlyStatus:
+        for message in messages:
+            self.handle_blocking(message)
         return rmq.ConsumeOrderlyStatus.SUCCESS
 
     async def _stay(self, end_s: float) -> None:

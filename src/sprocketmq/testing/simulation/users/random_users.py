@@ -50,6 +50,7 @@ FEATURES: Final = (
     "assigned",
     "broadcasting",
     # what their members do
+    "blocking",
     "filters",
     "dead letters",
     "odd failures",
