@@ -68,4 +68,4 @@ async def show(number: int) -> dict[str, Any]:
 async def healthz(request: Request, response: Response) -> dict[str, Any]:
     health = request.app.state.consumer.health()
     response.status_code = 200 if health.is_healthy else 503
-    return {"healthy": health.is_healthy, "problems": health.problems}
+    return {"healthy": health.is_healthy, "state": health.state, "problems": health.problems}

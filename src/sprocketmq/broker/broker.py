@@ -84,6 +84,7 @@ from sprocketmq.store import (
     StoredBatch,
     StoredMessage,
 )
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import FLAG_ONEWAY, Command, response
@@ -170,7 +171,8 @@ class Broker(Service):
             split_address(address, "namesrvAddr")
         self.clock: Clock = clock or SystemClock()
         self.start_ms = self.clock.now_ms()
-        self.queued_bytes = queued_bytes_of(config)
+        self.troubles = Troubles(log, self.clock.steady_ms)
+        self.queued_bytes = queued_bytes_of(config, self.troubles)
         # Nothing is opened or read before the start.
         self.root = Path(config.store_path_root_dir) if config.store_path_root_dir else None
         store_config = config.store_config()
@@ -197,12 +199,12 @@ class Broker(Service):
         self.topics = TopicTable(self)
         self.groups = GroupTable(self)
         self.offsets = OffsetTable(config.max_consumer_offsets)
-        self.filters = FilterTable(self.clock, self.root, config.max_filters)
+        self.filters = FilterTable(self.clock, self.root, config.max_filters, self.troubles)
         self.member_notices = MemberNotices()
         self.consumers = ConsumerTable(self)
         self.producers = ProducerTable()
         self.locks = QueueLockTable(max_locks=config.max_queue_locks)
-        self.request_modes = RequestModes(self.root, config.max_request_modes)
+        self.request_modes = RequestModes(self.root, config.max_request_modes, self.troubles)
         self.routes = RouteLookup(self)
         self.counters = Counters(config.max_tallies)
         self.statistics = Statistics(self)
@@ -318,7 +320,11 @@ class Broker(Service):
         self.port = await self.ports.open(self.host, self.config.listen_port, with_fast_port=self.replication.is_wanted)
         # Again: the port is known now.
         self.identity = BrokerIdentity(self.config, address_of(self.announced_host), self.port)
-        self.pool = ConnectionPool(ssl_context=client_tls_of(self.config), credentials=inner_credentials(self.config))
+        self.pool = ConnectionPool(
+            ssl_context=client_tls_of(self.config),
+            credentials=inner_credentials(self.config),
+            troubles=self.troubles,
+        )
         watch(self.clock, self.pool)
         self._has_loaded = True
         for part in self.parts:

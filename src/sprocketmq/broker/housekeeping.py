@@ -54,6 +54,8 @@ class Housekeeping:
         broker.timers.note_log_growth()
         broker.config_store.retry()
         broker.request_modes.retry()
+        broker.troubles.sweep()
+        broker.store.troubles.sweep()
 
     async def _sample(self, now_ms: int) -> None:
         async for _ in in_chunks(self._broker.statistics.sampling(now_ms)):
@@ -65,8 +67,7 @@ class Housekeeping:
             *broker.consumers.expired(steady_ms, timeout_ms),
             *broker.producers.expired(steady_ms, timeout_ms),
         }:
-            log.warning(
-                "%s sent no heartbeat for %d ms, its connection is closed", connection.remote_address, timeout_ms
-            )
+            address, sentence = connection.remote_address, "%s sent no heartbeat for %d ms, its connection is closed"
+            broker.troubles.failed("silent clients", sentence, address, timeout_ms, of=address)
             connection.close()
             broker.connection_closed(connection)

@@ -24,6 +24,9 @@ _AFTER_FAILURE_S: Final = 5.0
 _RECORDS_PER_QUERY: Final = 20_000
 
 
+_TROUBLE: Final = "index"
+
+
 class IndexBuilding:
     """Runs on the broker's loop in real time, because no decision depends on it."""
 
@@ -32,7 +35,6 @@ class IndexBuilding:
         self._timer: asyncio.TimerHandle | None = None
         self._pause_s = _BUSY_S
         self._ready: asyncio.Future[object] | None = None
-        self._failing = False
 
     async def start(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_BUSY_S, self._turn)
@@ -82,13 +84,13 @@ class IndexBuilding:
                 try:
                     self._ready.result()
                     done = self._store.dispatch(_RECORDS_PER_TURN)
-                    self._failing = False
+                    self._store.troubles.over(_TROUBLE, "the index by key is built on")
                 except StoreError as error:
                     self._failed(error)
                 except (OSError, ImportError) as error:  # the library cannot be read: no file descriptors are left
                     self._ready = None
                     self._failed(error)
-        if self._failing:
+        if _TROUBLE in self._store.troubles:
             return _AFTER_FAILURE_S
         if done and self._store.undispatched_bytes:
             return 0.0
@@ -96,6 +98,5 @@ class IndexBuilding:
         return self._pause_s
 
     def _failed(self, error: Exception) -> None:
-        if not self._failing:
-            log.error("the index by key stays behind: %s", error)
-        self._failing = True
+        sentence = "the index by key stays behind, queries by key miss the newest messages: %s"
+        self._store.troubles.failed(_TROUBLE, sentence, error, level=logging.ERROR, lasts=True)

@@ -16,6 +16,7 @@ from sprocketmq.net.output.queued_bytes import HIGH_WATER_BYTES, QueuedBytes
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.net.server import Limits
 from sprocketmq.net.tls import ServerTls, TlsSettings
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.text.java_properties import parse_properties
 
 if TYPE_CHECKING:
@@ -38,11 +39,11 @@ def limits_of(config: NetworkConfig) -> Limits:
     )
 
 
-def queued_bytes_of(config: NetworkConfig) -> QueuedBytes:
+def queued_bytes_of(config: NetworkConfig, troubles: Troubles) -> QueuedBytes:
     limit_bytes = config.max_queued_bytes
     if not limit_bytes:
         limit_bytes = min(max(memory_bytes() // _QUEUED_SHARE, _LEAST_QUEUED_BYTES), _MOST_QUEUED_BYTES)
-    return QueuedBytes(limit_bytes, config.write_buffer_high_water_mark or HIGH_WATER_BYTES)
+    return QueuedBytes(limit_bytes, config.write_buffer_high_water_mark or HIGH_WATER_BYTES, troubles)
 
 
 def tls_of(config: NetworkConfig) -> ServerTls | None:

@@ -16,6 +16,7 @@ from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_wa
 from sprocketmq.net.process.clock import Clock, Timer
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.process.tasks import Tasks
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
@@ -34,6 +35,7 @@ class Periodic:
         self, clock: Clock, interval_ms: float, callback: Callable[[], object], first_ms: float | None = None
     ) -> None:
         self._clock, self._interval_ms, self._callback = clock, interval_ms, callback
+        self._troubles = Troubles(log, clock.steady_ms)
         self._timer: Timer | None = clock.call_later(interval_ms if first_ms is None else first_ms, self._tick)
 
     def cancel(self) -> None:
@@ -44,8 +46,11 @@ class Periodic:
     def _tick(self) -> None:
         try:
             self._callback()
-        except Exception:  # one failed round (such as a full disk) must not end all later ones
-            log.exception("a periodic task failed, it is tried again in %s ms", self._interval_ms)
+        except Exception as error:  # noqa: BLE001 - one failed round (such as a full disk) must not end all later ones
+            sentence = "a periodic task failed, it is tried again in %s ms: %s"
+            self._troubles.failed(
+                type(error).__name__, sentence, self._interval_ms, error, level=logging.ERROR, error=error
+            )
         if self._timer is not None:
             self._timer = self._clock.call_later(self._interval_ms, self._tick)
 

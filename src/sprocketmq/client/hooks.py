@@ -27,6 +27,7 @@ import msgspec
 
 from sprocketmq.core.callbacks import check_callback, is_async
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.troubles import Troubles, raised_at
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 from sprocketmq.wire.trace import DEFAULT_REGION, ConsumeReturnType, MessageType
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("sprocketmq.client")
 
 
-async def run_callback(callback: Callable[[Any], object], report: object, failed: str, *args: object) -> None:
+async def run_callback(
+    callback: Callable[[Any], object], report: object, troubles: Troubles, failed: str, *args: object
+) -> None:
     """Call a function of the user that is told something and changes nothing: in a thread, or here if it is async. If it raises, ``failed``
     is logged, a text with ``args``."""
     try:
@@ -46,8 +49,8 @@ async def run_callback(callback: Callable[[Any], object], report: object, failed
             await callback(report)
         else:
             await asyncio.to_thread(callback, report)
-    except Exception:
-        log.exception(failed, *args)
+    except Exception as error:  # noqa: BLE001 - logged
+        troubles.failed(raised_at(error), failed, *args, level=logging.ERROR, error=error)
 
 
 class SendMessageContext(msgspec.Struct):
@@ -199,30 +202,18 @@ _METHODS: Final = {
 }
 
 
-for_all: Final[list[Any]] = []
-"""Hooks that each client gets which is made from now on; opentelemetry-instrument adds one."""
-
-
 class Hooks:
     """The hooks of one client, by method."""
 
-    __slots__ = ("check_forbidden", "consume", "end_transaction", "filter", "send")
+    __slots__ = ("check_forbidden", "consume", "end_transaction", "filter", "send", "troubles")
 
     def __init__(self) -> None:
+        self.troubles = Troubles(log)
         self.send: list[SendMessageHook] = []
         self.check_forbidden: list[CheckForbiddenHook] = []
         self.consume: list[ConsumeMessageHook] = []
         self.filter: list[FilterMessageHook] = []
         self.end_transaction: list[EndTransactionHook] = []
-
-    @classmethod
-    def of_client(cls, allowed: Sequence[str]) -> Hooks:
-        """Those of a new client: of ``for_all`` what it has a use for."""
-        hooks = cls()
-        for hook in for_all:
-            if any(hasattr(hook, _METHODS[kind][0]) for kind in allowed):
-                hooks.add(hook, allowed)
-        return hooks
 
     def add(self, hook: Any, allowed: Sequence[str]) -> None:
         """Add ``hook`` for each hook method that it has. ``allowed``: the attributes of this class that the client has a use for. Raises
@@ -258,11 +249,11 @@ class Hooks:
         for check in self.check_forbidden:
             check.check_forbidden(context)
         for hook in self.send:
-            _guarded(hook.before_send, context)
+            self._guarded(hook.before_send, context)
 
     def after_send(self, context: SendMessageContext) -> None:
         for hook in reversed(self.send):
-            _guarded(hook.after_send, context)
+            self._guarded(hook.after_send, context)
 
     @contextmanager
     def around_send(self, context: SendMessageContext) -> Iterator[None]:
@@ -278,20 +269,27 @@ class Hooks:
 
     def before_consume(self, context: ConsumeMessageContext) -> None:
         for hook in self.consume:
-            _guarded(hook.before_consume, context)
+            self._guarded(hook.before_consume, context)
 
     def after_consume(self, context: ConsumeMessageContext) -> None:
         for hook in reversed(self.consume):
-            _guarded(hook.after_consume, context)
+            self._guarded(hook.after_consume, context)
 
     def filter_messages(self, context: FilterMessageContext) -> list[MessageExt]:
         for hook in self.filter:
-            _guarded(hook.filter_messages, context)
+            self._guarded(hook.filter_messages, context)
         return context.messages
 
     def ended_transaction(self, context: EndTransactionContext) -> None:
         for hook in self.end_transaction:
-            _guarded(hook.end_transaction, context)
+            self._guarded(hook.end_transaction, context)
+
+    def _guarded(self, call: Callable[[Any], None], context: object) -> None:
+        try:
+            call(context)
+        except BaseException as error:  # noqa: BLE001 - rule 1: a hook that raises SystemExit must not lose a worker's messages
+            name = getattr(call, "__qualname__", call)
+            self.troubles.failed(raised_at(error), "a hook failed: %s", name, level=logging.ERROR, error=error)
 
     def __bool__(self) -> bool:
         return bool(self.send or self.check_forbidden or self.consume or self.filter or self.end_transaction)
@@ -307,10 +305,3 @@ def message_type(properties: dict[str, str]) -> MessageType:
 
 
 _TIMERS: Final = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_MS, props.TIMER_DELAY_SEC, "__STARTDELIVERTIME")
-
-
-def _guarded(call: Callable[[Any], None], context: object) -> None:
-    try:
-        call(context)
-    except BaseException:  # rule 1: a hook that raises SystemExit must not lose a worker's messages
-        log.exception("a hook failed: %s", getattr(call, "__qualname__", call))

@@ -149,7 +149,7 @@ class BoundedProtocol(asyncio.Protocol):
         if not self.backs_up or self._is_aborted:
             return
         if self.is_congested and unsent_bytes > self._most_out_bytes:
-            queued.close_slow_reader(self, unsent_bytes, self.now_s())
+            queued.close_slow_reader(self, unsent_bytes)
             return
         if unsent_bytes > queued.high_water_bytes and not self.is_congested:
             self.is_congested = True

@@ -32,7 +32,6 @@ from sprocketmq.errors import ConnectionLost, ProtocolError, RocketMQError, desc
 from sprocketmq.net.address import joined_address
 from sprocketmq.net.output.queued_bytes import COUNTED_IN_BYTES, QueuedBytes
 from sprocketmq.net.process.fork import redirect_to_devnull
-from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.requesting_protocol import RequestingProtocol
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import (
@@ -51,7 +50,6 @@ from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS
 
 log = logging.getLogger("sprocketmq.net")
 # One log for all connections: a peer that sends noise sends a lot of it, and must not fill the disk with log lines.
-_bad_bytes: Final = RateLimitedLog(log)
 
 RequestHandler = Callable[["Connection", Command], "Command | None"]
 
@@ -62,7 +60,7 @@ class SlowLog(Protocol):
     @property
     def threshold_s(self) -> float: ...
 
-    def note(self, connection: Connection, command: Command, took_s: float, now_s: float) -> None: ...
+    def note(self, connection: Connection, command: Command, took_s: float) -> None: ...
 
 
 # (connection, all bytes of the read, position of the frame's header length, end of the frame) -> whether it has handled the frame
@@ -241,7 +239,8 @@ class Connection(RequestingProtocol):
         self._queued.wait_for_share(self._resume, self._loop)
 
     def _refuse_bytes(self, error: ProtocolError) -> None:
-        _bad_bytes.log(self.last_read_s, "closing the connection to %s: %s", self.remote_address, error)
+        sentence = "closing the connection to %s: %s"
+        self._queued.troubles.failed("bad bytes", sentence, self.remote_address, error, of=self.remote_address)
         if self._out:
             self._write(self._out)
             self._out.clear()
@@ -337,19 +336,23 @@ class Connection(RequestingProtocol):
     def _cut(self) -> None:
         if not self._is_served and (unsent_bytes := self.unsent_bytes):
             sentence = "%s did not read for %g s, so %d bytes that were written before the end are lost"
-            log.warning(sentence, self.remote_address, _CLOSE_LIMIT_S, unsent_bytes)
+            args = (self.remote_address, _CLOSE_LIMIT_S, unsent_bytes)
+            self._queued.troubles.failed("unread bytes", sentence, *args, of=self.remote_address)
         self.abort()
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
     def _note_slow(self, command: Command, began_s: float, now_s: float) -> None:
         assert self._slow is not None
-        self._slow.note(self, command, now_s - began_s, now_s)
+        self._slow.note(self, command, now_s - began_s)
 
     def _failed(self, command: Command, error: Exception) -> Command:
         if isinstance(error, RocketMQError):
             return response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error))
-        log.error("request code %d from %s failed", command.code, self.remote_address, exc_info=error)
+        self._queued.troubles.failed(
+            ("request", command.code, type(error)), "request code %d from %s failed", command.code, self.remote_address,
+            level=logging.ERROR, error=error,
+        )  # fmt: skip
         return response(command, ResponseCode.SYSTEM_ERROR, described(error))
 
 

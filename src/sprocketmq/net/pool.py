@@ -6,6 +6,7 @@ copy of a pool is closed."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import socket
 import ssl
@@ -21,9 +22,11 @@ from sprocketmq.errors import (
     SignatureRefused,
 )
 from sprocketmq.net.connection import CLIENT_ANSWER_READERS, SILENCE, Connection, RequestHandler, close_all
+from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.net.process import fork
 from sprocketmq.net.tls_reads import TlsReads, read_buffer
 from sprocketmq.net.waiting_line import WaitingLine
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
 
@@ -71,6 +74,7 @@ class ConnectionPool:
         on_lost: called with the address and the error when no connection could be opened, and when a request fails because its connection
             broke or stayed silent.
         on_heard: called with the address when a connection has its first answer.
+        troubles: where connections tell what is wrong with their bytes.
         on_reopen: called with the address of one that is there again after it was lost.
     """
 
@@ -86,8 +90,9 @@ class ConnectionPool:
         on_reopen: Callable[[str], None] | None = None,
         on_lost: Callable[[str, Exception], None] = lambda address, error: None,
         on_heard: Callable[[str], None] = lambda address: None,
+        troubles: Troubles | None = None,
     ) -> None:
-        self._handler = handler
+        self._handler, self._troubles = handler, troubles or Troubles(logging.getLogger("sprocketmq.net"))
         self._connect_timeout_ms = connect_timeout_ms
         self._ssl_context = ssl_context
         self._tls_buffer = None if ssl_context is None else read_buffer()
@@ -294,7 +299,10 @@ class ConnectionPool:
 
         def make() -> Connection | TlsReads:
             connection = Connection(
-                self._handler, on_close=lambda gone: self._forget(address, gone), answer_readers=CLIENT_ANSWER_READERS
+                self._handler,
+                on_close=lambda gone: self._forget(address, gone),
+                answer_readers=CLIENT_ANSWER_READERS,
+                queued=QueuedBytes(troubles=self._troubles),
             )
             return connection if self._tls_buffer is None else TlsReads(connection, self._tls_buffer)
 

@@ -18,7 +18,6 @@ from sprocketmq.net.connection import Connection, RequestHandler, SlowLog, close
 from sprocketmq.net.output.queued_bytes import COUNTED_OUT_BYTES, QueuedBytes
 from sprocketmq.net.process import fork
 from sprocketmq.net.process.descriptors import connection_share
-from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.net.tls_listener import TlsListener
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES
@@ -77,7 +76,7 @@ class Server:
         self._connections: set[Connection] = set()
         # For each connection with a backlog: the backlog, and since when its peer has read hardly any of it.
         self._stalled: dict[Connection, tuple[tuple[int, int], float]] = {}
-        self._refused, self._cut_off = RateLimitedLog(log), RateLimitedLog(log)
+        self.refused_connections = self.cut_off_connections = 0
         self._server: asyncio.AbstractServer | None = None
         self._tls_listener: TlsListener | None = None
         self._idle_sweep: asyncio.TimerHandle | None = None
@@ -98,14 +97,6 @@ class Server:
     def connections(self) -> frozenset[Connection]:
         return frozenset(self._connections)
 
-    @property
-    def refused_connections(self) -> int:
-        return self._refused.count
-
-    @property
-    def cut_off_connections(self) -> int:
-        return self._cut_off.count
-
     async def start(self, host: str, port: int) -> int:
         """Listen on ``host:port`` (port 0: any free one) and return the port. Raises ConfigurationError (the port is taken, not
         allowed, or the host is not one of this machine)."""
@@ -125,7 +116,9 @@ class Server:
     async def _listen(self, host: str, port: int) -> int:
         loop = asyncio.get_running_loop()
         if self._tls is not None:
-            self._tls_listener = TlsListener(self._tls, self._new_connection, self._has_room, self._limits.max_idle_s)
+            self._tls_listener = TlsListener(
+                self._tls, self._new_connection, self._has_room, self._limits.max_idle_s, self.queued.troubles
+            )
             return await self._tls_listener.start(host, port, _BACKLOG)
         self._server = await loop.create_server(self._new_connection, host, port, backlog=_BACKLOG)
         return int(self._server.sockets[0].getsockname()[1])
@@ -164,7 +157,8 @@ class Server:
         return True
 
     def _refuse(self, sentence: str, limit: int) -> None:
-        self._refused.log(asyncio.get_running_loop().time(), sentence, limit)
+        self.refused_connections += 1
+        self.queued.troubles.failed("too many connections", sentence, limit)
 
     def _opened(self, connection: Connection) -> None:
         if not self._has_room() or not self._share.take():
@@ -202,10 +196,8 @@ class Server:
         if number != number_before or left_before_bytes - left_bytes >= COUNTED_OUT_BYTES:
             self._stalled[connection] = (backlog, now_s)
         elif now_s - since_s >= self._limits.slow_reader_timeout_s:
-            self._cut_off.log(
-                now_s,
-                "%s reads nothing, or nearly nothing, of the %d bytes that wait for it; its connection is closed",
-                connection.remote_address,
-                connection.unsent_bytes,
-            )
+            self.cut_off_connections += 1
+            sentence = "%s reads nothing, or nearly nothing, of the %d bytes that wait for it; its connection is closed"
+            address = connection.remote_address
+            self.queued.troubles.failed("slow readers", sentence, address, connection.unsent_bytes, of=address)
             connection.abort()

@@ -16,9 +16,9 @@ from typing import Final
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.process.tasks import Tasks
-from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.tls import HANDSHAKE_BYTE, ServerTls
 from sprocketmq.net.tls_reads import TlsReads, read_buffer
+from sprocketmq.troubles import Troubles
 
 log = logging.getLogger("sprocketmq.net")
 
@@ -38,14 +38,15 @@ class TlsListener:
         make_protocol: Callable[[], Connection],
         has_room: Callable[[int], bool],
         first_byte_timeout_s: float,
+        troubles: Troubles,
     ) -> None:
+        self._troubles = troubles
         self._tls, self._make_protocol, self._has_room = tls, make_protocol, has_room
         self._first_byte_timeout_s = first_byte_timeout_s
         self._loop = asyncio.get_running_loop()
         self._listening: list[socket.socket] = []
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
         self._shaking = Tasks(log, "a TLS handshake")
-        self._without_tls_log, self._handshake_log = RateLimitedLog(log), RateLimitedLog(log)
         self._buffer = read_buffer()
 
     async def start(self, host: str, port: int, backlog: int) -> int:
@@ -101,7 +102,8 @@ class TlsListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:  # no file descriptors left: retrying at once would only waste time
-                log.error("no connection can be accepted for %s s: %s", _ACCEPT_PAUSE_S, error.strerror)
+                sentence = "no connection can be accepted for %s s, those that are open go on: %s"
+                self._troubles.failed("accept", sentence, _ACCEPT_PAUSE_S, error.strerror, level=logging.ERROR)
                 self._loop.remove_reader(listening)
                 self._loop.call_later(_ACCEPT_PAUSE_S, self._watch, listening)
                 return
@@ -127,11 +129,8 @@ class TlsListener:
         speaks_tls = first[:1] == bytes([HANDSHAKE_BYTE])
         if not first or (self._tls.is_enforcing and not speaks_tls):
             if first:
-                self._without_tls_log.log(
-                    self._loop.time(),
-                    "a plain connection from %s is closed: only TLS is allowed here",
-                    _peer(connection),
-                )
+                peer, sentence = _peer(connection), "a plain connection from %s is closed: only TLS is allowed here"
+                self._troubles.failed("without TLS", sentence, peer, of=peer)
             self._give_up(connection)
             return
         self._silent.pop(connection).cancel()
@@ -151,9 +150,8 @@ class TlsListener:
                 ssl_handshake_timeout=None if context is None else _HANDSHAKE_TIMEOUT_S,
             )
         except (TimeoutError, OSError) as error:  # SSLError and ConnectionError are OSErrors
-            self._handshake_log.log(
-                self._loop.time(), "the TLS handshake with %s failed: %s", peer, str(error) or type(error).__name__
-            )
+            sentence, why = "the TLS handshake with %s failed: %s", str(error) or type(error).__name__
+            self._troubles.failed("handshakes", sentence, peer, why, of=peer)
             connection.close()
         except asyncio.CancelledError:
             connection.close()

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.record_layout import BODY_CRC_MASK, HOSTS_V6, LAYOUTS, MIN_RECORD_BYTES, RECORD, V6_SHIFT
@@ -19,7 +20,8 @@ _HEAD_BYTES: Final = tuple(layout.size for layout in LAYOUTS)
 
 
 class DamagedBodies:
-    def __init__(self) -> None:
+    def __init__(self, troubles: Troubles) -> None:
+        self._troubles = troubles
         self._known: set[int] = set()
 
     def compare(self, chunks: Iterable[memoryview]) -> None:
@@ -42,10 +44,12 @@ class DamagedBodies:
     def found(self, record: RecordView) -> None:
         if record.physical_offset not in self._known:
             self._known.add(record.physical_offset)
-            _log.error(
+            self._troubles.failed(
+                "damaged bodies",
                 "the body of topic %s, queue %d, offset %d (physical offset %d) has a wrong checksum; it is delivered as it is",
                 record.topic_bytes.decode("utf-8", "backslashreplace"),
                 record.queue_id,
                 record.queue_offset,
                 record.physical_offset,
+                level=logging.ERROR,
             )

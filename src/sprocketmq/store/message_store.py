@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Set
 from types import MappingProxyType
@@ -41,6 +42,7 @@ from sprocketmq.store.stored_message import (
     Unit,
 )
 from sprocketmq.store.unfiltered_reads import read_at_once, read_one_by_one
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES
 from sprocketmq.wire.records.record import encode_record, record_size, write_ipv4_record
 from sprocketmq.wire.records.record_layout import (
@@ -92,7 +94,8 @@ class MessageStore:
         self.checkpoint = Checkpoint(path("checkpoint"))
         self.dispatcher = Dispatcher(self.commit_log, self.index, self.checkpoint)
         self.extension = ConsumeQueueExtTable(path("consumequeue_ext"), config.mapped_file_size_consume_queue_ext)
-        self.damaged_bodies = DamagedBodies()
+        self.troubles = Troubles(logging.getLogger("sprocketmq.store"))
+        self.damaged_bodies = DamagedBodies(self.troubles)
         self.retention = Retention(self)
         self.has_lost_messages = False  # a loss was accepted at this start
         self._queues = self.consume_queues.queues

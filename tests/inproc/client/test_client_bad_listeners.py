@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -262,6 +264,7 @@ def test_a_listener_that_leaves_tasks_behind_still_shuts_down(rocketmq, producer
 def test_what_a_listener_raises_is_logged_with_its_traceback_and_what_people_search_by(
     rocketmq, producer, consumers, caplog, kind, how
 ):
+    caplog.set_level(logging.DEBUG, "sprocketmq.client")
     recorder = Recorder(lambda message: message.reconsume_times < 2 and _look_up_the_flight())
 
     def several(messages: list[rmq.MessageExt], context: object) -> Any:
@@ -284,8 +287,11 @@ def test_what_a_listener_raises_is_logged_with_its_traceback_and_what_people_sea
     of = "" if kind == "orderly" else " of 17"
     tried = [f"{sent.message_id} (keys N14228 UA5, try {number}{of})" for number in (1, 2)]
     assert [record.getMessage().endswith(": " + named) for record, named in zip(said, tried, strict=True)] == [True] * 2
+    assert [record.levelname for record in said] == ["WARNING", "DEBUG"], "one line a minute for the same line of code"
     assert all("in _look_up_the_flight" in (record.exc_text or "") for record in said)
     assert all("LookupError: no such flight" in (record.exc_text or "") for record in said)
+    package = str(Path(rmq.__file__).parent)
+    assert not any(package in (record.exc_text or "") for record in said), "its own frames alone"
 
 
 def _look_up_the_flight() -> None:
@@ -373,11 +379,13 @@ def test_what_says_nothing_is_ignored_and_told_once(rocketmq, producer, consumer
 
 @pytest.mark.parametrize("form", _forms(lambda message: None))
 def test_the_log_says_which_try_was_the_last_and_what_became_a_dead_letter(rocketmq, producer, consumers, caplog, form):
+    caplog.set_level(logging.DEBUG, "sprocketmq.client")
     kind, listener = _forms(lambda message: ValueError("no such plane"))[form]
     consumers(listener, kind=kind, max_reconsume_times=1)
     sent = producer.send(rmq.Message("flights", b"0", keys=["N14228"]))
     rocketmq.advance_until(lambda: "became" in caplog.text)
-    said = [record.getMessage() for record in caplog.records if sent.message_id in record.getMessage()]
+    lines = [record.getMessage() for record in caplog.records]
+    said = [line for line in lines if sent.message_id in line and ("raised" in line or "became" in line)]
     assert ["become dead letters" in line for line in said] == [False, True, False]
     assert [
         f"{sent.message_id} (keys N14228, try {which})" in line

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -132,6 +133,7 @@ def test_what_execute_raises_is_in_the_result_and_the_broker_asks(rocketmq, fail
 
 
 def test_what_check_and_execute_raise_is_logged_with_the_traceback_and_the_keys(rocketmq, caplog):
+    caplog.set_level(logging.DEBUG, "sprocketmq.client")
     rocketmq.create_topic("flights", queues=1)
 
     def execute(sent: rmq.Message) -> rmq.LocalTransactionState:

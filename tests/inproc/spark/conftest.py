@@ -15,6 +15,7 @@ from sprocketmq.spark.cluster.shared_clients import SharedClients
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.transactions.responder import Responder
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.spark.write.message_sender import MessageSender
 from sprocketmq.testing import EmbeddedRocketMQ
 
@@ -25,6 +26,7 @@ def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     would look for it as long as the process runs."""
     producers: SharedClients[Any, Any] = SharedClients()
     responders: SharedClients[Any, Any] = SharedClients(drops=False)
+    monkeypatch.setattr(troubles, "_open", {})
     monkeypatch.setattr(Cluster, "shared", SharedClients())
     monkeypatch.setattr(MessageSender, "producers", producers)
     monkeypatch.setattr(Responder, "shared", responders)

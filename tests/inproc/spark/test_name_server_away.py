@@ -45,7 +45,7 @@ def test_nobody_waits_for_a_server_in_silence(
     (warning,) = [record.getMessage() for record in caplog.records]
     assert warning.startswith("trying for 0 s more (retryTimeoutMs): " + SAYS)
     caplog.clear()
-    Cluster.at("127.0.0.1:1", 1_000)._say_again_s = 0.0  # a task is another process
+    Cluster.at("127.0.0.1:1", 1_000).outages.troubles._open.clear()  # a task is another process
     send(mq, 0, 1, 2)
     there = readers(startingoffsets="earliest")
     start = there.initialOffset()

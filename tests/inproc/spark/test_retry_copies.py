@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -238,6 +239,7 @@ def test_a_reason_does_not_stand_in_the_way_of_a_copy(mq: EmbeddedRocketMQ, capl
 
 def test_copies_that_are_at_no_slave_yet_are_named(caplog: pytest.LogCaptureFixture) -> None:
     """Whoever sends them again until a slave is there has them hundreds of times."""
+    caplog.set_level(logging.DEBUG, "sprocketmq.spark")  # one line a minute is a warning
     with EmbeddedRocketMQ(clock="system", brokerRole="SYNC_MASTER", messageDelayLevel="1s") as mq:
         row = sent_row(mq)
         hand_back(mq, row, reason="late", delay_level=1)
@@ -254,6 +256,7 @@ def test_a_row_does_not_double_with_each_try_while_a_slave_is_away(
     mq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Apache stores the copy of a send-back and refuses the request by the name of the PutMessageStatus."""
+    caplog.set_level(logging.DEBUG, "sprocketmq.spark")
     row = sent_row(mq)
     for status in ("SLAVE_NOT_AVAILABLE", "FLUSH_SLAVE_TIMEOUT", "FLUSH_DISK_TIMEOUT"):
         with mq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, status):

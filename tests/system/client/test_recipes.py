@@ -118,7 +118,7 @@ def test_fastapi_sends_consumes_and_ends_with_its_application(rocketmq):
         assert asked(f"{url}/orders", {"id": "seven"})[0] == 422
         rocketmq.wait_until(lambda: asked(f"{url}/orders/7") == (200, {"id": 7, "billed": 12.5}))
         assert asked(f"{url}/orders/8")[0] == 404
-        assert asked(f"{url}/healthz") == (200, {"healthy": True, "problems": []})
+        assert asked(f"{url}/healthz") == (200, {"healthy": True, "state": "running", "problems": []})
         assert program.end() in (0, -signal.SIGTERM), program.lines
     assert "Application shutdown complete." in "\n".join(program.lines)
     assert progress(rocketmq) == 1, "written at the shutdown"

@@ -478,7 +478,7 @@ async def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_b
         table=SimpleNamespace(broker_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
     )
     name_servers = SimpleNamespace(behind_proxy=False)
-    cluster = SimpleNamespace(routes=routes, name_servers=name_servers, invoke=pull_message)
+    cluster = SimpleNamespace(routes=routes, name_servers=name_servers, invoke=pull_message, outages=Outages())
     consumer: Any = SimpleNamespace(
         name="delays",
         settings=PushSettings(group="delays"),
@@ -515,7 +515,7 @@ async def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_s
         name="delays",
         settings=PushSettings(group="delays"),
         clock=SimpleNamespace(call_later=call_later),
-        instance=SimpleNamespace(cluster=SimpleNamespace(routes=None)),
+        instance=SimpleNamespace(cluster=SimpleNamespace(routes=None, outages=Outages())),
     )
     loop = PullLoop(consumer, cursor)
     (later,) = cursor.handle(PullDue(), 0)

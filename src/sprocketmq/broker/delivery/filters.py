@@ -26,6 +26,7 @@ from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.store import MessageStore, ReadStatus
 from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.bodies import (
     ConsumerFilterData,
     ConsumerFilterWrapper,
@@ -90,10 +91,12 @@ class ConsumerFilter(Struct):
 class FilterTable:
     """A part of the broker, which reads and writes ``consumerFilter.json``."""
 
-    def __init__(self, clock: Clock, root: Path | None, max_filters: int = 2_000) -> None:
-        self._clock, self._max_filters = clock, max_filters
+    def __init__(
+        self, clock: Clock, root: Path | None, max_filters: int = 2_000, troubles: Troubles | None = None
+    ) -> None:
+        self._clock, self._max_filters, self._troubles = clock, max_filters, troubles or Troubles(log)
         self._on_disk = ConfigFile(None if root is None else root / "config" / "consumerFilter.json")
-        self._file = TableFile(self._on_disk, lambda: self.content().encode())
+        self._file = TableFile(self._on_disk, lambda: self.content().encode(), troubles=self._troubles)
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
         self._compiled: dict[tuple[str, str], Predicate | str] = {}  # a text is the reason of a refusal
         self._compiled_length = 0
@@ -207,7 +210,8 @@ class FilterTable:
                 )
             predicate = self.compiled(subscription.expression_type, expression)
         except ConfigurationError as error:  # rule 2
-            log.warning("the filter of group %s for topic %s is not accepted: %s", group, topic, error)
+            sentence = "the filter of group %s for topic %s is not accepted: %s"
+            self._troubles.failed("filters", sentence, group, topic, error, of=group)
             if filters.pop(topic, None) is not None:
                 self._dirty = True
         else:

@@ -54,6 +54,7 @@ class ScheduleMessageService:
         self.levels = DelayLevels.parse(broker.config.message_delay_level)
         self.is_dirty = False
         self.data_version = DataVersion()
+        self._troubles = broker.troubles
         self._clock, self._store, self._undeliverable = broker.clock, broker.store, broker.undeliverable
         self._progress: dict[int, int] = {}  # level -> next queue offset
         self._is_loaded = False
@@ -61,7 +62,6 @@ class ScheduleMessageService:
         self._timers: dict[int, Timer] = {}
         self._turns: deque[int] = deque()  # levels that are due, in the order of their steps
         self._turn: Timer | None = None
-        self._late: set[int] = set()  # levels whose delivery was refused, and was logged
         self._running = False
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -189,12 +189,11 @@ class ScheduleMessageService:
         try:
             more = self._deliver_due(level)
         except RocketMQError as error:  # rule 5
-            if level not in self._late:  # logged once, so that a full disk is not filled by its own log
-                self._late.add(level)
-                log.error("messages of delay level %d are late, tried again every %d ms: %s", level, _RETRY_MS, error)
+            sentence = "messages of delay level %d are late, tried again every %d ms: %s"
+            args, of = (level, _RETRY_MS, error), f"level {level}"
+            self._troubles.failed("delays", sentence, *args, of=of, level=logging.ERROR)
             self._set_timer(level, _RETRY_MS)
         else:
-            self._late.discard(level)
             if more:
                 self._turns.append(level)
             elif self._running and level not in self._timers:
@@ -228,7 +227,8 @@ class ScheduleMessageService:
         """Store the message in its real topic. DELAY, REAL_TOPIC and REAL_QID stay in the properties, as in Java."""
         record = records.get(unit.physical_offset)
         if record is None:
-            log.error("the delayed message at commit log offset %d is gone", unit.physical_offset)
+            sentence = "the delayed message at commit log offset %d is gone"
+            self._troubles.failed("gone", sentence, unit.physical_offset, level=logging.ERROR)
             return
         topic, queue_id = destination(record[2])
         self._undeliverable.deliver(copy_of(record, topic, queue_id, record[2]), now_ms)

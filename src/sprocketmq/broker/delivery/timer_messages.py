@@ -137,7 +137,7 @@ class TimerMessages:
         self._save_timer: Timer | None = None
         self._saving: asyncio.Future[None] | None = None
         self._flushed_position = 0
-        self._running = self._waits_for_store = False
+        self._running = False
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
@@ -321,10 +321,8 @@ class TimerMessages:
         try:
             left = self._link_new(now_ms)
         except RocketMQError as error:
-            self._log_once("timer messages wait", error)
+            self._is_late("timer messages wait", error)
             delay_ms = _RETRY_MS
-        else:
-            self._waits_for_store = False
         finally:
             self._note_counts(now_ms)
         self._arm()
@@ -362,11 +360,8 @@ class TimerMessages:
         out_ms = java_long(props.get_property(raw, props.TIMER_OUT_MS) or "")
         topic, _ = destination(raw)
         if out_ms is None or not topic:
-            log.error(
-                "the message at commit log offset %d of %s says not when or where to",
-                entry.physical_offset,
-                TIMER_TOPIC,
-            )
+            sentence = "the message at commit log offset %d of %s says not when or where to"
+            self._failed("aimless", sentence, entry.physical_offset, TIMER_TOPIC)
             return 0
         offset, delivered_ms = self.files.skip_before
         if entry.queue_offset < offset and out_ms < delivered_ms:
@@ -429,12 +424,11 @@ class TimerMessages:
                 self._deliver(part)
             else:
                 self._finish(part)
-                self._waits_for_store = False
                 if self._round is None:
                     self._arm()
                     return
         except RocketMQError as error:
-            self._log_once("timer messages are late", error)
+            self._is_late("timer messages are late", error)
             delay_ms = _RETRY_MS
         finally:
             self._note_counts(self._clock.now_ms())
@@ -451,9 +445,8 @@ class TimerMessages:
                 or unit.previous >= part.position
                 or self.rules.floor(unit.slot_ms) != self.rules.floor(part.slot_ms)
             ):
-                log.error(
-                    "the timer log has no unit of slot %d at %d, its list ends there", part.slot_ms, part.position
-                )
+                sentence = "the timer log has no unit of slot %d at %d, its list ends there"
+                self._failed("torn", sentence, part.slot_ms, part.position)
                 part.position = part.until
                 break
             (part.deletes if unit.deletes and not unit.rolls else part.units).append(unit)
@@ -481,12 +474,8 @@ class TimerMessages:
             if record is not None:
                 self._deliver_one(record, unit, part.keys, now_ms)
             elif unit.physical_offset < 0 or unit.physical_offset >= self._store.min_physical_offset:
-                log.error(
-                    "the timer log's unit for commit log offset %d, due at %d, has no whole record of %s there; it is skipped",
-                    unit.physical_offset,
-                    part.slot_ms,
-                    TIMER_TOPIC,
-                )
+                sentence = "the timer log's unit for commit log offset %d, due at %d, has no whole record of %s there; it is skipped"
+                self._failed("gone timer messages", sentence, unit.physical_offset, part.slot_ms, TIMER_TOPIC)
             part.at += 1
             files.record_progress(files.queue_offset, part.slot_ms, part.at)
             left_bytes -= unit.size
@@ -529,10 +518,11 @@ class TimerMessages:
         self.files.record_progress(self.files.queue_offset, self.read_ms, 0)
         self._changed()
 
-    def _log_once(self, what: str, error: RocketMQError) -> None:
-        if not self._waits_for_store:
-            self._waits_for_store = True
-            log.error("%s, tried again every %d ms: %s", what, _RETRY_MS, error)
+    def _is_late(self, what: str, error: RocketMQError) -> None:
+        self._failed("timer messages", "%s, tried again every %d ms: %s", what, _RETRY_MS, error)
+
+    def _failed(self, cause: str, sentence: str, *args: object) -> None:
+        self._broker.troubles.failed(cause, sentence, *args, level=logging.ERROR)
 
     def _note_counts(self, now_ms: int) -> None:
         if not self._counts:
@@ -564,7 +554,7 @@ class TimerMessages:
             asyncio.get_running_loop().run_in_executor(None, work)
         except RuntimeError as error:  # no thread can be started
             if work.claim() is not None:  # else another thread of the executor has just taken it
-                log.error("the timer's progress is not written yet: %s", error)
+                self._failed("timer progress", "the timer's progress is not written yet: %s", error)
                 self._changed()
                 return
         self._saving = asyncio.wrap_future(work.outcome)
@@ -581,7 +571,7 @@ class TimerMessages:
         self._saving = None
         error = None if saving.cancelled() else saving.exception()
         if error is not None:
-            log.error("the timer's progress is not written: %s", error)
+            self._failed("timer progress", "the timer's progress is not written: %s", error)
             return
         self.files.log.delete_before(self._store.min_physical_offset)
 

@@ -33,7 +33,6 @@ from sprocketmq.core.transactions.transaction_check import (
 )
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.process.clock import Timer
-from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.store import AppendResult, StoredMessage
 from sprocketmq.wire import requests
 from sprocketmq.wire.hashing import tags_code
@@ -76,7 +75,7 @@ class Transactions:
         self._offsets, self._undeliverable = broker.offsets, broker.undeliverable
         self._table = TransactionTable(0, 0)
         self._periodic: Periodic | None = None
-        self._congested_log = RateLimitedLog(log)
+        self._troubles = broker.troubles
         self._round: tuple[int, int] | None = None  # begin of the running round, and the half offset at which it ends
         self._next_turn: Timer | None = None
         self.ended: Counter[Outcome] = Counter()  # since the start
@@ -232,7 +231,8 @@ class Transactions:
         try:
             self._mark(half_offset, transaction, now_ms, set_aside=set_aside)
         except RocketMQError as error:  # the transaction stays ended: the next round writes the mark
-            log.error("half message %d is ended, but its mark could not be written: %s", half_offset, error)
+            sentence = "half message %d is ended, but its mark could not be written: %s"
+            self._troubles.failed("marks", sentence, half_offset, error, level=logging.ERROR)
 
     def _mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:
         """Write the op message that marks the half message at ``half_offset`` as settled; with ``set_aside`` its transaction stays open."""
@@ -268,7 +268,8 @@ class Transactions:
         try:
             finished = self._check_some(*self._round)
         except RocketMQError as error:  # no space: the halves stay where they are
-            log.error("the check of half messages is interrupted until the next round: %s", error)
+            sentence = "the check of half messages is interrupted until the next round: %s"
+            self._troubles.failed("checks", sentence, error, level=logging.ERROR)
             finished = True
         self._save_progress()
         if finished:
@@ -332,12 +333,14 @@ class Transactions:
             self._table.copied(offset, transaction, copied.queue_offset)
 
     def _discard(self, half: RecordView, transaction: TransactionId, now_ms: int) -> None:
-        log.error(
+        self._troubles.failed(
+            "given up",
             "half message %d (%s, for %s) was checked too often or is too old; it goes to %s",
             half.queue_offset,
             props.get_property(half.raw_properties, props.UNIQ_KEY),
             props.get_property(half.raw_properties, props.REAL_TOPIC),
             TRANS_CHECK_MAX_TIME_TOPIC,
+            level=logging.ERROR,
         )
         topic = self._broker.topics.create_if_absent(TRANS_CHECK_MAX_TIME_TOPIC, 1, now_ms).topic_name
         self._undeliverable.put(_copy(half, topic, half.raw_properties), now_ms)
@@ -349,18 +352,15 @@ class Transactions:
         topic, queue_id = destination(raw)
         connection = self._broker.producers.available(group, lambda peer: self._broker.may_send(peer, topic))
         if connection is None:
-            log.warning(
-                "no member of producer group %s is online for the check-back of half message %d", group, queue_offset
-            )
+            sentence = "no member of producer group %s is online for the check-back of half message %d"
+            self._troubles.failed("offline", sentence, group, queue_offset, of=group)
             return
         if connection.is_congested:
-            now_s = connection.now_s()
-            self._congested_log.log(
-                now_s,
-                "%s does not read, so it gets no check-back of half message %d",
+            address, sentence = (
                 connection.remote_address,
-                queue_offset,
+                "%s does not read, so it gets no check-back of half message %d",
             )
+            self._troubles.failed("congested", sentence, address, queue_offset, of=address)
             return
         unique_key = props.get_property(raw, props.UNIQ_KEY)
         header = CheckTransactionStateRequestHeader(

@@ -127,16 +127,18 @@ class Undeliverable:
         try:
             place = self._broker.put(aside, now_ms, is_new=False)
         except ConfigurationError as error:  # its record does not fit into a file of this log
-            log.error(
-                "the waiting message %r for topic %r is dropped: %s; to set it aside: %s", key, topic, reason, error
-            )
+            sentence = "the waiting message %r for topic %r is dropped: %s; to set it aside: %s"
+            self._broker.troubles.failed("dropped", sentence, key, topic, reason, error, of=topic, level=logging.ERROR)
         else:
-            log.error(
+            self._broker.troubles.failed(
+                "set aside",
                 "the waiting message %r for topic %r cannot be delivered and is set aside in %s at offset %d: %s",
                 key,
                 topic,
                 UNDELIVERABLE_TOPIC,
                 place.queue_offset,
                 reason,
+                of=topic,
+                level=logging.ERROR,
             )
         self.counts[topic] += 1

@@ -24,10 +24,10 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import Clock, SystemClock, watch
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.process.tasks import Tasks
-from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.server import Server
 from sprocketmq.plain_values import plain_int, plain_text
 from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
@@ -66,14 +66,14 @@ class NameServer(Service):
         self.host = plain_text(host or self.config.bind_address or "127.0.0.1")
         self.port = self.config.listen_port if port is None else plain_int(port)
         self.clock: Clock = clock or SystemClock()
+        self.troubles = Troubles(log, self.clock.steady_ms)
         self.table = NamesrvTable()
         self._changing = changing_codes()
         requests.check_handlers(Peer.NAME_SERVER, HANDLERS)
         self._server: Server | None = None
         self._scan: Periodic | None = None
-        self._refusals = RateLimitedLog(log)
         self._certificates: list[Periodic] = []
-        self.kv_config = KVConfigTable(self.config.kv_config_path)
+        self.kv_config = KVConfigTable(self.config.kv_config_path, troubles=self.troubles)
         self.start_ms = self.clock.steady_ms()
         self._pool: ConnectionPool | None = None
         self._tasks = Tasks(log, "background work")
@@ -94,7 +94,7 @@ class NameServer(Service):
     async def _start(self) -> None:
         self.start_ms = self.clock.steady_ms()
         self.kv_config.load()
-        self._pool = ConnectionPool(ssl_context=client_tls_of(self.config))
+        self._pool = ConnectionPool(ssl_context=client_tls_of(self.config), troubles=self.troubles)
         tls = tls_of(self.config)
         self._server = Server(
             self.handle,
@@ -102,7 +102,7 @@ class NameServer(Service):
             tls=tls,
             limits=limits_of(self.config),
             slow=self.slow_requests,
-            queued=queued_bytes_of(self.config),
+            queued=queued_bytes_of(self.config, self.troubles),
         )
         watch(self.clock, self._server)
         self.port = await self._server.start(self.host, self.port)
@@ -126,6 +126,7 @@ class NameServer(Service):
 
     def _scan_silent_brokers(self) -> None:
         self.kv_config.retry()
+        self.troubles.sweep()
         self.table.forget_rivals(self.clock.steady_ms())
         self._forget_closed_brokers(self.table.expire(self.clock.steady_ms()), self._was_silent)
 
@@ -140,14 +141,16 @@ class NameServer(Service):
             asyncio.get_running_loop().call_soon(self._forget_closed_brokers, gone, report)
 
     def _was_silent(self, live: LiveBroker) -> None:
-        log.warning(
-            "broker %s at %s was silent for %d ms and is removed", live.broker_name, live.address, live.timeout_ms
-        )
+        self._is_gone(live, f"was silent for {live.timeout_ms} ms")
         if isinstance(live.owner, Connection):
             live.owner.close()
 
     def _has_closed(self, live: LiveBroker) -> None:
-        log.warning("broker %s at %s closed its connection and is removed", live.broker_name, live.address)
+        self._is_gone(live, "closed its connection")
+
+    def _is_gone(self, live: LiveBroker, why: str) -> None:
+        sentence = "broker %s at %s %s and is removed, clients do not find it until it registers again"
+        self.troubles.failed(live.address, sentence, live.broker_name, live.address, why, lasts=True)
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
@@ -160,7 +163,9 @@ class NameServer(Service):
             return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
         if command.code in self._changing and not self._may_change(connection.peer[0]):
             reason = f"{connection.peer[0]} may not change anything here: brokerAllowedAddresses does not name it"
-            self._refusals.log(self.clock.steady_ms() / 1000, "request code %d is refused: %s", command.code, reason)
+            self.troubles.failed(
+                "refusals", "request code %d is refused: %s", command.code, reason, of=connection.peer[0]
+            )
             return response(command, ResponseCode.NO_PERMISSION, reason)
         return refusal_of_names(command) or handler(self, connection, command, self.clock.steady_ms())
 
@@ -210,14 +215,11 @@ class NameServer(Service):
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._tasks.start(work)
 
-    @staticmethod
-    async def _notify(pool: ConnectionPool, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
+    async def _notify(self, pool: ConnectionPool, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
+        sentence = "broker %s was not told which broker has the lowest id of its group now: %s"
         try:
             connection = await pool.connection(address)
             if not connection.push(requests.name_servers.NOTIFY_MIN_BROKER_ID_CHANGE.command(header, oneway=True)):
-                log.warning(
-                    "broker %s does not read, so it was not told which broker has the lowest id of its group now",
-                    address,
-                )
+                self.troubles.failed("notices", sentence, address, "it does not read", of=address)
         except RocketMQError as error:
-            log.warning("broker %s was not told which broker has the lowest id of its group now: %s", address, error)
+            self.troubles.failed("notices", sentence, address, error, of=address)

@@ -104,9 +104,10 @@ def _begun(
         )
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
     if isinstance(begun, RegistrationResult):
-        return _registered(server, command, begun)
+        return _registered(server, command, header, begun)
     if begun.rival is not None:
-        log.warning(
+        server.troubles.failed(
+            ("rivals", header.broker_name, header.broker_id),
             "two brokers register as %s with id %d in turn, at %s and %s: messages go to the one that registered last; give one another "
             "brokerName",
             header.broker_name,
@@ -140,10 +141,15 @@ async def _register_in_chunks(
     async for (share,) in in_chunks(shares, 1):
         if not server.table.add_topics(begun, share):
             break
-    return _registered(server, command, server.table.finish_registration(begun, is_whole=not header.is_part))
+    result = server.table.finish_registration(begun, is_whole=not header.is_part)
+    return _registered(server, command, header, result)
 
 
-def _registered(server: NameServer, command: Command, result: RegistrationResult) -> Command:
+def _registered(
+    server: NameServer, command: Command, header: headers.RegisterBrokerRequestHeader, result: RegistrationResult
+) -> Command:
+    name, address = header.broker_name, header.broker_addr
+    server.troubles.over(address, "broker %s at %s is registered again", name, address)
     if result.lower_id is not None:
         server.notify_min_broker_id_change(result.lower_id)
     answer = headers.RegisterBrokerResponseHeader(

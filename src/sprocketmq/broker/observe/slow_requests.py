@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The slow-request log: requests whose handling blocked the event loop too long. One that only waits (a parked pull, an answer that waits
-for disk or slave) is not slow. At most ten lines in ten seconds; the next one counts the omitted ones."""
+for disk or slave) is not slow. One line a minute for each request code; the next one counts those in between."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.core.access.rights import shown
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.requests.access import FieldNeed, ReplyNeed
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sprocketmq.slow")
 
-_SPAN_S: Final = 10.0
-_LINES_PER_SPAN: Final = 10
-
 
 class SlowRequests:
     """Writes a line for each request that took ``threshold_ms`` or longer; callers compare with ``threshold_s``."""
@@ -28,26 +26,17 @@ class SlowRequests:
     def __init__(self, threshold_ms: int) -> None:
         self.threshold_s: Final = threshold_ms / 1000
         self.count = 0
-        self._span_ends_s = 0.0
-        self._lines_left = 0
-        self._left_out = 0
+        self._troubles = Troubles(log)
 
-    def note(self, connection: Connection, command: Command, took_s: float, now_s: float) -> None:
-        """``now_s`` is the monotonic time at the end of the request."""
+    def note(self, connection: Connection, command: Command, took_s: float) -> None:
         self.count += 1
-        if now_s >= self._span_ends_s:
-            self._span_ends_s, self._lines_left = now_s + _SPAN_S, _LINES_PER_SPAN
-        if self._lines_left == 0:
-            self._left_out += 1
-            return
-        self._lines_left -= 1
-        left_out, self._left_out = self._left_out, 0
-        log.warning(
-            "%s of %s took %d ms%s",
+        self._troubles.failed(
+            int(command.code),
+            "%s of %s took %d ms",
             _name(command.code),
             connection.remote_address,
             took_s * 1000,
-            f" ({left_out} slow requests before it are not shown)" if left_out else "",
+            of=connection.remote_address,
             extra={
                 "request_code": int(command.code),
                 "remote_address": connection.remote_address,

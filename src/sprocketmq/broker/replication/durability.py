@@ -99,7 +99,7 @@ class DurableAnswers:
         error = None if future.cancelled() else future.exception()
         if error is not None:
             if not isinstance(error, StoreError):
-                log.error("a flush failed: %s", error)
+                self._broker.troubles.failed("flushes", "a flush failed: %s", error, level=logging.ERROR)
             self._refuse_until(end, f"the disk did not take the message: {error}")
         else:
             self._answer_until(end)
@@ -127,10 +127,11 @@ class DurableAnswers:
     def _time_out(self) -> None:
         loop, self._timer = asyncio.get_running_loop(), None
         with GatheredAnswers() as gathered:
-            while self._waiting and loop.time() >= self._waiting[0][3] + self._timeout_s:
+            while self._waiting and loop.time() - self._waiting[0][3] >= self._timeout_s:
                 self._send_first(gathered, ResponseCode.FLUSH_DISK_TIMEOUT)
         if self._waiting:
-            self._timer = loop.call_at(self._waiting[0][3] + self._timeout_s, self._time_out)
+            left_s = self._timeout_s - (loop.time() - self._waiting[0][3])
+            self._timer = loop.call_later(max(0.0, left_s), self._time_out)
 
     def _send_first(self, gathered: GatheredAnswers, code: ResponseCode, remark: str | None = None) -> None:
         _, connection, answer, _, kept_bytes = self._waiting.popleft()

@@ -22,14 +22,12 @@ from sprocketmq.core.produce.route_table import MASTER_ID, PERM_READ_WRITE
 from sprocketmq.errors import (
     ConfigurationError,
     NetworkError,
-    RemoteError,
     RequestTimeout,
     RocketMQError,
     remote_error,
 )
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import Timer
-from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import ResponseCode
@@ -60,7 +58,6 @@ class Registration:
         self._periodic: Periodic | None = None
         self._retry: Timer | None = None
         self._retry_ms = _FIRST_RETRY_MS
-        self._failures: dict[str, dict[str, RateLimitedLog]] = {}  # by name server and cause
 
     async def start(self) -> None:
         if not self.name_servers:
@@ -165,13 +162,10 @@ class Registration:
             if answer.body:
                 self._broker.topics.mark_ordered(KVTable.decode(answer.body).table, self._clock.now_ms())
         except RocketMQError as error:
-            cause = str(error.code) if isinstance(error, RemoteError) else type(error).__name__
-            failures = self._failures.setdefault(address, {}).setdefault(cause, RateLimitedLog(log))
-            sentence = "name server %s does not know broker %s now: %s"
-            failures.log(self._clock.steady_ms() / 1000, sentence, address, self._broker_name, error)
+            sentence = "name server %s does not know broker %s now, clients that know it go on: %s"
+            self._broker.troubles.failed(address, sentence, address, self._broker_name, error, lasts=True)
             return False
-        if self._failures.pop(address, None) is not None:
-            log.warning("name server %s knows broker %s now", address, self._broker_name)
+        self._broker.troubles.over(address, "name server %s knows broker %s now", address, self._broker_name)
         return True
 
     async def _unregister(self, pool: ConnectionPool, address: str, header: UnRegisterBrokerRequestHeader) -> None:

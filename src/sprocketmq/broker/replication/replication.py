@@ -23,7 +23,6 @@ from sprocketmq.net.connection import Connection, text_bytes
 from sprocketmq.net.gathered_answers import GatheredAnswers
 from sprocketmq.net.ha_connection import HaConnection, HaServer
 from sprocketmq.net.pool import split_address
-from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.wire.bodies import HAConnectionRuntimeInfo, HARuntimeInfo
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
@@ -57,7 +56,7 @@ class Replication:
         """The replication port; 0 while there is none."""
         self._broker, self._clock, self._store = broker, broker.clock, broker.store
         self._slave_addresses = broker.config.slave_addresses()
-        self._refusals, self._too_many = RateLimitedLog(log), RateLimitedLog(log)
+        self._troubles = broker.troubles
         self._waiting: AckQueue[_Waiting] = AckQueue()
         self._slaves: dict[HaConnection, SlaveProgress] = {}
         self._server: HaServer | None = None
@@ -177,12 +176,13 @@ class Replication:
     def _opened(self, connection: HaConnection) -> None:
         if not self._may_copy(split_address(connection.remote_address)[0]):
             remark = "%s may not copy the log: this broker asks its clients who they are, and haAllowedAddresses does not name this address"
-            self._refusals.log(self._clock.now_ms() / 1000, remark, connection.remote_address)
+            address = connection.remote_address
+            self._troubles.failed("foreign slaves", remark, address, of=split_address(address)[0])
             connection.close()
             return
         if len(self._slaves) >= _MOST_SLAVES:
             remark = "slave %s is refused: %d are connected, which is the limit"
-            self._too_many.log(self._clock.now_ms() / 1000, remark, connection.remote_address, _MOST_SLAVES)
+            self._troubles.failed("too many slaves", remark, connection.remote_address, _MOST_SLAVES)
             connection.close()
             return
         log.info("slave %s connected", connection.remote_address)
@@ -194,7 +194,11 @@ class Replication:
         slave = self._slaves.pop(connection, None)
         if slave is not None:
             self.table.leave(slave)
-            log.warning("slave %s disconnected, it had the log up to %d", slave.address, slave.acked)
+            self._is_away(slave.address, "slave %s disconnected, it had the log up to %d", slave.address, slave.acked)
+
+    def _is_away(self, address: str, sentence: str, *args: object) -> None:
+        """A slave that comes and goes is one trouble of its host."""
+        self._troubles.failed(_slave_at(address), sentence, *args, lasts=True)
 
     def _reported(self, connection: HaConnection, offset: int) -> None:
         slave = self._slaves.get(connection)
@@ -203,10 +207,11 @@ class Replication:
         first = slave.next_offset < 0
         problem = self.table.report(slave, offset, self._log_range(), self._clock.steady_ms())
         if problem is not None:
-            log.warning("slave %s is disconnected: %s", slave.address, problem)
+            self._is_away(slave.address, "slave %s is disconnected: %s", slave.address, problem)
             connection.close()
             return
         if first:
+            self._troubles.over(_slave_at(slave.address), "slave %s copies again", slave.address)
             log.info("slave %s asks for %d, it gets the log from %d on", slave.address, offset, slave.next_offset)
         self._answer_late(self._waiting.acknowledged(self.table.replicated), None)
         self._pump(connection)
@@ -237,7 +242,8 @@ class Replication:
             data = store.log_data(slave.next_offset, batch_bytes)
             if data is None:
                 if slave.next_offset < store.min_physical_offset:
-                    log.warning("slave %s was too slow: offset %d is deleted by now", slave.address, slave.next_offset)
+                    sentence = "slave %s was too slow: offset %d is deleted by now"
+                    self._is_away(slave.address, sentence, slave.address, slave.next_offset)
                     connection.close()
                 return
             connection.send(slave.next_offset, data)
@@ -250,7 +256,8 @@ class Replication:
         quiet = self.table.heartbeat_due(now_ms, config.ha_send_heartbeat_interval_ms)
         for connection, slave in list(self._slaves.items()):
             if slave in silent:
-                log.warning("slave %s sent nothing for %d ms", slave.address, config.ha_housekeeping_interval_ms)
+                sentence = "slave %s sent nothing for %d ms"
+                self._is_away(slave.address, sentence, slave.address, config.ha_housekeeping_interval_ms)
                 connection.close()
             elif slave in quiet and connection.writable:
                 connection.send(slave.next_offset)
@@ -277,3 +284,7 @@ class Replication:
             in_sync_slave_nums=sum(slave.in_sync for slave in slaves),
             ha_connection_info=slaves,
         )
+
+
+def _slave_at(address: str) -> tuple[str, str]:
+    return "slave", split_address(address)[0]

@@ -55,7 +55,8 @@ class RouteLookup:
             if data.broker_name != self._broker_name:
                 room = MAX_QUEUES_OF_A_TOPIC - len(queues)
                 if data.read_queue_nums > room:  # an Apache name server accepts any number
-                    log.warning("topic %s has more than %s queues, others are left out", topic, MAX_QUEUES_OF_A_TOPIC)
+                    sentence = "topic %s has more than %s queues, others are left out"
+                    self._broker.troubles.failed("queues", sentence, topic, MAX_QUEUES_OF_A_TOPIC, of=topic)
                 queues += _readable(topic, data.broker_name, min(data.read_queue_nums, room), data.perm)
         replaced = self._elsewhere.pop(topic, None)
         self._remembered += len(queues) - (0 if replaced is None else len(replaced[1]))

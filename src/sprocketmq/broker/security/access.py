@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sprocketmq.core.access.need_readers import REDIRECTED_TOPICS
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.user_paths import user_path
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
@@ -56,13 +55,14 @@ def acl_file(config: BrokerConfig) -> Path:
 
 def with_access_checks(behind: Mapping[int, Handler], access: AccessValidator) -> dict[int, Handler]:
     """The check for each request code of ``behind``, which is read when a request has passed (``before_request``)."""
-    refusals, refusal = RateLimitedLog(log), access.refusal
+    refusal = access.refusal
 
     def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
         reason = refusal(connection, command)
         if reason is None:
             return behind[command.code](broker, connection, command, now_ms)
-        refusals.log(now_ms / 1000, "a request from %s is refused: %s", connection.remote_address, reason)
+        sentence, host = "a request from %s is refused: %s", connection.peer[0]
+        broker.troubles.failed("refusals", sentence, connection.remote_address, reason, of=host)
         return response(command, ResponseCode.NO_PERMISSION, reason)
 
     return dict.fromkeys(behind, handle)

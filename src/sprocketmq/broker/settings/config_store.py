@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
-from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
+from sprocketmq.broker.tables.table_file import UNWRITTEN, TableFile, WhenSaved
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
 from sprocketmq.net.process.executors import submit_from_loop
 from sprocketmq.net.process.tasks import Tasks
@@ -47,7 +47,8 @@ class ConfigStore:
     def __init__(self, broker: Broker) -> None:
         self._topics, self._groups, self._offsets = broker.topics, broker.groups, broker.offsets
         self._schedule, self._clock, self._store = broker.schedule, broker.clock, broker.store
-        self._root = root = broker.root
+        self._root, self._troubles = broker.root, broker.troubles
+        root = broker.root
 
         def file(name: str) -> ConfigFile:
             return ConfigFile(None if root is None else root / "config" / name)
@@ -57,8 +58,13 @@ class ConfigStore:
         self._deleted_file = file("deletedTopics.json")
         self._tables = (
             # Otherwise a topic that is in neither of the two files would get its old records when it is created again.
-            TableFile(self._topics_file, self._topics.long_content, (self._deleted_file, self._topics.deleted_content)),
-            TableFile(self._groups_file, self._groups.long_content),
+            TableFile(
+                self._topics_file,
+                self._topics.long_content,
+                (self._deleted_file, self._topics.deleted_content),
+                broker.troubles,
+            ),
+            TableFile(self._groups_file, self._groups.long_content, troubles=broker.troubles),
         )
         # Its thread is started at the first use.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-offsets")
@@ -211,9 +217,8 @@ class ConfigStore:
                 return
             error = durable.exception()
             if error is not None:
-                log.error(
-                    "%s is not written, because the messages it refers to are not on the disk: %s", file.path, error
-                )
+                sentence = "%s is not written, because the messages it refers to are not on the disk: %s"
+                self._troubles.failed("progress", sentence, file.path, error, level=logging.ERROR)
                 refusal = StoreNotWritable(f"{file.path} is not written: {error}")
                 unwritten = self._writing[file] = ClaimedWork[StoreError | None](lambda: refusal)
                 unwritten()
@@ -303,12 +308,11 @@ class ConfigStore:
             for file in progress:
                 self._save(file, self._progress(file))
 
-    @staticmethod
-    def _save(file: ConfigFile, raw: bytes) -> StoreError | None:
+    def _save(self, file: ConfigFile, raw: bytes) -> StoreError | None:
         """Write one file and return the error, if any: a full disk must prevent neither writes of other files nor a stop."""
         try:
             file.save(raw)
         except StoreError as error:
-            log.error("%s", error)
+            self._troubles.failed(UNWRITTEN, UNWRITTEN, error, of=file.path or "", level=logging.ERROR)
             return error
         return None

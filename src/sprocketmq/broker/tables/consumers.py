@@ -151,11 +151,13 @@ class ConsumerTable:
                 "%s joined consumer group %s from %s", member.client_id, group.name, member.connection.remote_address
             )
             if member.client_id in group.client_ids:
-                log.warning(
+                self._broker.troubles.failed(
+                    "doubled members",
                     "%s has more than one connection as a member of consumer group %s: if these are several clients, each consumes all "
                     "messages of its queues",
                     member.client_id,
                     group.name,
+                    of=member.client_id,
                 )
         group.members[member.connection] = member
         self._groups_of.setdefault(member.connection, set()).add(group.name)

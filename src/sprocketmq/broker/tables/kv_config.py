@@ -14,6 +14,7 @@ from typing import Final
 from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.bodies import KVConfig
 from sprocketmq.wire.text import fastjson
 
@@ -21,10 +22,14 @@ ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 
 
 class KVConfigTable:
-    def __init__(self, path: str, max_keys: int = 10_000, max_bytes: int = 4 << 20) -> None:
+    def __init__(
+        self, path: str, max_keys: int = 10_000, max_bytes: int = 4 << 20, troubles: Troubles | None = None
+    ) -> None:
         self.max_keys, self.max_bytes = max_keys, max_bytes
         self._on_disk = ConfigFile(path or None)
-        self._file = TableFile(self._on_disk, lambda: fastjson.dumps_sorted(KVConfig(config_table=self._table)))
+        self._file = TableFile(
+            self._on_disk, lambda: fastjson.dumps_sorted(KVConfig(config_table=self._table)), troubles=troubles
+        )
         self._table: dict[str, dict[str, str]] = {}
         self._keys = self._bytes = 0
 

@@ -9,14 +9,15 @@ from pathlib import Path
 from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.bodies import MessageRequestModeSerializeWrapper, SetMessageRequestModeRequestBody
 
 
 class RequestModes:
-    def __init__(self, root: Path | None, max_modes: int = 10_000) -> None:
+    def __init__(self, root: Path | None, max_modes: int = 10_000, troubles: Troubles | None = None) -> None:
         self._max_modes = max_modes
         self._on_disk = ConfigFile(None if root is None else root / "config" / "messageRequestMode.json")
-        self._file = TableFile(self._on_disk, lambda: self.content().encode())
+        self._file = TableFile(self._on_disk, lambda: self.content().encode(), troubles=troubles)
         self._modes: dict[str, dict[str, SetMessageRequestModeRequestBody]] = {}
 
     async def start(self) -> None:

@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.errors import StoreError
@@ -24,11 +25,14 @@ from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.net.process.executors import submit_from_loop
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.threads import ClaimedWork
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
 log = logging.getLogger("sprocketmq.broker")
 
+UNWRITTEN: Final = "%s; it is tried again, and what it says is in force until a restart"
+"""The trouble of all files of tables: one disk is full."""
 WhenSaved = Callable[["StoreError | None"], None]
 
 
@@ -76,7 +80,9 @@ class TableFile:
         file: ConfigFile,
         content: Callable[[], bytes | LongTable],
         first: tuple[ConfigFile, Callable[[], bytes | None]] | None = None,
+        troubles: Troubles | None = None,
     ) -> None:
+        self._troubles = troubles or Troubles(log)
         self._file, self._content, self._first = file, content, first
         self._is_changed = False
         self._has_failed = False  # the last write
@@ -175,6 +181,6 @@ class TableFile:
         if error is not None and not isinstance(error, StoreError):
             raise error
         if error is not None:
-            log.error("%s", error)
+            self._troubles.failed(UNWRITTEN, UNWRITTEN, error, of=self._file.path or "", level=logging.ERROR)
         for call in callbacks:
             call(error)

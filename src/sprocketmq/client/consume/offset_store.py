@@ -15,6 +15,7 @@ from sprocketmq.client.remoting.queue_offsets import commit_offset, committed_of
 from sprocketmq.core.consume.consume_progress import OFFSET_NOT_FOUND, OFFSET_UNKNOWN, ConsumeProgress
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
 from sprocketmq.threads import ClaimedWork
+from sprocketmq.troubles import Troubles
 from sprocketmq.user_paths import user_path
 from sprocketmq.wire.bodies import OffsetSerializeWrapper
 from sprocketmq.wire.records.message import MessageQueue
@@ -56,7 +57,7 @@ class RemoteOffsetStore:
             offset = await committed_offset(self._cluster, self._group, queue)
         except (RemoteError, NetworkError, RequestTimeout) as error:
             sentence = "group %s: the offset of %s could not be read: %s"
-            self._failed("read", error, sentence, self._group, queue, error)
+            self._failed("reading of progress", error, sentence, self._group, queue, error)
             return OFFSET_UNKNOWN
         return OFFSET_NOT_FOUND if offset is None else offset
 
@@ -77,10 +78,10 @@ class RemoteOffsetStore:
             await commit_offset(self._cluster, self._group, queue, offset, oneway=oneway)
         except (RemoteError, NetworkError, RequestTimeout) as error:
             sentence = "group %s: offset %d of %s could not be persisted: %s"
-            self._failed("write", error, sentence, self._group, offset, queue, error)
+            self._failed("progress", error, sentence, self._group, offset, queue, error)
 
     def _failed(self, what: str, error: Exception, sentence: str, *args: object) -> None:
-        self._cluster.outages.failed(f"offsets of {self._group}: {what}", error, sentence, *args)
+        self._cluster.outages.failed(what, error, sentence, *args, of=self._group)
 
 
 class LocalFileOffsetStore:
@@ -99,6 +100,7 @@ class LocalFileOffsetStore:
         base = Path(given) if given is not None else user_path("~/.rocketmq_offsets")
         self.path = Path(path_below(base, client_id, group, "offsets.json"))
         self._backup = self.path.with_name("offsets.json.bak")
+        self._troubles = Troubles(log)
         self._written: dict[MessageQueue, int] = {}
         self._wanted: dict[MessageQueue, int] = {}
         self._writing = asyncio.Lock()
@@ -167,6 +169,8 @@ class LocalFileOffsetStore:
         try:
             replace_file(self.path, OffsetSerializeWrapper(offset_table=offsets).encode(), shared=True)
         except OSError as error:
-            log.error("offset file %s cannot be written: %s", self.path, error)
+            sentence = "offset file %s cannot be written, a restart repeats messages: %s"
+            self._troubles.failed("write", sentence, self.path, error, level=logging.ERROR, lasts=True)
             return False
+        self._troubles.over("write", "offset file %s is written again", self.path)
         return True

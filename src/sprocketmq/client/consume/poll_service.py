@@ -23,6 +23,7 @@ from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.process.clock import watch
 from sprocketmq.net.process.tasks import Tasks
+from sprocketmq.troubles import Troubles, raised_at
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 if TYPE_CHECKING:
@@ -37,15 +38,16 @@ TopicQueuesListener = Callable[[str, "list[MessageQueue]"], "Awaitable[None] | N
 TakenMessages: TypeAlias = "tuple[ProcessQueue, list[MessageExt]]"
 
 
-async def call_listener(listener: Callable[..., Any], *args: object) -> None:
+async def call_listener(troubles: Troubles, listener: Callable[..., Any], *args: object) -> None:
     """Run a listener: an ``async def`` one here, a plain one in a thread. Exceptions are logged."""
     try:
         if is_async(listener):
             await listener(*args)
         else:
             await asyncio.to_thread(listener, *args)
-    except Exception:
-        log.exception("a listener for queues of topic %s failed", args[0])
+    except Exception as error:  # noqa: BLE001 - logged
+        sentence = "a listener for queues of topic %s failed"
+        troubles.failed(raised_at(error), sentence, args[0], level=logging.ERROR, error=error)
 
 
 class PollService(ConsumeService):
@@ -125,7 +127,8 @@ class PollService(ConsumeService):
                 self._last_queues[topic] = (everything, ours)
                 namespace = self._consumer.namespace
                 shown = [[unwrap_queue(namespace, queue) for queue in queues] for queues in (everything, ours)]
-                await call_listener(self._listeners[topic], unwrap(namespace, topic), *shown)
+                troubles = self._consumer.instance.cluster.outages.troubles
+                await call_listener(troubles, self._listeners[topic], unwrap(namespace, topic), *shown)
             self._announced[topic] = set(ours).intersection(self._ours(topic))
             self.queues.release(self._announced[topic])
             self._arrived.set()

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("sprocketmq.client")
 
 _ANY_COUNT: Final = 1 << 31
-_LOG_INTERVAL_MS: Final = 60_000
+_PATIENCE_MS: Final = 60_000
 # Such a pull is refused until an administrator or the user changes something.
 _REFUSALS: Final = (
     ResponseCode.NO_PERMISSION,
@@ -116,9 +116,10 @@ class PullLoop:
         self._is_cancelled = False  # this pull: ``_end_outdated`` has cancelled it
         self._stopped = False
         self._complaint = ""
-        self._bodies = UnreadableBodies(self._consumer.settings.unreadable_body, self._consumer.name, self.queue)
+        self._bodies = UnreadableBodies(
+            self._consumer.settings.unreadable_body, self._consumer.name, self.queue, self._cluster.outages.troubles
+        )
         self._failing_since_ms: int | None = None  # since when brokers answer pulls with what cannot be used
-        self._logged_ms: int | None = None
         self.refusal = ""  # the broker's answer while the broker refuses pulls until somebody changes something
 
     @property
@@ -203,7 +204,8 @@ class PullLoop:
             return pull_cursor.OffsetRead(await self._consumer.read_offset(self.queue))
         elif isinstance(effect, pull_cursor.DropQueue):
             sentence = "group %s: %s continues at offset %d, as its broker says: the group was reset, or its old offset is not there"
-            log.warning(sentence, self._consumer.name, self.queue, effect.offset)
+            name, queue = self._consumer.name, self.queue
+            self._cluster.outages.failed("resets", None, sentence, name, queue, effect.offset, of=str(queue))
             self._consumer.offset_illegal(self.queue, effect.offset)
         return None
 
@@ -252,7 +254,7 @@ class PullLoop:
                 messages = decode_pull(result, self.queue, subscription, consumer.name, consumer.namespace, unreadable)
                 now_ms = clock.now_ms()
                 if unreadable:
-                    messages, next_offset = self._bodies.settle(unreadable, messages, offset, next_offset, now_ms)
+                    messages, next_offset = self._bodies.settle(unreadable, messages, offset, next_offset)
                 use_deserializers(consumer.settings.value_deserializer, messages)
                 if consumer.hooks.filter:
                     hook_context = FilterMessageContext(
@@ -278,26 +280,24 @@ class PullLoop:
             self._complaint = str(error)  # not logged for each queue: Outages does for all
             log.debug("group %s: a pull of %s failed: %s", self._consumer.name, self.queue, error)
             return pull_cursor.PullFailed(str(error))
-        except Exception as error:  # a bug, ours or a hook's: go on in 1 s (a new loop: in 120 s)
-            log.exception("group %s: a pull of %s failed", self._consumer.name, self.queue)
+        except Exception as error:  # noqa: BLE001 - a bug, ours or a hook's: go on in 1 s (a new loop: in 120 s)
+            sentence, group = "group %s: a pull of %s failed: %s", self._consumer.name
+            self._cluster.outages.failed("pulls", error, sentence, group, self.queue, error, of=str(self.queue))
             return pull_cursor.PullFailed(described(error))
         self._complaint = self.refusal = ""
-        self._failing_since_ms = self._logged_ms = None
+        self._failing_since_ms = None
         return pull_cursor.PullReturned(result.status, next_offset, messages, offset > result.max_offset)
 
     def _log_standstill(self, offset: int, error: Exception, *, lasting: bool) -> None:
-        """Log that a queue does not move, once a minute: at once if waiting does not help, else after the first minute."""
+        """Log that a queue does not move: at once if waiting does not help, else after the first minute."""
         now_ms = self._consumer.clock.now_ms()
         if self._failing_since_ms is None:
             self._failing_since_ms = now_ms
-            self._logged_ms = None if lasting else now_ms
-        if self._logged_ms is None or now_ms - self._logged_ms >= _LOG_INTERVAL_MS:
-            self._logged_ms = now_ms
+        if lasting or now_ms - self._failing_since_ms >= _PATIENCE_MS:
             # A broker refuses the pulls of all its queues alike; a message that cannot be opened is in one queue.
+            is_refusal = isinstance(error, RemoteError)
             self._cluster.outages.failed(
-                f"pulls of {self._consumer.name}"
-                if isinstance(error, RemoteError)
-                else f"{self._consumer.name}: {self.queue}",
+                "pulls" if is_refusal else "reading",
                 error,
                 "group %s: %s cannot be read at offset %d, its messages have waited there for %d s: %s",
                 self._consumer.name,
@@ -305,6 +305,7 @@ class PullLoop:
                 offset,
                 (now_ms - self._failing_since_ms) // 1000,
                 error,
+                of=self._consumer.name if is_refusal else str(self.queue),
                 level=logging.ERROR,
             )
 

@@ -24,7 +24,7 @@ from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.group import allocation
 from sprocketmq.core.group.rebalance import Add, Drop, DropReason, RebalanceTable
 from sprocketmq.core.resource_names import is_retry_topic
-from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.errors import NetworkError, ProtocolError, RemoteError, RequestTimeout
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import ResponseCode
@@ -66,11 +66,9 @@ class Rebalancer:
         self._leaving = False  # from then on a round that waits adds and locks no queue any more
         self._members: dict[str, set[str]] = {}  # client ids by topic, as the last round saw them
         self._regrouped: set[str] = set()  # topics whose members have changed, before ``changed`` was called
-        self._warned: set[str] = set()
         self._unlisted: dict[str, str] = {}  # a sentence by address of a broker that does not list this member
         self._twice_since_ms: dict[str, int] = {}  # since when a broker lists our client id more than once, by address
         self._same_id: dict[str, str] = {}  # a sentence by address of a broker that does so for too long
-        self._strategy_fails: set[str] = set()  # topics
         self._refusals: set[str] = set()  # topics
         self.table = consumer.recorded(RebalanceTable)()
         self._decide_queues = consumer.recorded(allocation.allocate)
@@ -144,9 +142,8 @@ class Rebalancer:
         try:
             allocated = await self._allocate(topic)
         except _FAILURES as error:
-            self._failed(
-                "rebalance", error, "group %s: topic %s is not rebalanced now: %s", self._consumer.name, topic, error
-            )
+            sentence = "group %s: topic %s is not rebalanced now: %s"
+            self._failed("rebalance", error, sentence, self._consumer.name, topic, error)
             return False
         if self._leaving:
             return True
@@ -172,11 +169,10 @@ class Rebalancer:
             return [queue for queue in self.fixed if queue.topic == topic]
         queues = await self._routes.subscribe_queues(topic)
         if not queues:
-            if topic not in self._warned and not is_retry_topic(topic):
-                self._warned.add(topic)
-                log.warning("group %s: topic %s does not exist yet, waiting for it", self._consumer.name, topic)
+            if not is_retry_topic(topic):
+                sentence = "group %s: topic %s does not exist yet, waiting for it"
+                self._cluster.outages.failed("missing topics", None, sentence, self._consumer.name, topic, of=topic)
             return None
-        self._warned.discard(topic)
         if not self._consumer.clustering:
             return list(queues)
         address = await self._routes.any_broker(topic)
@@ -212,28 +208,28 @@ class Rebalancer:
         consumer = self._consumer
         if times:
             self._unlisted.pop(address, None)
-        elif address not in self._unlisted:
+        else:
             # A broker that may not create groups takes the heartbeat and ignores it (ClientManageProcessor.heartBeat).
             self._unlisted[address] = (
                 f"broker {address} does not list {consumer.client_id} as a member of group {consumer.name} after its heartbeat; "
                 "if it may not create groups (autoCreateSubscriptionGroup=false), create the group there"
             )
-            log.warning("%s", self._unlisted[address])
+            self._failed("membership", None, "%s", self._unlisted[address])
         if times < 2:
             self._twice_since_ms.pop(address, None)
             self._same_id.pop(address, None)
             return
         now_ms = consumer.clock.now_ms()
         since_ms = self._twice_since_ms.setdefault(address, now_ms)
-        if now_ms - since_ms >= _LOST_CONNECTION_MS and address not in self._same_id:
+        if now_ms - since_ms >= _LOST_CONNECTION_MS:
             self._same_id[address] = (
                 f"broker {address} lists {times} members of group {consumer.name} with the client id {consumer.client_id}, and each of "
                 "them consumes all messages of its queues: give each client an instance_name of its own"
             )
-            log.warning("%s", self._same_id[address])
+            self._failed("client ids", None, "%s", self._same_id[address])
 
     def _failed(self, what: str, error: Exception | None, sentence: str, *args: object) -> None:
-        self._cluster.outages.failed(f"{what} of {self._consumer.name}", error, sentence, *args)
+        self._cluster.outages.failed(what, error, sentence, *args, of=self._consumer.name)
 
     def warnings(self) -> list[str]:
         """What keeps this member from its queues, or gives them to another member, too; a sentence each."""
@@ -244,19 +240,11 @@ class Rebalancer:
         strategy = self._consumer.settings.strategy
         try:
             mine = self._decide_queues(strategy, self._consumer.name, self._consumer.client_id, queues, client_ids)
-        except Exception as error:
-            if topic not in self._strategy_fails:
-                self._strategy_fails.add(topic)
-                log.error(
-                    "group %s: the allocation strategy %s failed for topic %s, our queues stay as they are: %s",
-                    self._consumer.name,
-                    allocation.strategy_name(strategy),
-                    topic,
-                    error,
-                    exc_info=not isinstance(error, ConfigurationError),
-                )
+        except Exception as error:  # noqa: BLE001 - logged
+            sentence = "group %s: the allocation strategy %s failed for topic %s, our queues stay as they are: %s"
+            args = (self._consumer.name, allocation.strategy_name(strategy), topic, error)
+            self._cluster.outages.failed("allocation", error, sentence, *args, of=topic, level=logging.ERROR)
             return None
-        self._strategy_fails.discard(topic)
         # A fixed list may name queues of several topics; each topic's round uses its own.
         return [queue for queue in mine if queue.topic == topic]
 
@@ -275,18 +263,17 @@ class Rebalancer:
         except RemoteError as error:
             if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
-            return self._refused(topic, f"{address} does not assign queues")
+            return self._refused(f"{address} does not assign queues")
         if found is None:
             return None
         if any(assignment.mode != "PULL" for assignment in found):
-            return self._refused(topic, f"{address} assigns its queues for POP, which this client does not support")
-        self._refusals.discard(topic)
+            return self._refused(f"{address} assigns queues for POP, which this client does not support")
         return [assignment.message_queue for assignment in found if assignment.message_queue is not None]
 
-    def _refused(self, topic: str, why: str) -> _Refused:
-        if topic not in self._refusals:
-            self._refusals.add(topic)
-            log.warning("group %s: topic %s is divided by its members themselves: %s", self._consumer.name, topic, why)
+    def _refused(self, why: str) -> _Refused:
+        if why not in self._refusals:
+            self._refusals.add(why)
+            log.warning("group %s: its members divide the queues themselves: %s", self._consumer.name, why)
         return _Refused()
 
     async def _run(self, effects: Sequence[Drop | Add], at_once: int) -> None:

@@ -431,11 +431,11 @@ class RunningConsumer:
                 unlike[topic] = f"{address} has {'none' if found is None else repr(found.sub_string)}"
                 if found is not None:
                     cluster.outages.failed(
-                        f"filter of {group} for {topic}",
+                        "filters",
                         None,
                         "group %s: another member subscribes to %s by %r, this one by %r; the group loses messages that the "
                         "member which reads their queue does not subscribe to: let all members subscribe alike",
-                        group, topic, found.sub_string, ours[topic].sub_string,
+                        group, topic, found.sub_string, ours[topic].sub_string, of=topic,
                     )  # fmt: skip
 
         brokers = [one for one in self.instance.heartbeats.reached() if one not in self._hides_subscription]

@@ -119,7 +119,8 @@ class TopicWatch:
                 if queues != self._queues.get(topic):
                     self._queues[topic] = queues
                     outside = [unwrap_queue(consumer.namespace, queue) for queue in queues]
-                    await call_listener(listener, unwrap(consumer.namespace, topic), outside)
+                    troubles = consumer.instance.cluster.outages.troubles
+                    await call_listener(troubles, listener, unwrap(consumer.namespace, topic), outside)
 
     async def _query(self, topic: str) -> list[MessageQueue]:
         await self._consumer.instance.cluster.routes.refresh_all([topic])

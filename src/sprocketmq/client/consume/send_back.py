@@ -162,7 +162,15 @@ class SendBack:
         self.dead_letters[message.topic] += 1
         named = logged_message(message, message.message_id, f"try {message.reconsume_times + 1}")
         because = f": {reason}" if reason else ""
-        log.warning("group %s: %s became a dead letter%s", self._group, named, because)
+        self._instance.cluster.outages.failed(
+            "dead letters",
+            None,
+            "group %s: %s became a dead letter%s",
+            self._group,
+            named,
+            because,
+            of=message.message_id,
+        )
 
     async def _send_with_reason(self, message: MessageExt, reason: str) -> bool:
         # To the broker that stores it, as its own copy would be; it makes the retry topic with the first message for it.
@@ -201,9 +209,8 @@ class SendBack:
     def _failed(self, sentence: str, message: MessageExt, problem: object, level: int = logging.WARNING) -> None:
         error = problem if isinstance(problem, Exception) else None
         args = (self._group, message.message_id, problem)
-        self._instance.cluster.outages.failed(
-            f"{self._group}: {sentence}", error, f"group %s: {sentence}", *args, level=level
-        )
+        what = "retries" if isinstance(error, RemoteError) else sentence
+        self._instance.cluster.outages.failed(what, error, f"group %s: {sentence}", *args, of=self._group, level=level)
 
     async def _send_copy(self, copy: Message, message: MessageExt) -> bool:
         try:

@@ -20,6 +20,7 @@ from sprocketmq.client.listen.listener_pool import (
 from sprocketmq.client.listen.stuck_listener import task_stack
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.net.process.tasks import RESTART_MS
+from sprocketmq.troubles import Troubles
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -36,6 +37,7 @@ class AsyncListenerPool(ListenerPool[T]):
     ) -> None:
         super().__init__(run, on_done, workers, name, clock)
         self._pending: deque[Chunk[T]] = deque()
+        self._troubles = Troubles(log)
         self._start_is_due = False
         self._yielding = 0  # tasks that let the loop run other work
         self._tasks: set[asyncio.Task[None]] = set()
@@ -154,7 +156,8 @@ class AsyncListenerPool(ListenerPool[T]):
                 except asyncio.CancelledError:
                     if self._closing:
                         raise  # the call did not end
-                    log.warning("a listener call was cancelled by other code, its messages are delivered again")
+                    sentence = "a listener call was cancelled by other code, its messages are delivered again"
+                    self._troubles.failed("cancelled", sentence)
                     result = item
                 except BaseException:  # rule 5
                     log.exception("a listener's worker failed")

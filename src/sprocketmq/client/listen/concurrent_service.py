@@ -172,7 +172,8 @@ class ConcurrentService(ListenerService[Any]):
         process_queue, name = batch.process_queue, self._consumer.name
         if not self._consumer.clustering:
             sentence = "group %s: broadcasting does not retry, message %s from %s is given up"
-            log.warning(sentence, name, message.message_id, batch.context.message_queue)
+            args = (name, message.message_id, batch.context.message_queue)
+            self._consumer.instance.cluster.outages.failed("broadcast", None, sentence, *args, of=message.message_id)
             self._done(process_queue, [message])
             return
         async with self._send_backs:
@@ -209,8 +210,10 @@ class ConcurrentService(ListenerService[Any]):
     async def _send_back(self, message: MessageExt, level: int, reason: str = "") -> bool:
         try:
             return await self._consumer.send_back.send(message, level, reason)
-        except Exception:  # rule 1: a message for which the send-back request cannot even be made is retried here
-            log.exception("group %s: %s could not be sent back", self._consumer.name, message.message_id)
+        except Exception as error:  # noqa: BLE001 - rule 1: the request cannot even be made; the message is retried here
+            sentence, name = "group %s: %s could not be sent back: %s", self._consumer.name
+            outages = self._consumer.instance.cluster.outages
+            outages.failed("retries", error, sentence, name, message.message_id, error, of=name)
             return False
 
     def _again(self, process_queue: ProcessQueue, message: MessageExt) -> None:

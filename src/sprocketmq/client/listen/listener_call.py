@@ -192,7 +192,8 @@ class Listener:
             return
         limit = self._service.last_try
         is_last = limit is not None and all(message.reconsume_times >= limit for message in batch.messages)
-        log.warning(
+        consumer.instance.cluster.outages.raised(
+            failure,
             "group %s: the listener raised %s: %s; of %d message(s) from %s, %s: %s",
             consumer.name,
             type(failure).__name__,
@@ -201,7 +202,6 @@ class Listener:
             batch.context.message_queue,
             "those not acknowledged become dead letters" if is_last else self._service.consequence,
             logged_messages(batch.messages, limit),
-            exc_info=failure,
             extra={
                 "consumer_group": consumer.name,
                 "topic": batch.messages[0].topic,

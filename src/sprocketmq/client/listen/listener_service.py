@@ -158,7 +158,8 @@ class ListenerService(ConsumeService, Generic[T]):
             worker,
             stack,
         )
-        log_line(stuck, self.if_stuck)
+        troubles = consumer.instance.cluster.outages.troubles
+        log_line(stuck, self.if_stuck, troubles)
         consumer.statistics.timed_out(messages[0].topic, len(messages), now_ms)
         for callback in consumer.stuck_callbacks:
-            self._keep(partial(run_timeout_callback, callback, stuck))
+            self._keep(partial(run_timeout_callback, callback, stuck, troubles))

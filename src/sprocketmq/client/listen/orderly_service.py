@@ -309,8 +309,10 @@ class OrderlyService(ListenerService[_Turn]):
     async def _store_dead_letter(self, message: MessageExt, reason: str) -> bool:
         try:
             return await self._consumer.send_back.dead_letter_orderly(message, reason)
-        except Exception:  # it blocks its queue and is retried, like any that could not be stored
-            log.exception("group %s: %s could not be dead-lettered", self._consumer.name, message.message_id)
+        except Exception as error:  # noqa: BLE001 - it blocks its queue and is retried, like any that could not be stored
+            sentence, name = "group %s: %s could not be dead-lettered: %s", self._consumer.name
+            outages = self._consumer.instance.cluster.outages
+            outages.failed("dead letters", error, sentence, name, message.message_id, error, of=name)
             return False
 
     def _measure(self, batches: Sequence[Batch]) -> None:

@@ -22,6 +22,7 @@ from sprocketmq import client
 from sprocketmq.client.hooks import run_callback
 from sprocketmq.client.logged_messages import logged_messages
 from sprocketmq.logs import Lines
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 log = logging.getLogger("sprocketmq.client")
@@ -58,8 +59,11 @@ class StuckListener(msgspec.Struct, frozen=True):
 StuckListenerCallback = Callable[[StuckListener], "Awaitable[object] | object"]
 
 
-def log_line(stuck: StuckListener, consequence: str) -> None:
-    log.warning(
+def log_line(stuck: StuckListener, consequence: str, troubles: Troubles) -> None:
+    """The trouble is the line of code in which the call stands."""
+    innermost = stuck.stack.rpartition("  File ")[2]
+    troubles.failed(
+        ("stuck", innermost),
         "group %s: a listener call runs for %d ms, the consume timeout is %d ms; %s from %s %s; it is in %s at\n%s",
         stuck.group,
         stuck.running_ms,
@@ -72,8 +76,8 @@ def log_line(stuck: StuckListener, consequence: str) -> None:
     )
 
 
-async def run_timeout_callback(callback: StuckListenerCallback, stuck: StuckListener) -> None:
-    await run_callback(callback, stuck, "group %s: a callback of on_consume_timeout failed", stuck.group)
+async def run_timeout_callback(callback: StuckListenerCallback, stuck: StuckListener, troubles: Troubles) -> None:
+    await run_callback(callback, stuck, troubles, "group %s: a callback of on_consume_timeout failed", stuck.group)
 
 
 def thread_stack(thread: threading.Thread) -> str:

@@ -79,7 +79,6 @@ class MessageTrace:
         self._wanted = asyncio.Event()
         self._idle = self._full = False  # no record waits; enough records wait to be sent now
         self._closing = False
-        self._complaint = ""
         self._task = asyncio.ensure_future(self._run())
 
     async def close(self) -> None:
@@ -247,11 +246,9 @@ class MessageTrace:
                 message.properties[props.KEYS] = props.KEY_SEPARATOR.join(keys)
             try:
                 await self._sender.send(Send(message))
-                self._complaint = ""
             except RocketMQError as error:
-                level = logging.DEBUG if str(error) == self._complaint else logging.WARNING  # once per kind
-                self._complaint = str(error)
-                log.log(level, "trace of %s: %d records could not be stored: %s", self._group, len(records), error)
+                sentence, count = "trace of %s: %d records could not be stored: %s", len(records)
+                self._instance.cluster.outages.failed("trace", error, sentence, self._group, count, error)
 
     def _packed(self, records: Iterable[TraceRecord]) -> Iterable[tuple[bytes, list[str]]]:
         """Bodies and keys of trace messages, each within its limits."""

@@ -31,6 +31,7 @@ from sprocketmq.core.transactions.open_transactions import (
     local_transaction_state,
 )
 from sprocketmq.errors import ConfigurationError, RocketMQError, described
+from sprocketmq.troubles import raised_at
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageQueue, format_host
 from sprocketmq.wire.records.message_id import decode_offset_message_id
@@ -216,9 +217,8 @@ class AsyncTransactionProducer(AsyncProducer):
     def _state_of(self, answer: object) -> LocalTransactionState:
         state, allowed = local_transaction_state(answer)
         if not allowed:
-            log.error(
-                "group %s: execute returned %r; a LocalTransactionState is allowed, so it counts as UNKNOWN", self.group, answer
-            )  # fmt: skip
+            sentence = "group %s: execute returned %r; a LocalTransactionState is allowed, so it counts as UNKNOWN"
+            self._hooks.troubles.failed("execute", sentence, self.group, answer, level=logging.ERROR)
         return state
 
     async def _end(
@@ -229,9 +229,10 @@ class AsyncTransactionProducer(AsyncProducer):
         failure: BaseException | None = None,
     ) -> TransactionSendResult:
         if failure is not None:
-            log.warning(
+            self._hooks.troubles.failed(
+                raised_at(failure),
                 "group %s: execute raised %s; the broker will ask about %s",
-                self.group, described(failure), logged_message(message, half.message_id), exc_info=failure,
+                self.group, described(failure), logged_message(message, half.message_id), error=failure,
             )  # fmt: skip
         stored = half.status is SendStatus.SEND_OK
         place = self._open.finished(half.message_id, state) if stored else _place(half)
@@ -245,9 +246,9 @@ class AsyncTransactionProducer(AsyncProducer):
             try:
                 await self._sender.end_transaction(message, half, place, state, remark)
             except RocketMQError as error:
-                log.warning(
-                    "group %s: the end of transaction %s could not be sent, the broker will ask: %s", self.group, half.message_id, error
-                )  # fmt: skip
+                sentence = "group %s: the end of transaction %s could not be sent, the broker will ask: %s"
+                outages = self._sender.cluster.outages
+                outages.failed("transactions", error, sentence, self.group, half.message_id, error, of=self.group)
         return TransactionSendResult(
             half.status,
             half.message_id,

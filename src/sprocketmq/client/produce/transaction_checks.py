@@ -141,9 +141,10 @@ class TransactionChecks:
     def _answer(self, checks: list[Check], origin: None, spent_s: float) -> None:
         for check in checks:
             if check.failure is not None:
-                log.warning(
+                self._instance.cluster.outages.raised(
+                    check.failure,
                     "group %s: check raised %s: %s; the broker will ask again about %s",
-                    self._group, type(check.failure).__name__, check.failure, check.named, exc_info=check.failure,
+                    self._group, type(check.failure).__name__, check.failure, check.named,
                 )  # fmt: skip
             place, state = self._open.checked(check.transaction, check.state)
             if place is not None:
@@ -173,7 +174,8 @@ class TransactionChecks:
             else:
                 await check.connection.invoke_oneway(command)
         except (NetworkError, RequestTimeout) as error:
-            log.warning("the end of transaction %s could not be sent, the broker will ask again: %s", check.transaction, error)  # fmt: skip
+            sentence = "the end of transaction %s could not be sent, the broker will ask again: %s"
+            self._instance.cluster.outages.failed("transactions", error, sentence, check.transaction, error)
 
     def _call_hooks(self, hooks: Hooks, check: Check, state: LocalTransactionState) -> None:
         hooks.ended_transaction(
@@ -193,6 +195,7 @@ class TransactionChecks:
 
 class _CheckRouter:
     def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
         self.producers: dict[str, TransactionChecks] = {}
 
     def take(self, connection: Connection, command: Command) -> None:
@@ -201,7 +204,8 @@ class _CheckRouter:
             header = command.header(CheckTransactionStateRequestHeader)
             message = decode_record(bytes(command.body))
         except ProtocolError as error:
-            log.warning("%s asks about a transaction in a way that cannot be read: %s", connection.remote_address, error)  # fmt: skip
+            sentence = "%s asks about a transaction in a way that cannot be read: %s"
+            self._instance.cluster.outages.failed("checks", error, sentence, connection.remote_address, error)
             return
         group = message.properties.get(props.PGROUP)
         producer = self.producers.get(group or "")

@@ -31,9 +31,7 @@ log = logging.getLogger("sprocketmq.client")
 
 T = TypeVar("T")
 
-# How long requests are retried without a word, and how often that is said after that.
-_QUIET_S: Final = 3.0
-_SAID_EACH_S: Final = 30.0
+_QUIET_S: Final = 3.0  # how long requests are retried without a word
 
 
 class Cluster:
@@ -57,14 +55,15 @@ class Cluster:
         self.pool, self.timeout_ms = pool, timeout_ms
         self.invoke: Callable[[str, Command, int], Awaitable[Command]] = pool.invoke
         self.outages = Outages() if outages is None else outages
-        self.name_servers = NameServers(pool, addresses, timeout_ms, from_environment=from_environment)
+        self.name_servers = NameServers(
+            pool, addresses, timeout_ms, self.outages.troubles, from_environment=from_environment
+        )
         self.kinds = self.name_servers.kinds
         self.routes = Routes(self.name_servers, self.outages, are_refreshed=are_refreshed)
         # Of ``client.remoting.pulls``: by broker behind a proxy; and by address, as brokers of another version may not read the expression.
         self.pulls_at_once: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.accepted_sql92: set[tuple[str, str]] = set()
         self.retry_timeout_ms, self.retry_option = 60_000, "retry_timeout_ms"  # the user's name for it
-        self._say_again_s = 0.0
 
     async def aclose(self) -> None:
         await self.routes.aclose()
@@ -138,9 +137,9 @@ class Cluster:
         quiet_until_s = now_s() + _QUIET_S
 
         def failed(error: RocketMQError, left_s: float) -> None:
-            if now_s() >= max(quiet_until_s, self._say_again_s):
-                self._say_again_s = now_s() + _SAID_EACH_S
-                log.warning("%s for %d s more (%s): %s", what, left_s, self.retry_option, error)
+            if now_s() >= quiet_until_s:
+                sentence = "%s for %d s more (%s): %s"
+                self.outages.failed("requests", error, sentence, what, left_s, self.retry_option, error)
             self.routes.forget()  # a broker may have moved
 
         within_ms = self.retry_timeout_ms if max_retry_ms is None else min(max_retry_ms, self.retry_timeout_ms)
@@ -171,7 +170,8 @@ class Cluster:
             return BrokerAddress(registered[MASTER_ID], MASTER_ID)
         if not registered:
             servers = ";".join(self.name_servers.addresses)
-            raise NetworkError(f"broker {broker_name!r} is not registered with {servers} now; is it running?")
+            sentence = f"broker {broker_name!r} is not registered with {servers} now; is it running?"
+            raise NetworkError(sentence, self.outages.address_of(broker_name))
         if not or_replica:
             raise NetworkError(
                 f"broker {broker_name!r} has no master now, only replicas, which may be behind it; start its master"

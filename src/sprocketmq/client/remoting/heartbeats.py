@@ -108,7 +108,7 @@ class Heartbeats:
             self._silent.discard(address)
         except (NetworkError, RemoteError, RequestTimeout) as error:
             self._silent.add(address)
-            self._cluster.outages.failed(f"heartbeat to {address}", error, "heartbeat to %s failed: %s", address, error)
+            self._cluster.outages.failed("heartbeats", error, "heartbeat to %s failed: %s", address, error)
         finally:
             broker = self._by_broker.get(address)
             if broker is not None and broker.following is None:

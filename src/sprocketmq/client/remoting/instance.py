@@ -49,6 +49,7 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process import fork
 from sprocketmq.net.process.clock import Clock, watch
 from sprocketmq.net.process.tasks import Tasks
+from sprocketmq.troubles import listed
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, response
@@ -97,6 +98,7 @@ class ClientInstance:
             on_reopen=self._reconnected,
             on_lost=outages.lost,
             on_heard=outages.heard,
+            troubles=outages.troubles,
         )
         watch(self.clock, pool)
         self.cluster = Cluster(
@@ -206,12 +208,9 @@ class ClientInstance:
                 delay_ms = period_ms
                 try:
                     await work()
-                except RocketMQError as error:
-                    self.cluster.outages.failed(
-                        name, error, "client %s: the periodic %s failed: %s", self.client_id, name, error
-                    )
-                except Exception:
-                    log.exception("client %s: the periodic %s failed", self.client_id, name)
+                except Exception as error:  # noqa: BLE001 - logged
+                    sentence = "client %s: the periodic %s failed: %s"
+                    self.cluster.outages.failed(name, error, sentence, self.client_id, name, error)
 
         self._tasks.keep(run, self.clock, f"client {self.client_id}: the periodic {name}")
 
@@ -312,13 +311,9 @@ class ClientInstance:
         async def one(consumer: RunningConsumer) -> None:
             try:
                 await work(consumer)
-            except RocketMQError as error:
-                group = consumer.name
-                self.cluster.outages.failed(
-                    f"{what} of {group}", error, "group %s: the periodic %s failed: %s", group, what, error
-                )
-            except Exception:
-                log.exception("group %s: the periodic %s failed", consumer.name, what)
+            except Exception as error:  # noqa: BLE001 - logged
+                sentence, group = "group %s: the periodic %s failed: %s", consumer.name
+                self.cluster.outages.failed(what, error, sentence, group, what, error, of=group)
 
         await asyncio.gather(*map(one, list(self._consumers.values())))
 
@@ -328,7 +323,7 @@ class ClientInstance:
         for address in self.cluster.pool.addresses:
             if address not in known:
                 self.cluster.pool.close_connection(address)  # no route has it any more: the broker is gone
-        self.cluster.outages.forget_all_but(known)
+        self.cluster.outages.look_after(known)
         self.heartbeats.soon()
 
     def _broker_name(self, address: str) -> str:
@@ -336,7 +331,7 @@ class ClientInstance:
 
     def _who(self) -> str:
         groups = sorted({*self._consumers, *self._senders} - {_INNER_PRODUCER_GROUP})
-        return f"group {', '.join(groups)}" if groups else f"client {self.client_id}"
+        return f"group {listed(groups)}" if groups else f"client {self.client_id}"
 
     def _broker_addresses(self) -> list[tuple[str, int, str]]:
         return [
@@ -372,11 +367,9 @@ class ClientInstance:
         balanced = False
         try:
             balanced = await consumer.rebalance()
-        except RocketMQError as error:
+        except Exception as error:  # noqa: BLE001 - logged
             group = consumer.name
-            self.cluster.outages.failed(f"rebalance of {group}", error, "group %s: rebalance failed: %s", group, error)
-        except Exception:
-            log.exception("group %s: rebalance failed", consumer.name)
+            self.cluster.outages.failed("rebalance", error, "group %s: rebalance failed: %s", group, error, of=group)
         rebalances = self._rebalances.get(consumer.name)
         if rebalances is not None:
             rebalances.soon(REBALANCE_INTERVAL_MS if balanced else REBALANCE_MIN_INTERVAL_MS)

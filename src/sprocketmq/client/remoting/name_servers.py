@@ -22,6 +22,7 @@ from sprocketmq.client.settings.namesrv_addr import is_address_server, parse_add
 from sprocketmq.core.produce.route_table import checked_route
 from sprocketmq.errors import ConfigurationError, NetworkError, RequestNotServed, RequestTimeout
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
@@ -46,9 +47,15 @@ class NameServers:
     addresses in it are those of proxies."""
 
     def __init__(
-        self, pool: ConnectionPool, addresses: list[str], timeout_ms: int = 3_000, *, from_environment: bool = False
+        self,
+        pool: ConnectionPool,
+        addresses: list[str],
+        timeout_ms: int = 3_000,
+        troubles: Troubles | None = None,
+        *,
+        from_environment: bool = False,
     ) -> None:
-        self._pool, self._timeout_ms = pool, timeout_ms
+        self._pool, self._timeout_ms, self._troubles = pool, timeout_ms, troubles or Troubles(log)
         self.kinds = ServerKinds(pool, timeout_ms)
         self.behind_proxy = False
         self._from_environment = from_environment
@@ -96,9 +103,8 @@ class NameServers:
             try:
                 self._take(parse_addresses(text))
             except ConfigurationError as error:
-                log.warning(
-                    "NAMESRV_ADDR was changed to an invalid value, the name servers stay as they are: %s", error
-                )
+                sentence = "NAMESRV_ADDR was changed to an invalid value, the name servers stay as they are: %s"
+                self._troubles.failed("NAMESRV_ADDR", sentence, error)
         if self._server_url is None:
             return
         try:
@@ -108,9 +114,11 @@ class NameServers:
             if is_address_server(text):
                 raise ConfigurationError(f"it names another address server, {_shown(text)!r}")
         except (OSError, ValueError, ConfigurationError) as error:
-            log.warning("the address server %s gave no list of name servers: %s", _shown(self._server_url), error)
+            sentence = "the address server %s gave no list of name servers, the last one stays in use: %s"
+            self._troubles.failed("address server", sentence, _shown(self._server_url), error, lasts=True)
         else:
             self.replace(found)
+            self._troubles.over("address server", "the address server %s gives a list again", _shown(self._server_url))
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
         """Send a request to the chosen name server, and after a failure to each other one once; ``timeout_ms`` is divided evenly

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that do not answer, and what the log says of them.
+"""What fails at one client, for the log: servers that do not answer, and the troubles of everything that asks them.
 
-Lost (a request failed, no connection): one WARNING, on_disconnected; then one a minute while requests to it fail. Back (an answer on a
-new connection): one WARNING, on_reconnected. What fails because a server is lost is logged at DEBUG; another failure once a minute,
-with the number of those in between.
+A server is lost with a request that failed (no connection), and is back with an answer on a new connection; the callbacks of the user
+hear of both. What fails because its server is lost is a detail of that trouble; a refusal belongs to its server and code.
 """
 
 from __future__ import annotations
@@ -18,21 +17,17 @@ import msgspec
 from sprocketmq.client.hooks import run_callback
 from sprocketmq.client.results import ServerOutage
 from sprocketmq.client.settings.options import ClientOptions
-from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
+from sprocketmq.errors import NetworkError, NoPermission, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.net.process.clock import Clock, SystemClock
+from sprocketmq.troubles import Troubles, raised_at
 
 log = logging.getLogger("sprocketmq.client")
 
-_LOG_INTERVAL_MS: Final = 60_000
-
-
-class _Failure(msgspec.Struct):
-    logged_ms: int
-    unlogged: int = 0
+_MOST_SERVERS: Final = 1_000
 
 
 class Outages:
-    """The servers that one client instance has lost. Belongs to its loop. ``who``: whose servers they are, for the log.
+    """Belongs to the loop of one client instance; ``troubles`` to all of its threads. ``who``: whose servers they are, for the log.
     ``name_of``: the broker at an address, "" for a name server. ``spawn``: starts a task that ends with the instance."""
 
     def __init__(
@@ -43,9 +38,10 @@ class Outages:
         spawn: Callable[[Coroutine[Any, Any, Any]], object] = asyncio.ensure_future,
     ) -> None:
         self._clock, self._who, self._name_of, self._spawn = clock or SystemClock(), who, name_of, spawn
+        self.troubles = Troubles(log, self._clock.steady_ms)
         self._lost: dict[str, ServerOutage] = {}
-        self._heard: set[str] = set()
-        self._failures: dict[str, _Failure] = {}
+        self._unnamed: set[str] = set()  # lost servers that no route has any more
+        self._heard: dict[str, str] = {}  # the names of servers that have answered
         self.watchers: list[ClientOptions] = []  # of the users of the instance
 
     # -- what connections tell -------------------------------------------------------------------------------------------------
@@ -53,62 +49,91 @@ class Outages:
     def lost(self, address: str, error: Exception) -> None:
         """A request failed because its connection broke, stayed silent, or could not be opened."""
         outage = self._lost.get(address)
-        if outage is not None:
-            seconds = (self._clock.steady_ms() - outage.began_ms) // 1000
-            what = "has been lost" if address in self._heard else "cannot be reached"
-            self.failed(address, None, "%s: %s %s for %d s: %s", self._who(), _shown(outage), what, seconds, str(error))
-            return
-        outage = self._lost[address] = ServerOutage(
-            address, self._name_of(address), str(error), self._clock.steady_ms()
-        )
-        what = "is lost" if address in self._heard else "cannot be reached"
-        log.warning("%s: %s %s: %s", self._who(), _shown(outage), what, outage.error)
-        self._failures[address] = _Failure(outage.began_ms)
-        for options in self.watchers:
-            self._call(options.on_disconnected, outage)
+        if outage is None:
+            if len(self._lost) >= _MOST_SERVERS:
+                self._forget(next(iter(self._lost)))
+            name = self._name_of(address) or self._heard.get(address, "")
+            outage = self._lost[address] = ServerOutage(address, name, str(error), self._clock.steady_ms())
+            for options in self.watchers:
+                self._call(options.on_disconnected, outage)
+        was_heard = address in self._heard
+        if outage.broker_name:
+            sentence = (
+                "%s: %s is lost, its queues wait, other brokers go on: %s"
+                if was_heard
+                else "%s: %s cannot be reached, its queues wait, other brokers go on: %s"
+            )
+        else:
+            sentence = (
+                "%s: %s is lost, known topics go on, new ones are not found: %s"
+                if was_heard
+                else "%s: %s cannot be reached: %s"
+            )
+        self.troubles.failed(address, sentence, self._who(), _shown(outage), str(error), lasts=True)
+
+    def address_of(self, broker_name: str) -> str:
+        """Where a broker was that is lost; "" for others."""
+        return next((outage.address for outage in self._lost.values() if outage.broker_name == broker_name), "")
 
     def heard(self, address: str) -> None:
         outage = self._lost.pop(address, None)
-        self._failures.pop(address, None)
+        self._unnamed.discard(address)
         what = "is back" if address in self._heard else "is reached"
-        self._heard.add(address)
+        if len(self._heard) >= _MOST_SERVERS:
+            self._heard.clear()
+        self._heard[address] = self._name_of(address) or self._heard.get(address, "")
         if outage is None:
             return
         outage = msgspec.structs.replace(outage, lasted_ms=self._clock.steady_ms() - outage.began_ms)
-        log.warning("%s: %s %s after %d s", self._who(), _shown(outage), what, outage.lasted_ms // 1000)
+        self.troubles.over(address, "%s: %s %s", self._who(), _shown(outage), what)
         for options in self.watchers:
             self._call(options.on_reconnected, outage)
 
-    def forget_all_but(self, addresses: Collection[str]) -> None:
-        self._heard.intersection_update(addresses)
-        for address in self._lost.keys() - addresses:
-            del self._lost[address]
-            self._failures.pop(address, None)
+    def look_after(self, addresses: Collection[str]) -> None:
+        """The periodic work. ``addresses``: of all servers that are still named."""
+        for address in self._lost.keys() - addresses - self._unnamed:
+            self._unnamed.add(address)
+            log.warning(
+                "%s: no name server names %s any more; nothing is asked of it until it registers again",
+                self._who(), _shown(self._lost[address]),
+            )  # fmt: skip
+        self.troubles.sweep()
+
+    def _forget(self, address: str) -> None:
+        del self._lost[address]
+        self._unnamed.discard(address)
 
     # -- what fails ------------------------------------------------------------------------------------------------------------
 
     def failed(
-        self, cause: str, error: Exception | None, sentence: str, *args: Any, level: int = logging.WARNING
+        self, what: str, error: Exception | None, sentence: str, *args: Any, of: str = "", level: int = logging.WARNING
     ) -> None:
-        """Log what may fail again and again: once a minute for each ``cause``, a text of few, and each code of a refusal."""
-        if isinstance(error, RemoteError):
-            cause = f"{cause}: {error.address} {error.code}"
-        now_ms = self._clock.steady_ms()
-        failure = self._failures.get(cause)
-        is_of_lost_server = isinstance(error, NetworkError | RequestTimeout) and error.address in self._lost
-        if is_of_lost_server or (failure is not None and now_ms - failure.logged_ms < _LOG_INTERVAL_MS):
-            if failure is not None:
-                failure.unlogged += 1
-            log.debug(sentence, *args)
+        """Log what may fail again and again, with the traceback of an error that nobody expects. ``what``: a text of few, and no name;
+        ``of``: the group, topic or queue."""
+        cause: Any = what
+        if isinstance(error, NetworkError | RequestTimeout):
+            named = f"{what} of {of}" if of else what
+            if error.address in self._lost:
+                self.troubles.more(error.address, named)
+                log.debug(sentence, *args)
+                return
+            cause, of = str(error) if not error.address else (error.address, type(error)), named
+        elif isinstance(error, RemoteError):
+            cause, of = (error.address, error.code), f"{what} of {of}" if of else what
+            if isinstance(error, NoPermission):
+                sentence += "; check access_key and secret_key, and what their account may do"
+        elif error is not None and not isinstance(error, RocketMQError):
+            self.troubles.failed((what, type(error)), sentence, *args, of=of, level=logging.ERROR, error=error)
             return
-        if failure is not None and failure.unlogged:
-            sentence += f" ({failure.unlogged} more of these since the last line)"
-        self._failures[cause] = _Failure(now_ms)
-        log.log(level, sentence, *args)
+        self.troubles.failed(cause, sentence, *args, of=of, level=level)
+
+    def raised(self, error: BaseException, sentence: str, *args: Any, extra: Any = None) -> None:
+        """Log what a function of the user raised: a trouble of its line of code."""
+        self.troubles.failed(raised_at(error), sentence, *args, error=error, extra=extra)
 
     def _call(self, callback: Callable[[ServerOutage], object] | None, outage: ServerOutage) -> None:
         if callback is not None:
-            self._spawn(run_callback(callback, outage, "a callback for a lost server failed"))
+            self._spawn(run_callback(callback, outage, self.troubles, "a callback for a lost server failed"))
 
 
 def _shown(outage: ServerOutage) -> str:

@@ -204,7 +204,7 @@ class Routes:
             await self.refresh(topic)
         except RocketMQError as error:  # a route that cannot be used concerns only its topic
             sentence = "the route of topic %s could not be refreshed: %s"
-            self._outages.failed("routes", error, sentence, topic, error)
+            self._outages.failed("routes", error, sentence, topic, error, of=topic)
             return not isinstance(error, NetworkError | RequestTimeout)
         return True
 

@@ -11,10 +11,8 @@ import logging
 from enum import Enum
 
 from sprocketmq.errors import ConfigurationError, ProtocolError
-from sprocketmq.net.rate_limited_log import RateLimitedLog
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
-
-log = logging.getLogger("sprocketmq.client")
 
 
 class UnreadableBody(Enum):
@@ -33,9 +31,8 @@ class UnreadableBodies:
     """The unreadable bodies of one queue. ``choice``: None stops if a library is missing, because installing it helps, and delivers
     bodies that no library can decode."""
 
-    def __init__(self, choice: UnreadableBody | None, group: str, queue: MessageQueue) -> None:
-        self._choice, self._group, self._queue = choice, group, queue
-        self._failures = RateLimitedLog(log, level=logging.ERROR)
+    def __init__(self, choice: UnreadableBody | None, group: str, queue: MessageQueue, troubles: Troubles) -> None:
+        self._choice, self._group, self._queue, self._troubles = choice, group, queue, troubles
 
     def settle(
         self,
@@ -43,7 +40,6 @@ class UnreadableBodies:
         messages: list[MessageExt],
         offset: int,
         next_offset: int,
-        now_ms: int,
     ) -> tuple[list[MessageExt], int]:
         """The messages that are passed on, and the offset of the next pull. ``found``: those that cannot be decoded, and why.
         ``messages``: what the filter left of the answer to a pull from ``offset``, which ends before ``next_offset``. Raises
@@ -63,9 +59,12 @@ class UnreadableBodies:
             if choice is UnreadableBody.SKIP:
                 messages = [one for one in messages if one is not message]
             sentence = "group %s: the body of message %s at offset %d of %s cannot be opened (%s), so %s"
-            self._failures.log(
-                now_ms / 1000, sentence, self._group, message.message_id, place, self._queue, error, _ENDS[choice]
-            )
+            self._troubles.failed(
+                ("unreadable body", type(error)),
+                sentence, self._group, message.message_id, place, self._queue, error, _ENDS[choice],
+                of=str(self._queue),
+                level=logging.ERROR,
+            )  # fmt: skip
         return messages, next_offset
 
 

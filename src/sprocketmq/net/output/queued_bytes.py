@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import Final, Protocol
 
 from sprocketmq.core.buffer_budget import BufferBudget
-from sprocketmq.net.rate_limited_log import RateLimitedLog
+from sprocketmq.troubles import Troubles
 
 log = logging.getLogger("sprocketmq.net")
 
@@ -49,7 +49,14 @@ class QueuedBytes:
     """The counter. It belongs to one loop. ``limit_bytes``: of all connections together, both directions. ``high_water_bytes``:
     limit of unsent bytes for one peer, above which its requests wait (writeBufferHighWaterMark)."""
 
-    def __init__(self, limit_bytes: int = _LIMIT_BYTES, high_water_bytes: int = HIGH_WATER_BYTES) -> None:
+    def __init__(
+        self,
+        limit_bytes: int = _LIMIT_BYTES,
+        high_water_bytes: int = HIGH_WATER_BYTES,
+        troubles: Troubles | None = None,
+    ) -> None:
+        self.troubles = troubles or Troubles(log)
+        """Of the connections that share this counter."""
         self.high_water_bytes = high_water_bytes
         self.most_out_bytes = high_water_bytes + _ANSWER_BYTES
         # Connections that have requests left and wait for their next share of the loop.
@@ -58,7 +65,7 @@ class QueuedBytes:
         self.share_s = _SHARE_S
         """How much of a turn of the loop the requests of one connection may take; each read uses it."""
         self._budget: BufferBudget[Holder] = BufferBudget(limit_bytes)
-        self._closed = RateLimitedLog(log)
+        self.closed_connections = 0
 
     @property
     def limit_bytes(self) -> int:
@@ -71,10 +78,6 @@ class QueuedBytes:
     @property
     def out_bytes(self) -> int:
         return self._budget.out_bytes
-
-    @property
-    def closed_connections(self) -> int:
-        return self._closed.count
 
     def wait_for_share(self, go_on: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         """Call ``go_on`` when it is its turn. All that wait share the part of a turn that a single one would have."""
@@ -108,10 +111,11 @@ class QueuedBytes:
     def discard(self, holder: Holder) -> None:
         self._budget.discard(holder)
 
-    def close_slow_reader(self, holder: Holder, out_bytes: int, now_s: float) -> None:
+    def close_slow_reader(self, holder: Holder, out_bytes: int) -> None:
         """Close a connection whose peer does not read and whose unsent bytes are over the limit."""
         sentence = "%s does not read: %d bytes wait for it, %d are allowed (writeBufferHighWaterMark and one frame); it is closed"
-        self._closed.log(now_s, sentence, holder.remote_address, out_bytes, self.most_out_bytes)
+        address = holder.remote_address
+        self.troubles.failed("slow readers", sentence, address, out_bytes, self.most_out_bytes, of=address)
         self._close(holder)
 
     def refresh(self) -> None:
@@ -124,9 +128,11 @@ class QueuedBytes:
         total_bytes = self._budget.total_bytes
         for holder in self._budget.victims(now_s):
             kept = self._budget.bytes_of(holder)
-            self._closed.log(now_s, sentence, total_bytes, self.limit_bytes, holder.remote_address, kept)
+            address = holder.remote_address
+            self.troubles.failed("queued bytes", sentence, total_bytes, self.limit_bytes, address, kept, of=address)
             self._close(holder)
 
     def _close(self, holder: Holder) -> None:
+        self.closed_connections += 1
         self._budget.discard(holder)  # now, because the connection ends only in a later turn of the loop
         holder.abort()

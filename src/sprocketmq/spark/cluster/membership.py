@@ -27,6 +27,7 @@ from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.read_options import ReadOptions
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.version import __version__
 from sprocketmq.wire import bodies
 from sprocketmq.wire.bodies import running_info
@@ -118,10 +119,9 @@ class Membership:
         while not self._stopped.wait(HEARTBEAT_S):
             self._beat()
             if self._options.include_retry and (others := self._others()):  # it joined after ``start``
-                log.error(
-                    "group %s has another member now, %s: both get each retry and send it back; stop one of them",
-                    self._options.group, ", ".join(others),
-                )  # fmt: skip
+                sentence = "group %s has another member now, %s: both get each retry and send it back; stop one of them"
+                args, group = (self._options.group, ", ".join(others)), self._options.group
+                troubles.failed("other members", sentence, *args, of=group, level=logging.ERROR)
 
     def _beat(self) -> None:
         try:
@@ -129,7 +129,8 @@ class Membership:
             self._cluster.make_retry_topic(self._options.group, topics)
             self._cluster.engine.run(self._cluster.heartbeat(self._data(topics), topics))
         except RocketMQError as error:
-            log.warning("no heartbeat for group %s this time: %s", self._options.group, error)
+            sentence, group = "no heartbeat for group %s this time, the query reads on: %s", self._options.group
+            troubles.failed("heartbeats", sentence, group, error, of=group)
 
     def _topics(self) -> list[str]:
         options = self._options

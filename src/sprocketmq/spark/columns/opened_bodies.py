@@ -18,6 +18,7 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.columns.byte_columns import Mask, Numbers, gathered
 from sprocketmq.spark.columns.records import SPARE, Records
 from sprocketmq.spark.columns.size_chains import followed
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire.records.batch import ELEMENT, batch_element_size
 from sprocketmq.wire.records.compression import decompress
 from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH, PROPERTIES_LENGTH_TYPE
@@ -64,10 +65,12 @@ def _decompressed(records: Records, row: int) -> bytes:
 def _log_broken(records: Records, broken: list[tuple[int, ProtocolError]]) -> None:
     row, error = broken[0]
     queue, offset = records.pulls[records.pull_numbers[row]].queue, records.head["queue_offset"][row]
-    log.warning(
+    troubles.failed(
+        "bodies",
         "%d compressed bodies cannot be opened, the first at offset %d of %s (%s); their rows have the bytes that are stored, and bit 1 of "
         "sysFlag",
         *(len(broken), offset, queue, error),
+        of=str(queue),
     )
 
 

@@ -35,6 +35,7 @@ from sprocketmq.spark.read.queue_bounds import (
 )
 from sprocketmq.spark.read.source_queues import check_sql92, source_topics
 from sprocketmq.spark.read.unchanged_topics import UnchangedTopics
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire.records.message import MessageQueue
 
 log = logging.getLogger("sprocketmq.spark")
@@ -51,7 +52,6 @@ _GONE_AGE_S: Final = 1.0
 # Behind many topics are many requests: they are spread, as nothing is read from such queues.
 _HIDDEN_AGE_S: Final = 30.0
 _HIDDEN_AGE_PER_TOPIC_S: Final = 0.3
-_WARN_EACH_S: Final = 30.0
 _PATIENCE_MS: Final = 1_000
 
 
@@ -96,7 +96,6 @@ class BrokerPoller:
         self._gone_until_s = 0.0
         self._hidden_until_s = 0.0
         self._filter_checked = options.expression_type != "SQL92"
-        self._warned_at_s = -_WARN_EACH_S
 
     @property
     def cluster(self) -> Cluster:
@@ -132,8 +131,11 @@ class BrokerPoller:
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if not waits:
                 raise
-            self.warn("the brokers do not answer, the stream waits: %s", error)
+            troubles.failed("brokers", "the brokers do not answer, the stream waits: %s", error)
             return unchanged
+        troubles.over("brokers", "the brokers answer again, the stream goes on")
+        troubles.sweep()
+        self.cluster.outages.troubles.sweep()
         self._unchanged.learn(fresh)
         for queue, held in fresh.items():
             self.earliest_offsets[queue] = held.min
@@ -194,20 +196,13 @@ class BrokerPoller:
         try:
             found = gone_queues(self.cluster, missing, self._options.group)
         except RocketMQError as error:
-            self.warn("no news of %d queues, the stream waits for them: %s", len(missing), error)
+            troubles.failed("queues", "no news of %d queues, the stream waits for them: %s", len(missing), error)
             return {}
         if len(found) < len(missing):
             away = next(queue for queue in missing if queue not in found)
-            self.warn(
-                "no news of %d queues, the stream waits for them, the first is %s", len(missing) - len(found), away
-            )
+            sentence = "no news of %d queues, the stream waits for them, the first is %s"
+            troubles.failed("queues", sentence, len(missing) - len(found), away)
         return found
-
-    def warn(self, text: str, *values: object) -> None:
-        """Log a warning, at most every 30 seconds."""
-        if time.monotonic() - self._warned_at_s >= _WARN_EACH_S:
-            self._warned_at_s = time.monotonic()
-            log.warning(text, *values)
 
     def _source_topics(self) -> tuple[str, ...]:
         now_s = time.monotonic()

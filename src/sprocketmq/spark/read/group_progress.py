@@ -13,6 +13,7 @@ from sprocketmq.client.remoting.queue_offsets import commit_offset, committed_of
 from sprocketmq.client.remoting.retrying import is_transient
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
@@ -20,7 +21,6 @@ from sprocketmq.wire.records.message import MessageQueue
 log = logging.getLogger("sprocketmq.spark")
 
 _AGAIN_S: Final = 10.0
-_WARN_EACH_S: Final = 30.0
 
 
 def committed_offsets(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
@@ -78,7 +78,6 @@ class GroupProgress:
         self._group = group
         self.offsets: dict[MessageQueue, int] = {}
         self._again_s: dict[MessageQueue, float] = {}  # when to try again the queues that failed
-        self._warn_again_s: dict[str, float] = {}
 
     def commit(self, cluster: Cluster, offsets: Mapping[MessageQueue, int], now_s: float) -> None:
         moved = {
@@ -101,9 +100,8 @@ class GroupProgress:
             is_first_refusal = queue not in self._again_s and not is_transient(error)
             self._again_s[queue] = now_s if is_first_refusal else now_s + _AGAIN_S
         for name, error in {queue.broker_name: error for queue, error in failed.items()}.items():
-            if now_s >= self._warn_again_s.get(name, now_s):
-                self._warn_again_s[name] = now_s + _WARN_EACH_S
-                log.warning("progress of group %s is not on broker %s yet: %s", self._group, name, error)
+            sentence = "progress of group %s is not on broker %s yet, the stream reads on: %s"
+            troubles.failed(("progress", name), sentence, self._group, name, error, of=self._group)
         if any(map(is_transient, failed.values())):
             cluster.routes.forget()  # a broker may have moved
 

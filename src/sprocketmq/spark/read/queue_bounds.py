@@ -22,6 +22,7 @@ from sprocketmq.core.produce.route_table import MASTER_ID
 from sprocketmq.errors import RemoteError, RequestNotServed, RocketMQError, TopicNotExist
 from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4
 from sprocketmq.spark.losses import QueueBounds, Reason
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import Version
 from sprocketmq.wire.headers import GetTopicStatsInfoRequestHeader
@@ -92,12 +93,10 @@ def hidden_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[Mess
 
 def warn_of_hidden(queues: Mapping[MessageQueue, QueueBounds]) -> None:
     for queue, held in sorted(queues.items()):
-        log.warning(
-            "%s holds %d messages that nobody can read: its topic has fewer read queues now; give it %d to read them",
-            queue,
-            held.max - held.min,
-            queue.queue_id + 1,
+        sentence = (
+            "%s holds %d messages that nobody can read: its topic has fewer read queues now; give it %d to read them"
         )
+        troubles.failed("hidden", sentence, queue, held.max - held.min, queue.queue_id + 1, of=str(queue))
 
 
 def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) -> dict[MessageQueue, Reason]:

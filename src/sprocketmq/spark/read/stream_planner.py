@@ -32,6 +32,7 @@ from sprocketmq.spark.read.plan import BatchPlan, plan_batch, resolve_start, unr
 from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.spark.read.source_queues import fetch_offsets, is_read, source_queues, source_topics
 from sprocketmq.spark.read.trigger_limits import ByteLimit, MessageSizes, TriggerDelay
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire.records.message import MessageQueue
 
 log = logging.getLogger("sprocketmq.spark")
@@ -214,7 +215,8 @@ class StreamPlanner:
         """Where queues begin that the stream did not see before; those that cannot be asked about are left for the next poll."""
         starts, unanswered = self._new_queues.starts(self.poller.cluster, position, bounds)
         for queue, error in unanswered.items():
-            self.poller.warn("%s, which appeared late, is left for a later batch: %s", queue, error)
+            sentence = "%s, which appeared late, is left for a later batch: %s"
+            troubles.failed("late queues", sentence, queue, error, of=str(queue))
             del bounds[queue]
         for queue, at in starts.items():
             if self._target is not None and queue in self._target:
@@ -257,7 +259,8 @@ class StreamPlanner:
         retired = [loss for loss in plan.losses if loss.reason == "broker retired"]
         report_losses([loss for loss in plan.losses if loss not in retired], self._options)
         for loss in retired:
-            log.warning("the stream drops a queue with its unread messages: %s", loss)
+            sentence = "the stream drops a queue with its unread messages: %s"
+            troubles.failed("retired", sentence, loss, of=str(loss.queue))
         poller = self.poller
         poller.accept(bounds)
         poller.forget(

@@ -22,6 +22,7 @@ from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, retry_lev
 from sprocketmq.errors import RemoteError, RocketMQError
 from sprocketmq.spark.retry.bad_rows import BadRow, Place
 from sprocketmq.spark.retry.send_back import RetryGroup, send_back_to, warn_unsafe
+from sprocketmq.spark.troubles import troubles
 
 if TYPE_CHECKING:
     from sprocketmq.spark.retry.retry_copies import UnsafeCopy
@@ -83,7 +84,8 @@ class BadRowSender:
     def _chunk(self, rows: list[BadRow]) -> list[tuple[BadRow, RemoteError]]:
         asked = {row.message: row for row in rows if not row.is_copied}
         if lacking := [row for row in asked.values() if row.reason]:
-            log.warning(
+            troubles.failed(
+                "reasons",
                 "group %s: %d rows with a reason have no body, topic, properties or reconsumeTimes for a copy, the first is %s; the broker "
                 "copies their messages, without the reason",
                 *(self._group.name, len(lacking), lacking[0].message),
@@ -92,7 +94,8 @@ class BadRowSender:
             if isinstance(problem, SendStatus) and row.message.delay_level >= 0:
                 warn_unsafe(self._group.name, row.message, problem.name)
                 continue
-            log.warning(
+            troubles.failed(
+                "copies",
                 "group %s: the copy of %s with its reason is not stored safely, so the broker makes it without: %s",
                 *(self._group.name, row.message.message_id, problem),
             )
@@ -124,9 +127,8 @@ class BadRowSender:
         if self.dead_lettered:
             named = ", ".join(_named(row, tries) for row in self._dead)
             more = f" and {self.dead_lettered - len(self._dead)} more" if self.dead_lettered > len(self._dead) else ""
-            log.warning(
-                "%s of group %s: %d rows became dead letters: %s%s", what, group, self.dead_lettered, named, more
-            )
+            sentence = "%s of group %s: %d rows became dead letters: %s%s"
+            troubles.failed("dead letters", sentence, what, group, self.dead_lettered, named, more, of=what)
         levels = DEFAULT_DELAY_LEVELS.split()
         again = [
             f"{count} again at delay level {level} ({levels[min(level, len(levels)) - 1]} by default, try {number} of {tries})"

@@ -20,6 +20,7 @@ from sprocketmq.errors import RemoteError, RocketMQError
 from sprocketmq.plain_values import plain_int, plain_value
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.access import ANONYMOUS, Access
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire import headers
 from sprocketmq.wire.requests.messages import CONSUMER_SEND_MSG_BACK
 
@@ -183,7 +184,8 @@ async def _refusal(masters: Masters, group: RetryGroup, message: SendBackRequest
 
 
 def warn_unsafe(group: str, message: SendBackRequest, status: str) -> None:
-    log.warning(
+    troubles.failed(
+        "unsafe copies",
         "group %s: the copy of %s is stored with %s, and lost if that machine fails now",
         *(group, message.message_id, status),
     )

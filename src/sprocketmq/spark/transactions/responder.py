@@ -27,6 +27,7 @@ from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.ledger_location import broker_settings
 from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC, VisibleRows
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.properties import PGROUP
@@ -196,7 +197,8 @@ class Responder:
     async def _answer(self, message: MessageExt) -> LocalTransactionState:
         answer = await self.state_of(message)
         if answer is None:
-            log.warning("group %s: %s is no half message of a Spark write; use another group", self.group, message.message_id)  # fmt: skip
+            sentence = "group %s: %s is no half message of a Spark write; use another group"
+            troubles.failed("foreign halves", sentence, self.group, message.message_id, of=self.group)
             return LocalTransactionState.UNKNOWN
         if answer is LocalTransactionState.COMMIT_MESSAGE and await self.visible_rows.has(message):
             return LocalTransactionState.ROLLBACK_MESSAGE

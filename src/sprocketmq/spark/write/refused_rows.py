@@ -24,6 +24,7 @@ from sprocketmq.spark.retry.bad_rows import DEAD_LETTER_LEVEL, BadRow
 from sprocketmq.spark.retry.send_back import RetryGroup, SendBackRequest, warn_unsafe
 from sprocketmq.spark.send.row_ids import TaskId
 from sprocketmq.spark.send.row_messages import LEFT_OUT
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire.records import properties as props
 
 log = logging.getLogger("sprocketmq.spark")
@@ -48,7 +49,7 @@ class RefusedRows:
         if self._options.on_error == "fail":
             raise error
         if not self.count:
-            log.warning("a row is not sent (onError=%s): %s", self._options.on_error, error)
+            troubles.failed("rows", "a row is not sent (onError=%s): %s", self._options.on_error, error)
         self.count += 1
         if self._options.on_error == "dlq":
             self._letters.append(self._letter(row, str(error)))
@@ -65,12 +66,8 @@ class RefusedRows:
             except (NetworkError, RequestTimeout, RemoteError) as error:
                 if broker == brokers[-1]:
                     raise
-                log.warning(
-                    "broker %s does not accept %d dead letters, another broker is tried: %s",
-                    broker,
-                    len(letters),
-                    error,
-                )
+                sentence = "broker %s does not accept %d dead letters, another broker is tried: %s"
+                troubles.failed(("dead letters", broker), sentence, broker, len(letters), error)
             else:
                 self._brokers = [*brokers[at:], *brokers[:at]]
                 return

@@ -79,15 +79,17 @@ class IndexFiles:
         Files without entries are deleted. Raises StoreNotWritable."""
         if self.read_only:
             return
-        for file in list(self.files):
+        kept = []
+        for file in self.files:
             durable_count = self._durable_count(file)
             if durable_count is not None or file.header.end_physical_offset >= log_end:
                 file.repair(log_end, durable_count)
-            if file.header.index_count <= 1:
+            if file.header.index_count > 1:
+                kept.append(file)
+            else:
                 file.delete()
-                self.files.remove(file)  # now, because the next one may refuse, and a query reads what is in the list
                 self._new_names = True
-        self._needs_repair = False
+        self.files, self._needs_repair = kept, False
 
     def _durable_count(self, file: IndexFile) -> int | None:
         """indexCount of the entries of a file that are certainly on the disk; None = the file is complete."""

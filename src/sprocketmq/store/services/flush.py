@@ -180,7 +180,8 @@ class Flusher:
                 cause = error.__cause__
                 if not isinstance(cause, OSError) or cause.errno not in _NO_DESCRIPTORS:
                     raise
-                log.error("%s; it is tried again every %g s", error, self._log_interval_s)
+                sentence = "%s; it is tried again every %g s"
+                self._store.troubles.failed("flush", sentence, error, self._log_interval_s, level=logging.ERROR)
                 with self._condition:
                     if not self._closed:
                         self._condition.wait(self._log_interval_s)

@@ -63,7 +63,8 @@ class Retention:
                 break
             deleted += 1
         if deleted > expired:
-            log.warning(
+            self._store.troubles.failed(
+                "forced",
                 "%s deleted that had not expired, because the disk is %.0f%% full (diskSpaceCleanForciblyRatio: %d); the log begins at %d",
                 counted(deleted - expired, "commit log file was", "commit log files were"),
                 used,
@@ -89,7 +90,7 @@ class Retention:
         try:
             checkpoint.save()
         except StoreNotWritable as error:  # a full disk must not keep retention from making room
-            log.warning("%s", error)
+            self._store.troubles.failed("checkpoint", "%s", error)
 
     def _first_is_expired(self, now_ms: int) -> bool:
         commit_log = self._store.commit_log
@@ -101,18 +102,18 @@ class Retention:
 
     def _watch_disk(self, used: float) -> None:
         limit = self._store.config.disk_space_warning_level_ratio
-        if used > limit and self._store.refusal is None:
+        if used > limit and (self._store.refusal is None or self.disk_full):
             directory = self._store.commit_log.files.directory
             self._disk_full = StoreNotWritable(
                 f"the disk of {directory} is {used:.0f}% full, appends are accepted up to {limit}%; "
                 "free some space, lower fileReservedTime or raise diskSpaceWarningLevelRatio"
             )
             self._store.refuse_appends(self._disk_full)
-            log.warning("sends are refused: %s", self._disk_full)
+            self._store.troubles.failed("disk", "sends are refused, pulls go on: %s", self._disk_full, lasts=True)
         elif used <= limit and self._disk_full is not None:
             if self._store.refusal is self._disk_full:
                 self._store.refuse_appends(None)
-                log.warning("sends are taken again: the disk is %.0f%% full", used)
+                self._store.troubles.over("disk", "the disk is %.0f%% full: sends are taken again", used)
             self._disk_full = None
 
 

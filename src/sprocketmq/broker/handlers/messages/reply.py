@@ -107,10 +107,10 @@ async def _push(
     try:
         taken = await requester.start_invoke(request(code, push, command.body), _PUSH_TIMEOUT_MS)
     except RocketMQError as error:
-        log.warning("the reply for %s could not be pushed: %s", client_id, error)
+        broker.troubles.failed("replies", "the reply for %s could not be pushed: %s", client_id, error, of=client_id)
         return f"the requester {client_id} did not take the reply: {error}"
     if taken.code:
-        log.warning("%s refused a reply: %s", client_id, taken.remark)
+        broker.troubles.failed("replies", "%s refused a reply: %s", client_id, taken.remark, of=client_id)
         return f"the requester {client_id} refused the reply: code {taken.code}, {taken.remark}"
     return None
 
@@ -126,7 +126,8 @@ def _answer(
     """Store the reply and answer with the result of the push. A failure to store it is only logged, as in Java."""
     stored = SendMessageResponseHeader(msg_id="0", queue_id=queue_id, queue_offset=0)
     if broker.topics.get(header.topic) is None:  # deleted: a record would create its queue again
-        log.warning("a reply is not stored: topic %s was deleted while the reply was pushed", header.topic)
+        sentence = "a reply is not stored: topic %s was deleted while the reply was pushed"
+        broker.troubles.failed("unstored replies", sentence, header.topic, of=header.topic)
     elif broker.config.store_reply_message_enable:
         message = StoredMessage(
             header.topic,
@@ -143,7 +144,8 @@ def _answer(
         try:
             result = broker.put(message, broker.clock.now_ms())
         except RocketMQError as error:
-            log.warning("a reply could not be stored in %s: %s", header.topic, error)
+            sentence = "a reply could not be stored in %s: %s"
+            broker.troubles.failed("unstored replies", sentence, header.topic, error, of=header.topic)
         else:
             stored.msg_id = broker.identity.offset_message_id(result.physical_offset)
             stored.queue_offset = result.queue_offset

@@ -40,40 +40,46 @@ def end_transaction(broker: Broker, connection: Connection, command: Command, no
         remark = (
             f"commitOrRollback is {header.commit_or_rollback}, 0 (unknown), 8 (commit) and 12 (rollback) are allowed"
         )
-        return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
+        return _refused(broker, connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
     if outcome is None:
         log.info("%s does not know yet how transaction %s ends", connection.remote_address, header.transaction_id)
         return None
     half = broker.transactions.half_at(header.commit_log_offset)
     if half is None:
         remark = f"no half message begins at commit log offset {header.commit_log_offset}, or it expired"
-        return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
+        return _refused(broker, connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
     raw = half.raw_properties
     immunity = props.get_property(raw, props.CHECK_IMMUNITY_TIME_IN_SECONDS)
     age_ms = now_ms - half.born_timestamp_ms
     if not header.from_transaction_check and broker.transactions.rules.is_end_too_late(age_ms, immunity):
         remark = f"the transaction is {age_ms} ms old, past its CHECK_IMMUNITY_TIME_IN_SECONDS {immunity}; wait for the check"
-        return _refused(connection, command, header, ResponseCode.ILLEGAL_OPERATION, remark)
+        return _refused(broker, connection, command, header, ResponseCode.ILLEGAL_OPERATION, remark)
     if props.get_property(raw, props.PGROUP) != header.producer_group:
         remark = f"the half message is not of producer group {header.producer_group}"
-        return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
+        return _refused(broker, connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
     if half.queue_offset != header.tran_state_table_offset:
         remark = f"the half message is at half queue offset {half.queue_offset}, not {header.tran_state_table_offset}"
-        return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
+        return _refused(broker, connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
     before = broker.transactions.end(half, outcome, now_ms)
     if before not in (None, outcome, Outcome.UNKNOWN):
         remark = f"the transaction ended with {before.value} already, {outcome.value} comes too late"
-        return _refused(connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
+        return _refused(broker, connection, command, header, ResponseCode.SYSTEM_ERROR, remark)
     if command.is_oneway:
         return None
     return broker.answer_when_durable(connection, command, response(command), broker.store.max_physical_offset, True)
 
 
 def _refused(
-    connection: Connection, command: Command, header: EndTransactionRequestHeader, code: int, remark: str
+    broker: Broker,
+    connection: Connection,
+    command: Command,
+    header: EndTransactionRequestHeader,
+    code: int,
+    remark: str,
 ) -> Command:
     # Clients send it one-way, so the refusal is only in the log.
-    log.warning("%s could not end transaction %s: %s", connection.remote_address, header.transaction_id, remark)
+    sentence, address = "%s could not end transaction %s: %s", connection.remote_address
+    broker.troubles.failed("ends", sentence, address, header.transaction_id, remark, of=header.producer_group or "")
     return response(command, code, remark)
 
 
