@@ -202,6 +202,10 @@ _METHODS: Final = {
 }
 
 
+for_all: Final[list[Any]] = []
+"""Hooks that each client gets which is made from now on; opentelemetry-instrument adds one."""
+
+
 class Hooks:
     """The hooks of one client, by method."""
 
@@ -214,6 +218,15 @@ class Hooks:
         self.consume: list[ConsumeMessageHook] = []
         self.filter: list[FilterMessageHook] = []
         self.end_transaction: list[EndTransactionHook] = []
+
+    @classmethod
+    def of_client(cls, allowed: Sequence[str]) -> Hooks:
+        """Those of a new client: of ``for_all`` what it has a use for."""
+        hooks = cls()
+        for hook in for_all:
+            if any(hasattr(hook, _METHODS[kind][0]) for kind in allowed):
+                hooks.add(hook, allowed)
+        return hooks
 
     def add(self, hook: Any, allowed: Sequence[str]) -> None:
         """Add ``hook`` for each hook method that it has. ``allowed``: the attributes of this class that the client has a use for. Raises

@@ -212,8 +212,8 @@ class PushConsumerOptions(CommonOptions, total=False):
         record_max_bytes: how much of it is kept, 64 KiB or more; the oldest is dropped (bytes, default 64 MiB).
     """
 
-    message_model: MessageModel
-    consume_from_where: ConsumeFromWhere
+    message_model: MessageModel | str
+    consume_from_where: ConsumeFromWhere | str
     consume_timestamp: str | None
     allocate_strategy: AllocationStrategy | str
     allocate_queues: Sequence[MessageQueue] | None
@@ -239,7 +239,7 @@ class PushConsumerOptions(CommonOptions, total=False):
     unlock_delay_ms: int
     await_termination_ms: int
     pull_time_delay_when_exception_ms: int
-    unreadable_body: UnreadableBody | None
+    unreadable_body: UnreadableBody | str | None
     value_deserializer: Deserializers | None
     post_subscription_when_pull: bool
     local_offset_store_dir: str | os.PathLike[str] | None
@@ -284,8 +284,8 @@ class PullConsumerOptions(CommonOptions, total=False):
             id and group, not the cluster: to broadcast in one group of two clusters, give each client an ``instance_name``.
     """
 
-    message_model: MessageModel
-    consume_from_where: ConsumeFromWhere
+    message_model: MessageModel | str
+    consume_from_where: ConsumeFromWhere | str
     consume_timestamp: str | None
     allocate_strategy: AllocationStrategy | str
     allocate_queues: Sequence[MessageQueue] | None
@@ -304,7 +304,7 @@ class PullConsumerOptions(CommonOptions, total=False):
     broker_suspend_max_time_ms: int
     consumer_timeout_when_suspend_ms: int
     pull_time_delay_when_exception_ms: int
-    unreadable_body: UnreadableBody | None
+    unreadable_body: UnreadableBody | str | None
     value_deserializer: Deserializers | None
     local_offset_store_dir: str | os.PathLike[str] | None
 

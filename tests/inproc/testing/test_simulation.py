@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_a_seed_is_the_same_run_in_each_process() -> None:
 
 @pytest.mark.parametrize("seed", range(101, 104))
 def test_random_users_find_nothing(seed: int) -> None:
-    simulate(RandomUsers(MESSAGES), seed=seed, weather=Weather(KINDS), brokers=1 + seed % 2)
+    simulate(RandomUsers(MESSAGES), seed=seed, weather=Weather(KINDS), brokers=1 + seed % 2, **RandomUsers.CONFIG)
 
 
 def progress_past_what_runs(self: ProcessQueue, messages: Any, done: Any = ProcessQueue.done) -> int | None:
@@ -73,13 +74,14 @@ def one_is_skipped(self: ScheduleMessageService, content: Any, load: Any = Sched
 )
 def test_a_planted_fault_is_found(owner: type, name: str, fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, name, fault)
-    monkeypatch.setattr("sprocketmq.testing.simulation.users.AFTER_MS", 300_000)
+    monkeypatch.setattr(RandomUsers, "AFTER_MS", 300_000)
 
     def search() -> None:
         for seed in range(1, 40):
-            simulate(RandomUsers(MESSAGES), seed=seed, weather=Weather(kinds=["kills", "walls"]))
+            users = RandomUsers(MESSAGES, ["concurrent", "delays"])
+            simulate(users, seed=seed, weather=Weather(kinds=["kills", "walls"]), **RandomUsers.CONFIG)
 
-    with pytest.raises(SimulationError, match="every group finishes"):
+    with pytest.raises(SimulationError, match="every group finishes|is not finished"):
         search()
 
 
@@ -153,6 +155,49 @@ def test_a_program_begins_anew_after_a_kill_and_its_broker_has_its_messages() ->
     simulate(main, seed=1)
     assert lives == [0, 1]
     assert sorted(received) == [b"0", b"1"]
+
+
+def test_blocking_clients_and_listeners_wait_in_virtual_time() -> None:
+    took_s: list[float] = []
+    chunks: list[tuple[int, int]] = []
+
+    def shop(here: Here) -> None:
+        with rmq.Producer("shop", **here.options) as producer:
+            for number in range(5):
+                producer.send(rmq.Message("orders", b"%d" % number))
+                time.sleep(0.5)
+            futures = [producer.send_async(rmq.Message("orders", b"later")) for _ in range(5)]
+            assert sorted(future.result().queue_offset for future in futures) == [5, 6, 7, 8, 9]
+        queue = rmq.MessageQueue("orders", "broker-a", 0)
+        with rmq.QueueReader(here.world.namesrv_addr, "readers", [(queue, 0, 10)]) as reader:
+            chunks.extend((chunk.start, chunk.end) for chunk in reader)
+
+    async def desk(here: Here) -> None:
+        consumer = here.push_consumer(consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+        consumer.subscribe("orders")
+
+        @consumer.on_message
+        def handle(message: rmq.MessageExt) -> None:
+            began_s = here.world.loop.time()
+            time.sleep(60)
+            took_s.append(here.world.loop.time() - began_s)
+
+        async with consumer:
+            await consumer.wait()
+
+    async def main(world: World) -> None:
+        await world.topic("orders", 1)
+        world.start("shop", lambda here: asyncio.to_thread(shop, here))
+        killed = world.start("desk", desk)
+        await world.sleep(50_000)
+        world.kill(killed)  # with all its threads, which wait in the listener
+        world.restart(killed)
+        await world.until(lambda: len(took_s) == 10, 600_000)
+
+    simulate(main, seed=1)
+    assert took_s == pytest.approx([60] * 10, abs=0.1)
+    assert chunks[0][0] == 0
+    assert chunks[-1][1] == 10
 
 
 @pytest.mark.slow

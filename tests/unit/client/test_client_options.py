@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import time
+import typing
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, get_type_hints
@@ -17,7 +19,7 @@ from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.pull_settings import PullSettings
 from sprocketmq.client.settings.push_settings import PushSettings, consume_timestamp_ms
 from sprocketmq.client.settings.send_settings import SendSettings
-from sprocketmq.client.settings.split_options import _ELSEWHERE
+from sprocketmq.client.settings.split_options import _ELSEWHERE, _PAIRS
 from sprocketmq.client.settings.validators import check_batch, check_group, check_topic
 from sprocketmq.core.group.allocation import AVG
 
@@ -45,13 +47,13 @@ MAX_INT: Final = 2**31 - 1
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_from_where="START"), "CONSUME_FROM_FIRST_OFFSET"),
         (
             lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_from_where="earliest"),
-            r"did you mean ConsumeFromWhere\.CONSUME_FROM_FIRST_OFFSET\?$",
+            r"did you mean 'CONSUME_FROM_FIRST_OFFSET'\?$",
         ),
         (
             lambda: rmq.PullConsumer("g", namesrv_addr=ADDRESS, consume_from_where="latest"),
-            r"did you mean ConsumeFromWhere\.CONSUME_FROM_LAST_OFFSET\?$",
+            r"did you mean 'CONSUME_FROM_LAST_OFFSET'\?$",
         ),
-        (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, message_model="broadcast"), "MessageModel.BROADCASTING"),
+        (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, message_model="broadcast"), "did you mean 'BROADCASTING'"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, pull_batch_size=0), "from 1 to 1024"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, pull_threshold_for_queue=70_000), "from 1 to 65535"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_thread_count=True), "whole number"),
@@ -144,7 +146,7 @@ RANGES: Final = {
     },
     PushSettings: {
         "consume_thread_count": (1, 1000),
-        "consume_thread_max": (20, 1000),  # as many as consume_thread_count
+        "consume_thread_max": (1, 1000),
         "adjust_thread_pool_nums_threshold": (1, MAX_INT),
         "consume_message_batch_max_size": (1, 1024),
         "pull_batch_size": (1, 1024),
@@ -195,7 +197,10 @@ RANGES: Final = {
 # Each of them may also be -1: off.
 OFF: Final = {"pull_threshold_for_topic", "pull_threshold_size_for_topic", "send_msg_max_timeout_per_request_ms"}
 # A pull may not be held longer than its answer is waited for.
-BESIDE: Final = {"broker_suspend_max_time_ms": {"consumer_timeout_when_suspend_ms": MAX_INT}}
+BESIDE: Final = {
+    "broker_suspend_max_time_ms": {"consumer_timeout_when_suspend_ms": MAX_INT},
+    "consume_thread_max": {"consume_thread_count": 1},
+}
 DEFAULTS: Final = {
     ClientOptions: {
         "poll_name_server_interval_ms": 30_000,
@@ -361,6 +366,70 @@ def test_a_consume_timestamp_at_the_end_of_time_is_refused(monkeypatch):
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def _options_of_members() -> list[tuple[type[Any], str, type[enum.Enum]]]:
+    """Class, option and enum of each public option whose type names an enum of ours."""
+    found = []
+    for made, options in (
+        (rmq.Producer, rmq.ProducerOptions),
+        (rmq.PushConsumer, rmq.PushConsumerOptions),
+        (rmq.PullConsumer, rmq.PullConsumerOptions),
+    ):
+        for name, kind in typing.get_type_hints(options).items():
+            kinds = [one for one in (kind, *typing.get_args(kind)) if isinstance(one, enum.EnumType)]
+            found += [(made, name, one) for one in kinds]
+            assert not kinds or str in typing.get_args(kind), (
+                f"{options.__name__}.{name}: its type has to name str, too"
+            )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("made", "option", "kind"), _options_of_members(), ids=lambda one: getattr(one, "__name__", one)
+)
+def test_an_option_that_is_a_member_takes_its_name_in_any_case_and_nothing_near_it(made, option, kind):
+    for member in kind:
+        for given in (member, member.name, member.name.lower(), f" {member.name.title()} "):
+            client = made("g", namesrv_addr=ADDRESS, **{option: given})
+            assert getattr(client._async._settings, option) is member
+        with pytest.raises(rmq.ConfigurationError, match=f"did you mean '{member.name}'\\?$"):
+            made("g", namesrv_addr=ADDRESS, **{option: f"{member.name}S"})
+    for wrong in (7, "", "nothing like it", b"STOP", object):
+        with pytest.raises(rmq.ConfigurationError, match=f"{option} is .*, (one of|did you mean)"):
+            made("g", namesrv_addr=ADDRESS, **{option: wrong})
+
+
+def test_six_options_are_members():
+    assert len(_options_of_members()) == 6
+
+
+@pytest.mark.parametrize("channel", ["cloud", "Cloud", "CLOUD"])
+def test_the_access_channel_may_be_written_in_any_case(channel):
+    assert ClientOptions(namesrv_addr=ADDRESS, access_channel=channel).access_channel == "CLOUD"
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "low", "high"),
+    [
+        (rmq.PushConsumer, {"consume_thread_max": 3}, 3, 3),
+        (rmq.PushConsumer, {"consume_thread_max": 30}, 20, 30),
+        (rmq.PushConsumer, {"consume_thread_count": 30}, 30, None),
+        (rmq.PushConsumer, {"consume_thread_count": 3, "consume_thread_max": 7}, 3, 7),
+        (rmq.PullConsumer, {"consumer_timeout_when_suspend_ms": 5_000}, 5_000, 5_000),
+        (rmq.PullConsumer, {"broker_suspend_max_time_ms": 40_000}, 40_000, 40_000),
+        (rmq.PullConsumer, {"broker_suspend_max_time_ms": 25_000}, 25_000, 30_000),
+    ],
+)
+def test_of_a_pair_the_option_that_is_not_given_follows(made, given, low, high):
+    names = next(pair for pair in _PAIRS if given.keys() & set(pair))
+    settings = made("g", namesrv_addr=ADDRESS, **given)._async._settings
+    assert (getattr(settings, names[0]), getattr(settings, names[1])) == (low, high)
+
+
+def test_a_pair_in_the_wrong_order_names_both():
+    with pytest.raises(rmq.ConfigurationError, match=r"consume_thread_max is 3, .* consume_thread_count \(4\) to 1000"):
+        rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_thread_count=4, consume_thread_max=3)
 
 
 def test_settings_accept_names_and_members():

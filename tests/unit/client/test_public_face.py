@@ -58,6 +58,8 @@ def raised() -> set[str]:
 CAUGHT_INSIDE = {
     "Refused": "the console shows it on a page",
     "ChildFailed": "the demo's own",
+    "ApplicationFailed": "sprocketmq run makes an exit code of it",
+    "ClusterFailed": "sprocketmq cluster makes an exit code of it",
     "PartlyDone": "the command line makes an exit code of it",
     "RegistryUnavailable": "it fails a task of Spark",
     "UnfitSchema": "it is the reason of a row",

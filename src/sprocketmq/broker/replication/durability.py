@@ -127,11 +127,10 @@ class DurableAnswers:
     def _time_out(self) -> None:
         loop, self._timer = asyncio.get_running_loop(), None
         with GatheredAnswers() as gathered:
-            while self._waiting and loop.time() - self._waiting[0][3] >= self._timeout_s:
+            while self._waiting and loop.time() >= self._waiting[0][3] + self._timeout_s:
                 self._send_first(gathered, ResponseCode.FLUSH_DISK_TIMEOUT)
         if self._waiting:
-            left_s = self._timeout_s - (loop.time() - self._waiting[0][3])
-            self._timer = loop.call_later(max(0.0, left_s), self._time_out)
+            self._timer = loop.call_at(self._waiting[0][3] + self._timeout_s, self._time_out)
 
     def _send_first(self, gathered: GatheredAnswers, code: ResponseCode, remark: str | None = None) -> None:
         _, connection, answer, _, kept_bytes = self._waiting.popleft()

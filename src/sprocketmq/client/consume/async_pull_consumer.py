@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.consume.poll_service import MessageQueueListener, PollService, TakenMessages, TopicQueuesListener
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 Expression = FilterExpression | str | None
 
+_HOOKS: Final = ("consume", "filter")
+
 
 class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     """Receives messages by ``poll``, on a running event loop.
@@ -80,7 +82,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._assigned: set[MessageQueue] | None = None
         self._listeners: dict[str, MessageQueueListener] = {}
         self._topic_listeners: dict[str, TopicQueuesListener] = {}
-        self._hooks = Hooks()
+        self._hooks = Hooks.of_client(_HOOKS)
         self._running: RunningPullConsumer | None = None
         self._next_write_ms = 0
 
@@ -150,8 +152,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
         """Let ``hook`` see or filter the messages of ``poll`` (``sprocketmq.client.hooks``); before ``start``."""
         if self._running is not None:
-            raise ConfigurationError("the consumer is running, add hooks before start()")
-        self._hooks.add(hook, ("consume", "filter"))
+            raise ConfigurationError(f"consumer {self.group!r} is running, hooks are added before start()")
+        self._hooks.add(hook, _HOOKS)
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
         """Use these name servers from now on, in all clients of this instance: ``host:9876``, several separated by ``;``."""

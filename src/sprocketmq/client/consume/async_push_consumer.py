@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         | Callable[[tuple[MessageExt, ...], ConsumeOrderlyContext], OrderlyAnswer]
     )
 
+_HOOKS: Final = ("consume", "filter")
 _OF_SEVERAL: Final = "concurrent_listener and orderly_listener take one of (messages, context)"
 _OF_ONE: Final = "on_message takes one of (message)"
 
@@ -107,7 +108,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         self._orderly = False
         self._batch_size: int | None = None
         self._stream: MessageStream | None = None  # instead of a listener
-        self._hooks = Hooks()
+        self._hooks = Hooks.of_client(_HOOKS)
         self._stuck_callbacks: list[StuckListenerCallback] = []
         self._running: RunningConsumer | None = None
 
@@ -204,8 +205,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
         """Call ``hook`` around each listener call, or to filter (``sprocketmq.client.hooks``); before ``start``."""
         if self._running is not None:
-            raise ConfigurationError("the consumer is running, add hooks before start()")
-        self._hooks.add(hook, ("consume", "filter"))
+            raise ConfigurationError(f"consumer {self.group!r} is running, hooks are added before start()")
+        self._hooks.add(hook, _HOOKS)
 
     def on_consume_timeout(self, callback: C) -> C:
         """Register a function of one StuckListener, before ``start``. It is called once for each listener call that takes longer than

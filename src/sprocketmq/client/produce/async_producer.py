@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sprocketmq.client.remoting.instance import ClientInstance
     from sprocketmq.client.remoting.send import QueueSelector
     from sprocketmq.client.remoting.sender import Sender
+
+_HOOKS: Final = ("send", "check_forbidden", "end_transaction")
 
 
 class AsyncProducer(AsyncClient["RunningProducer"]):
@@ -75,7 +77,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                 self._settings.back_pressure_for_async_send_num,
                 self._settings.back_pressure_for_async_send_size_bytes,
             )
-        self._hooks = Hooks()
+        self._hooks = Hooks.of_client(_HOOKS)
         self._trace: MessageTrace | None = None
 
     @property
@@ -89,11 +91,11 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return self._instance.client_id if self._instance is not None else ""
 
     def add_hook(self, hook: SendMessageHook | CheckForbiddenHook | EndTransactionHook) -> None:
-        """Call ``hook``, an object with methods of the classes in ``sprocketmq.client.hooks``, around each try of a send or when a
-        transaction ends. Raises ConfigurationError (it has none of these methods, or the producer is started)."""
+        """Call ``hook`` around each try of a send or when a transaction ends, before ``start``. ``hook``: an object with methods of the
+        classes in ``sprocketmq.client.hooks``. Raises ConfigurationError (it has none of these methods, or the producer is started)."""
         if self._instance is not None:
-            raise ConfigurationError("the producer is started, add hooks before start()")
-        self._hooks.add(hook, ("send", "check_forbidden", "end_transaction"))
+            raise ConfigurationError(f"producer {self.group!r} is started, hooks are added before start()")
+        self._hooks.add(hook, _HOOKS)
 
     async def start(self) -> None:
         """Start the producer; connections open with the first send. Does nothing if it is started already. Raises

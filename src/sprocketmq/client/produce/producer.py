@@ -120,8 +120,8 @@ class Producer(BlockingClient[AsyncProducer]):
         return self._async.client_id
 
     def add_hook(self, hook: SendMessageHook | CheckForbiddenHook | EndTransactionHook) -> None:
-        """Call ``hook``, an object with methods of the classes in ``sprocketmq.client.hooks``, around each try of a send or when a
-        transaction ends. Raises ConfigurationError (it has none of these methods, or the producer is started)."""
+        """Call ``hook`` around each try of a send or when a transaction ends, before ``start``. ``hook``: an object with methods of the
+        classes in ``sprocketmq.client.hooks``. Raises ConfigurationError (it has none of these methods, or the producer is started)."""
         self._async.add_hook(hook)
 
     def start(self) -> None:

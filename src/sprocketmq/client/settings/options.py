@@ -131,6 +131,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         for name, namespace in (("namespace", self.namespace), ("namespace_v2", self.namespace_v2)):
             if namespace is not None:
                 check_namespace(name, namespace)
+        if isinstance(self.access_channel, str):
+            force_setattr(self, "access_channel", self.access_channel.upper())
         if self.access_channel not in ("LOCAL", "CLOUD"):
             raise ConfigurationError(f"access_channel is {self.access_channel!r}, 'LOCAL' or 'CLOUD' is allowed")
         if self.trace_topic is not None:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 from msgspec.structs import force_setattr
 
-from sprocketmq.client.settings.push_settings import PushSettings
+from sprocketmq.client.settings.push_settings import MEMBERS, PushSettings
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
 from sprocketmq.client.settings.validators import check_range, check_settings
 from sprocketmq.client.settings.values import Deserializers
@@ -73,8 +73,8 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
                 f"broker_suspend_max_time_ms ({self.broker_suspend_max_time_ms}) is allowed: the broker may hold a pull that long"
             )
         shared = self.as_push_settings()  # checks what both kinds of consumer share
-        force_setattr(self, "allocate_queues", shared.allocate_queues)
-        force_setattr(self, "allocate_rooms", shared.allocate_rooms)
+        for name in ("allocate_queues", "allocate_rooms", *MEMBERS):
+            force_setattr(self, name, getattr(shared, name))
 
     def as_push_settings(self) -> PushSettings:
         """These settings for the parts that a pull consumer shares with a push consumer. The filter goes with each pull, as Java's lite

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import Final
@@ -52,6 +52,14 @@ _OFFSET_RESETS: Final = {
     **dict.fromkeys(("LATEST", "END", "LARGEST", "LAST", "NEW"), "CONSUME_FROM_LAST_OFFSET"),
     **dict.fromkeys(("TIMESTAMP", "BY_START_TIME"), "CONSUME_FROM_TIMESTAMP"),
 }
+
+
+MEMBERS: Final[Mapping[str, type[Enum]]] = {
+    "message_model": MessageModel,
+    "consume_from_where": ConsumeFromWhere,
+    "unreadable_body": UnreadableBody,
+}
+"""The options that are members of an enum, or their names in any case."""
 
 
 class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,12 +150,9 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_settings(self, frozenset(("group",)))
         force_setattr(self, "group", check_group(self.group, "the consumer group"))
-        force_setattr(self, "message_model", _member(MessageModel, "message_model", self.message_model))
-        force_setattr(
-            self, "consume_from_where", _member(ConsumeFromWhere, "consume_from_where", self.consume_from_where)
-        )
-        if self.unreadable_body is not None:
-            force_setattr(self, "unreadable_body", _member(UnreadableBody, "unreadable_body", self.unreadable_body))
+        for name, enum in MEMBERS.items():
+            if (value := getattr(self, name)) is not None or name != "unreadable_body":
+                force_setattr(self, name, _member(enum, name, value))
         self._check_allocation()
         if isinstance(self.allocate_strategy, str):
             found = strategy_by_name(
@@ -168,7 +173,12 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         if folder is not None and not (isinstance(folder, str | os.PathLike) and _is_path(folder)):
             raise ConfigurationError(f"local_offset_store_dir is {folder!r}, the path of a folder is allowed")
         if self.consume_thread_max is not None:
-            check_range("consume_thread_max", self.consume_thread_max, self.consume_thread_count, 1000)
+            most = check_range("consume_thread_max", self.consume_thread_max, 1, 1000)
+            if most < self.consume_thread_count:
+                raise ConfigurationError(
+                    f"consume_thread_max is {most}, a whole number from consume_thread_count ({self.consume_thread_count}) to 1000 is "
+                    "allowed"
+                )
         for name, low, high in _RANGES:
             check_range(name, getattr(self, name), low, high)
         for name, high in (("pull_threshold_for_topic", 6_553_500), ("pull_threshold_size_for_topic", 102_400)):
@@ -241,15 +251,15 @@ def _is_path(path: str | os.PathLike[str]) -> bool:
 
 def _member(enum: type[Enum], name: str, value: object) -> Enum:
     try:
-        return enum(value)
-    except ValueError:
+        return enum[value.strip().upper()] if isinstance(value, str) else enum(value)
+    except (KeyError, ValueError):
         import difflib  # imported only for the error
 
         words = str(value).upper()
         near = [_OFFSET_RESETS[words]] if enum is ConsumeFromWhere and words in _OFFSET_RESETS else []
         near = near or difflib.get_close_matches(words, [member.name for member in enum], 1)
         if near:
-            todo = f"did you mean {enum.__name__}.{near[0]}?"
+            todo = f"did you mean {near[0]!r}?"
         else:
             todo = f"one of {', '.join(member.name for member in enum)} is allowed"
         raise ConfigurationError(f"{name} is {value!r}, {todo}") from None

@@ -65,6 +65,13 @@ _ELSEWHERE: Final[Mapping[str, tuple[str, ...] | str]] = {
 }
 
 
+# Options of which the first may not be more than the second one.
+_PAIRS: Final = (
+    ("consume_thread_count", "consume_thread_max"),
+    ("broker_suspend_max_time_ms", "consumer_timeout_when_suspend_ms"),
+)
+
+
 def split_options(
     given: Mapping[str, object], client_options: type[ClientOptions], settings: type[msgspec.Struct] | None, what: str
 ) -> tuple[ClientOptions, dict[str, Any]]:
@@ -75,7 +82,20 @@ def split_options(
         if name not in own and name not in others:
             raise ConfigurationError(f"{what} has no option {name!r}; {_hint(name, own | others)}")
     mine: dict[str, Any] = {name: value for name, value in given.items() if name in own}
-    return client_options(**mine), {name: value for name, value in given.items() if name in others}
+    theirs: dict[str, Any] = {name: value for name, value in given.items() if name in others}
+    for low, high in _PAIRS:
+        if settings is not None and low in others and high in others and (low in theirs) is not (high in theirs):
+            _follow(theirs, low, high, {field.name: field.default for field in msgspec.structs.fields(settings)})
+    return client_options(**mine), theirs
+
+
+def _follow(given: dict[str, Any], low: str, high: str, defaults: Mapping[str, Any]) -> None:
+    """The one that is not given follows the other one, where its default would be on the wrong side of it."""
+    if low in given:
+        if type(given[low]) is int and defaults[high] is not None and given[low] > defaults[high]:
+            given[high] = given[low]
+    elif type(given[high]) is int and 0 < given[high] < defaults[low]:
+        given[low] = given[high]
 
 
 def _hint(name: str, known: set[str]) -> str:

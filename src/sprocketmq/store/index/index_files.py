@@ -79,17 +79,15 @@ class IndexFiles:
         Files without entries are deleted. Raises StoreNotWritable."""
         if self.read_only:
             return
-        kept = []
-        for file in self.files:
+        for file in list(self.files):
             durable_count = self._durable_count(file)
             if durable_count is not None or file.header.end_physical_offset >= log_end:
                 file.repair(log_end, durable_count)
-            if file.header.index_count > 1:
-                kept.append(file)
-            else:
+            if file.header.index_count <= 1:
                 file.delete()
+                self.files.remove(file)  # now, because the next one may refuse, and a query reads what is in the list
                 self._new_names = True
-        self.files, self._needs_repair = kept, False
+        self._needs_repair = False
 
     def _durable_count(self, file: IndexFile) -> int | None:
         """indexCount of the entries of a file that are certainly on the disk; None = the file is complete."""

@@ -22,6 +22,7 @@ def run(seed: int, messages: int) -> World:
         seed=seed,
         weather=Weather(),
         brokers=random.Random(seed).randint(1, 3),
+        **RandomUsers.CONFIG,
     )
 
 

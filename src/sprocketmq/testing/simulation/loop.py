@@ -37,6 +37,20 @@ class SimulationError(AssertionError):
     """The simulated program cannot go on, or what should be true is not."""
 
 
+class SimulatedTask(asyncio.Task[T]):
+    """The order of a set of tasks is that of their making; by address it would be another one in each process."""
+
+    _hash: int
+
+    def __new__(cls, *arguments: object, loop: SimulatedLoop, **options: object) -> SimulatedTask[T]:
+        self = super().__new__(cls)
+        self._hash = loop.tasks_made = loop.tasks_made + 1
+        return self
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
 class SimulatedLoop(asyncio.base_events.BaseEventLoop):
     """``steps``: callbacks that have run. ``uncaught``: what was given to
     ``call_exception_handler``."""
@@ -45,12 +59,14 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
     threads: Threads
     # Of BaseEventLoop, which its types leave out.
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
+    _scheduled: list[tuple[float, int, asyncio.TimerHandle]]
+    _stopping: bool
 
     def __init__(self) -> None:
         super().__init__()
         self._now_s = 0.0
-        self._calls = 0  # in this moment
+        self.tasks_made = 0
+        self._timers = 0  # so many were made: what is due at one time runs in the order of its making
         self.steps = 0
         self.uncaught: list[dict[str, Any]] = []
         # Held, also those of dead processes: their ``finally`` blocks must not run as if an exception had come.
@@ -59,34 +75,58 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
     def time(self) -> float:
         return self._now_s
 
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timers += 1
+        heapq.heappush(self._scheduled, (when, self._timers, handle))
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
+
     def _run_once(self) -> None:
-        if not self._ready:
-            self._go_to_next_timer()
-        for _ in range(len(self._ready)):
-            handle = self._ready.popleft()
-            if not handle.cancelled():
-                self._run(handle)
+        """Run until ``stop``: the loop that calls this has nothing else to do."""
+        ready, process_of = self._ready, current_process
+        while not self._stopping:
+            calls = self.steps
+            while ready and not self._stopping:
+                for _ in range(len(ready)):
+                    handle = ready.popleft()
+                    if handle._cancelled:
+                        continue
+                    process = handle._context.get(process_of)  # type: ignore[attr-defined]
+                    if process is not None and not process.is_running:
+                        process.postpone(handle)
+                        continue
+                    self.steps += 1
+                    handle._run()
+                if self.steps - calls > _MOST_CALLS_AT_ONCE:
+                    raise SimulationError(
+                        f"at {self._now_s:.3f} s code runs again and again without waiting: {handle!r}"
+                    )
+            if not self._stopping:
+                self._go_to_next_timer()
 
     def _go_to_next_timer(self) -> None:
-        timers = self._scheduled
-        while timers and timers[0].cancelled():
+        timers, ready = self._scheduled, self._ready
+        while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
         if not timers:
             raise SimulationError(f"deadlock at {self._now_s:.3f} s: nothing can wake what waits")
-        self._now_s, self._calls = max(self._now_s, timers[0].when()), 0
-        while timers and timers[0].when() <= self._now_s:
-            self._ready.append(heapq.heappop(timers))
-
-    def _run(self, handle: asyncio.Handle) -> None:
-        process = handle._context.get(current_process)  # type: ignore[attr-defined]
-        if process is not None and not process.is_running:
-            process.postpone(handle)
-            return
-        self.steps += 1
-        self._calls += 1
-        if self._calls > _MOST_CALLS_AT_ONCE:
-            raise SimulationError(f"at {self._now_s:.3f} s code runs again and again without waiting: {handle!r}")
-        handle._run()
+        self._now_s = max(self._now_s, timers[0][0])
+        while timers and timers[0][0] <= self._now_s:
+            ready.append(heapq.heappop(timers)[2])
 
     def again(self, handle: asyncio.Handle) -> None:
         """Run a handle that its process had postponed."""
@@ -101,7 +141,9 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
     def create_task(  # type: ignore[override]
         self, coro: Coroutine[Any, Any, T], *, name: object = None, context: contextvars.Context | None = None
     ) -> asyncio.Task[T]:
-        task = super().create_task(coro, name=name, context=context)
+        task: SimulatedTask[T] = SimulatedTask(
+            coro, loop=self, name=None if name is None else str(name), context=context
+        )
         process = current_process.get() if context is None else context.get(current_process)
         tasks = self._tasks.setdefault(process, [])
         tasks.append(task)

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
+from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.store.message_store import MessageStore
+from sprocketmq.testing.simulation.loop import SimulationError
 from sprocketmq.wire.records.record import decode_record, decode_records
+from sprocketmq.wire.text.fastjson import loads
 
 _Queue = tuple[str, int]  # topic, queue id
 _READ_BYTES: Final = 1 << 20
@@ -38,6 +42,16 @@ class Losses:
                 self._reused.setdefault(queue, set()).update(range(store.max_offset(*queue), end))
         self._unflushed, self._ends, self._power_was_cut = set(), {}, False
 
+    def check_progress(self, found: list[tuple[str, str, int, int]], store: DiskMessageStore) -> None:
+        """``found``: the progress that was on the disk before this start. What it counts must be in the log. A client that has lost
+        messages may have committed more, so its word counts only before the first loss."""
+        for name, topic, queue_id, offset in found:
+            end = store.max_offset(topic, queue_id)
+            if offset > end and not (name and any(self._reused.values())):
+                raise SimulationError(
+                    f"the progress of {name or 'delays'} in {topic}, queue {queue_id}, is {offset}, and the end {end}"
+                )
+
     def skipped(self, store: MessageStore) -> Iterator[bytes]:
         """Bodies of messages at offsets that lost ones had before: a group that consumed those has passed them."""
         for (topic, queue_id), offsets in self._reused.items():
@@ -55,3 +69,18 @@ def _bodies(store: DiskMessageStore, at: int) -> Iterator[bytes]:
             continue
         yield decode_record(bytes(record)).body
         at += len(record)
+
+
+def progress_on_disk(store_path: Path) -> list[tuple[str, str, int, int]]:
+    """Group (empty: the delivery of delayed messages), topic, queue, offset."""
+    found: list[tuple[str, str, int, int]] = []
+    for name in ("consumerOffset.json", "delayOffset.json"):
+        file = store_path / "config" / name
+        table: dict[Any, Any] = loads(file.read_bytes())["offsetTable"] if file.exists() else {}
+        for key, value in table.items():
+            topic, _, group = str(key).partition("@")
+            if group:
+                found += [(group, topic, int(queue_id), offset) for queue_id, offset in value.items()]
+            else:
+                found.append(("", SCHEDULE_TOPIC, int(key) - 1, value))
+    return found

@@ -14,7 +14,6 @@ import asyncio
 import contextvars
 import errno
 import itertools
-import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -35,16 +34,13 @@ class Process:
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self.is_running = True
         self.is_frozen = self.is_dead = False
         self._postponed: list[asyncio.Handle] = []
         self._freezes: list[list[float]] = []  # began, ended
         self._stalled_until_s = 0.0
         self.context = contextvars.copy_context()
         self.context.run(current_process.set, self)
-
-    @property
-    def is_running(self) -> bool:
-        return not self.is_frozen and not self.is_dead
 
     def postpone(self, handle: asyncio.Handle) -> None:
         if not self.is_dead:
@@ -54,7 +50,7 @@ class Process:
         """As SIGSTOP: its kernel still takes bytes and connections."""
         if not self.is_frozen:
             self._freezes.append([self.host.network.loop.time(), float("inf")])
-        self.is_frozen = True
+        self.is_frozen, self.is_running = True, False
 
     def stall(self, ms: float) -> None:
         """Stand still for a while after this callback: the system did not come back from a call."""
@@ -70,7 +66,7 @@ class Process:
     def thaw(self) -> None:
         if self.is_frozen:
             self._freezes[-1][1] = self.host.network.loop.time()
-        self.is_frozen = False
+        self.is_frozen, self.is_running = False, not self.is_dead
         postponed, self._postponed = self._postponed, []
         for handle in postponed:
             self.host.network.loop.again(handle)
@@ -362,8 +358,7 @@ class SimulatedTransport(asyncio.Transport):
                 self._lose(None)
 
     def _send_at(self, delay_s: float, arrive: Callable[[], object]) -> None:
-        # Strictly later, because the loop's heap does not keep the order of what is due at one time.
-        self._arrives_s = max(math.nextafter(self._arrives_s, math.inf), self._loop.time() + delay_s)
+        self._arrives_s = max(self._arrives_s, self._loop.time() + delay_s)
         self._loop.call_at(self._arrives_s, self._through_wall, arrive, context=_KERNEL)
 
     def _through_wall(self, arrive: Callable[[], object]) -> None:

@@ -13,14 +13,19 @@ import contextlib
 import contextvars
 import errno
 import logging
+import queue
 import random
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.testing.simulation.engine import SimulatedEngine
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process
 
 if TYPE_CHECKING:
@@ -53,6 +58,9 @@ class SimulatedThread:
         try:
             if not self._is_dead:
                 self._work()
+        except BaseException:
+            if not self._is_dead:  # else it is how its end was brought about
+                raise
         finally:
             self._threads.end(self)
             self.ended.set_result(None)
@@ -241,6 +249,31 @@ class SimulatedCondition:
         self.notify(len(self._waiting))
 
 
+class SimulatedQueue:
+    """As ``queue.SimpleQueue``."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._items: deque[Any] = deque()
+        self._waiting: deque[SimulatedThread] = deque()
+
+    def put(self, item: Any) -> None:
+        self._items.append(item)
+        if self._waiting:
+            self._waiting.popleft().wake()
+
+    def get(self) -> Any:
+        while not self._items:
+            self._threads.wait(lambda: bool(self._items), self._waiting.append)
+        return self._items.popleft()
+
+    def empty(self) -> bool:
+        return not self._items
+
+    def qsize(self) -> int:
+        return len(self._items)
+
+
 class SimulatedExecutor(concurrent.futures.Executor):
     """As a ThreadPoolExecutor: work begins in its order, at most ``max_workers`` at a time."""
 
@@ -290,38 +323,50 @@ class _Threading(ModuleType):
         self.__dict__.update({name: getattr(threading, name) for name in dir(threading) if not name.startswith("__")})
         self.Lock = lambda: SimulatedLock(threads)
         self.Condition = lambda: SimulatedCondition(threads)
-        self.Thread = lambda target, name="", daemon=None: _Thread(threads, target)
+        self.Thread = lambda **given: _Thread(threads, **given)
 
 
 class _Thread:
-    def __init__(self, threads: Threads, target: Callable[[], object]) -> None:
-        self._threads, self._target = threads, target
+    ident = 0  # ``sys._current_frames`` has no stack for it
+
+    def __init__(
+        self,
+        threads: Threads,
+        target: Callable[..., object],
+        args: tuple[Any, ...] = (),
+        name: str = "",
+        daemon: bool | None = None,
+    ) -> None:
+        self._threads, self._target, self.name = threads, partial(target, *args), name
         self._thread: SimulatedThread | None = None
 
     def start(self) -> None:
         self._thread = self._threads.start(self._target)
 
-    def join(self) -> None:
+    def join(self, timeout: float | None = None) -> None:
         if self._thread is not None:
             self._thread.ended.result()
 
 
 @contextlib.contextmanager
 def simulated_threads(threads: Threads) -> Iterator[None]:
-    """Let the modules of stores and brokers have their threads, locks and executors of ``threads``, and let ``Future.result`` wait as they
-    do."""
+    """Let the modules of stores, brokers and clients have their threads, locks, queues and executors of ``threads``, and let
+    ``Future.result`` and ``time.sleep`` wait as they do."""
     changed: list[tuple[object, str, object]] = []
-    module_of_threading = _Threading(threads)
+    module_of_threading, module_of_queue = _Threading(threads), ModuleType("queue")
+    module_of_queue.SimpleQueue = lambda: SimulatedQueue(threads)  # type: ignore[attr-defined]
 
     def change(owner: object, name: str, value: object) -> None:
         changed.append((owner, name, getattr(owner, name)))
         setattr(owner, name, value)
 
     for name, module in list(sys.modules.items()):
-        if name.startswith(("sprocketmq.store.", "sprocketmq.broker.")):
+        if name.startswith(("sprocketmq.store.", "sprocketmq.broker.", "sprocketmq.client.")):
             for attribute, value in list(vars(module).items()):
                 if value is threading:
                     change(module, attribute, module_of_threading)
+                elif value is queue:
+                    change(module, attribute, module_of_queue)
                 elif isinstance(value, _LOCK):
                     change(module, attribute, SimulatedLock(threads))
                 elif value is concurrent.futures.ThreadPoolExecutor:
@@ -338,6 +383,20 @@ def simulated_threads(threads: Threads) -> Iterator[None]:
             return original(self, timeout)
 
         change(future_class, name, waits)
+    sleep = time.sleep
+
+    def sleeps(seconds: float) -> None:
+        if threads.current is None and threading.get_ident() != ours:
+            sleep(seconds)
+            return
+        try:
+            threads.pause(seconds * 1000)
+        except OSError:
+            raise SystemExit("the process is dead") from None
+
+    engine = SimulatedEngine(threads)
+    change(time, "sleep", sleeps)
+    change(Engine, "shared", lambda: engine)
     try:
         yield
     finally:

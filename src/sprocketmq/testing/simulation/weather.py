@@ -8,9 +8,11 @@ import asyncio
 import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.disk import HostDisk
     from sprocketmq.testing.simulation.network import Host
     from sprocketmq.testing.simulation.world import World
 
@@ -20,8 +22,12 @@ KINDS: Final = (
     "walls",  # nothing gets through between two hosts, in one direction or both
     "freezes",  # processes that stand still
     "kills",  # processes that end, and start again
-    "power",  # hosts that are silent, and start again
+    "power",  # hosts that are silent, have lost what was not synced, and start again
     "clocks",  # clocks that are set
+    "full",  # disks without space
+    "errors",  # writes and syncs that fail
+    "slow",  # disks that take up to 20 s
+    "short",  # writes that take only a part
 )
 
 
@@ -60,6 +66,10 @@ class Sky:
             "kills": self._kill,
             "power": self._cut_power,
             "clocks": self._set_clock,
+            "full": self._fill_disk,
+            "errors": self._break_disk,
+            "slow": self._slow_disk,
+            "short": self._shorten_writes,
         }
 
     def begin(self) -> None:
@@ -84,6 +94,8 @@ class Sky:
         ends, self._ends = self._ends, {}
         for end in ends.values():
             end()
+        for disk in self._world.disks.values():
+            disk.heal()
         self._world.network.tear_walls()
 
     def _for_a_while(self, end: Callable[[], object]) -> None:
@@ -92,7 +104,7 @@ class Sky:
         number = self._number
         self._ends[number] = end
         length_ms = min(self._weather.lasts_ms, self._rng.expovariate(1 / (self._weather.lasts_ms / 6)))
-        asyncio.get_running_loop().call_later(length_ms / 1000, lambda: self._ends.pop(number, lambda: None)())
+        self._world.loop.call_later(length_ms / 1000, lambda: self._ends.pop(number, lambda: None)())
 
     def _host(self) -> Host:
         return self._rng.choice(list(self._world.network.hosts.values()))
@@ -143,10 +155,51 @@ class Sky:
 
     def _cut_power(self) -> None:
         host = self._host()
-        if not host.process.is_dead:
+        disk = self._world.disks.get(host)
+        if disk is not None and self._rng.random() < 0.5:
+            disk.power_goes_in = self._rng.randint(1, 12)
+        elif not host.process.is_dead:
             self._world.note(f"{host} has no power")
             self._world.kill(host, power=True)
             self._for_a_while(lambda: self._world.restart(host))
+
+    def power_went(self, host: Host) -> None:
+        """In front of a sync."""
+        self._for_a_while(lambda: self._world.restart(host))
+
+    def _disk(self) -> tuple[Host, HostDisk]:
+        return self._rng.choice(list(self._world.disks.items()))
+
+    def _disk_trouble(self, what: str, host: Host, end: Callable[[], object]) -> None:
+        self._world.note(f"the disk of {host} {what}")
+
+        def heal() -> None:
+            end()
+            self._world.note(f"the disk of {host} is well again")
+
+        self._for_a_while(heal)
+
+    def _fill_disk(self) -> None:
+        host, disk = self._disk()
+        disk.free_bytes = self._rng.choice([0, 1_000, 20_000])
+        self._disk_trouble(f"has {disk.free_bytes} bytes left", host, partial(setattr, disk, "free_bytes", None))
+
+    def _break_disk(self) -> None:
+        host, disk = self._disk()
+        disk.error_rate = self._rng.choice([0.02, 0.3, 1.0])
+        self._disk_trouble(
+            f"fails at {disk.error_rate:.0%} of all calls", host, partial(setattr, disk, "error_rate", 0.0)
+        )
+
+    def _slow_disk(self) -> None:
+        host, disk = self._disk()
+        disk.slow_ms = self._rng.choice([50, 500, 5_000])
+        self._disk_trouble(f"takes {disk.slow_ms:.0f} ms", host, partial(setattr, disk, "slow_ms", None))
+
+    def _shorten_writes(self) -> None:
+        host, disk = self._disk()
+        disk.writes_short = True
+        self._disk_trouble("writes parts", host, partial(setattr, disk, "writes_short", False))
 
     def _set_clock(self) -> None:
         host = self._host()

@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
+import functools
 import gc
 import hashlib
+import importlib
+import pkgutil
 import random
 import tempfile
 import warnings
@@ -16,6 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import sprocketmq as rmq
+import sprocketmq.client
+import sprocketmq.net
+import sprocketmq.store
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.client import async_client
 from sprocketmq.client.remoting.instance import ClientInstance
@@ -24,7 +32,7 @@ from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.testing.simulation.clock import virtual_time
 from sprocketmq.testing.simulation.disk import HostDisk, simulated_disks
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process
-from sprocketmq.testing.simulation.losses import Losses
+from sprocketmq.testing.simulation.losses import Losses, progress_on_disk
 from sprocketmq.testing.simulation.network import Host, Network, Process
 from sprocketmq.testing.simulation.threads import Threads, simulated_threads
 from sprocketmq.testing.simulation.weather import CALM, Sky, Weather
@@ -39,6 +47,7 @@ if TYPE_CHECKING:
         PullConsumerOptions,
         PushConsumerOptions,
     )
+    from sprocketmq.client.produce.transaction_checks import CheckCallback
 
 _STORY_LINES: Final = 60
 _NAMESRV_PORT: Final = 9876
@@ -61,6 +70,11 @@ class Here:
     def producer(self, group: str = "producer", **options: Unpack[ProducerOptions]) -> rmq.AsyncProducer:
         return rmq.AsyncProducer(group, **self._options(options))
 
+    def transaction_producer(
+        self, group: str = "producer", *, check: CheckCallback, **options: Unpack[ProducerOptions]
+    ) -> rmq.AsyncTransactionProducer:
+        return rmq.AsyncTransactionProducer(group, check=check, **self._options(options))
+
     def push_consumer(self, group: str = "consumer", **options: Unpack[PushConsumerOptions]) -> rmq.AsyncPushConsumer:
         return rmq.AsyncPushConsumer(group, **self._options(options))
 
@@ -70,14 +84,19 @@ class Here:
     def admin(self, **options: Unpack[CommonOptions]) -> rmq.AsyncAdmin:
         return rmq.AsyncAdmin(**self._options(options))
 
-    def _options(self, options: Any) -> Any:
+    @property
+    def options(self) -> dict[str, Any]:
+        """What makes a client one of this process: ``rmq.Producer("shop", **here.options)``. Blocking clients work in threads, as of
+        ``asyncio.to_thread`` or of a listener that is not ``async def``."""
         return {
             "namesrv_addr": self.world.namesrv_addr,
             "clock": self.host.clock,
             "client_ip": self.host.address,
             "instance_name": f"{self.name}-{self.world.lives[self.host]}",
-            **options,
         }
+
+    def _options(self, options: Any) -> Any:
+        return {**self.options, **options}
 
 
 Program = Callable[[Here], Coroutine[Any, Any, object]]
@@ -101,6 +120,7 @@ class World:
         self.lives: dict[Host, int] = {}
         self._runs: dict[Host, Run] = {}
         self._running: dict[Host, Broker | NameServer] = {}
+        self._store_dir = store_dir
         self.disks: dict[Host, HostDisk] = {}
         self.losses: dict[str, Losses] = {}  # by broker name
         self._config = BrokerConfig.from_properties(
@@ -140,6 +160,17 @@ class World:
     @property
     def namesrv_addr(self) -> str:
         return f"{self.namesrv.address}:{_NAMESRV_PORT}"
+
+    @property
+    def delay_levels(self) -> str:
+        """Of the brokers."""
+        return self._config.message_delay_level
+
+    def dir_of(self, host: Host) -> Path:
+        """The host's own directory, which its processes find again."""
+        path = self._store_dir / host.name
+        path.mkdir(exist_ok=True)
+        return path
 
     @property
     def digest(self) -> str:
@@ -187,17 +218,27 @@ class World:
         else:
             host.kill()
         self.threads.kill(process)
+        self._forget_clients(f"{host.address}@")
         if isinstance(store, DiskMessageStore):
             store.abandon()
 
     def _power_goes(self, host: Host) -> None:
         """In the middle of what its process does, which has no effect from here on."""
-        server, disk = self._running.get(host), self.disks[host]
+        process, server = host.process, self._running.pop(host, None)
         self.note(f"{host} has no power, in front of a sync")
-        if isinstance(server, Broker) and isinstance(server.store, DiskMessageStore):
-            self.losses[host.name].process_ends(server.store, power=True)
-        disk.cut_power()
+        store = server.store if isinstance(server, Broker) else None
+        if isinstance(store, DiskMessageStore):
+            self.losses[host.name].process_ends(store, power=True)
+        self.disks[host].cut_power()
         host.power_off()
+
+        def bury() -> None:
+            self.threads.kill(process)
+            if isinstance(store, DiskMessageStore):
+                store.abandon()
+            self.sky.power_went(host)
+
+        self.loop.call_soon(bury, context=contextvars.Context())
 
     def _ended(self, host: Host, process: Process, task: asyncio.Task[object]) -> None:
         if process.is_dead:
@@ -214,8 +255,8 @@ class World:
 
     async def _run_broker(self, host: Host) -> None:
         disk = self.disks[host]
-        disk.start_process()
         while True:
+            disk.start_process()
             self._running[host] = broker = Broker(
                 self.namesrv_addr,
                 host=host.address,
@@ -227,6 +268,7 @@ class World:
             )
             store = broker.store
             assert isinstance(store, DiskMessageStore)
+            progress = progress_on_disk(disk.path)
             try:
                 await broker.astart()
             except StoreError as error:
@@ -235,11 +277,16 @@ class World:
                 self.note(f"{host} does not start: {error}")
                 await asyncio.sleep(1)
                 continue
+            self.losses[host.name].check_progress(progress, store)
             self.losses[host.name].store_is_loaded(store)
             while broker.is_running and (store.refusal is None or disk.has_trouble):  # noqa: ASYNC110 - as an operator looks
                 await asyncio.sleep(1)
             self.note(f"{host} is restarted: {store.refusal}")
-            await broker.astop()
+            self.losses[host.name].process_ends(store, power=False)
+            try:
+                await broker.astop()
+            except StoreError as error:
+                self.note(f"{host} has stopped: {error}")
 
     def disk_here(self) -> HostDisk | None:
         """Of the host whose process calls this."""
@@ -307,12 +354,25 @@ class World:
         self.loop.close()
         for disk in self.disks.values():
             disk.close()
-        # What a process keeps for its clients as long as they run: those here ended with their processes.
         for client in [client for client in async_client._kept if client._loop is self.loop]:
             async_client._kept.discard(client)
+        self._forget_clients("")
+
+    def _forget_clients(self, prefix: str) -> None:
+        """What a process keeps for its clients ends with it."""
         for key, instance in list(ClientInstance._instances.items()):
-            if instance._loop is self.loop:
+            if instance._loop is self.loop and instance.client_id.startswith(prefix):
                 del ClientInstance._instances[key]
+
+
+@functools.cache
+def _load_all() -> None:
+    """Import what a program imports when it first needs it: what is replaced for a run is replaced in loaded modules, and a first run
+    would not be the same again."""
+    for package in (sprocketmq.client, sprocketmq.broker, sprocketmq.store, sprocketmq.net):
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            with contextlib.suppress(ImportError):  # of an extra that is not installed
+                importlib.import_module(module.name)
 
 
 def simulate(
@@ -324,6 +384,7 @@ def simulate(
     **config: str,
 ) -> World:
     """Run ``main`` in a simulated cluster, until it returns. Raises what it raises, with the seed and the last events as a note."""
+    _load_all()
     state = random.getstate()
     random.seed(seed)  # what clients and brokers draw by themselves
     with (

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
 import random
 import struct
 
@@ -327,6 +329,28 @@ def test_a_full_disk_holds_the_index_back_and_loses_no_key(tmp_path, monkeypatch
         with pytest.raises(StoreNotWritable, match="the disk is full"):
             dispatch_all(store)
     assert_complete(store, offsets)
+
+
+def test_a_query_reads_no_file_that_a_repair_has_deleted_before_the_disk_failed(tmp_path, monkeypatch):
+    store = open_disk(tmp_path / "s", INDEXED)
+    offsets = fill(store, 0, 60)
+    dispatch_all(store)
+    assert len(store.index.files) > 2
+    copy = open_disk(crashed(store), INDEXED)
+    unlinked: list[str] = []
+
+    def fails_later(path, unlink=os.unlink):
+        if unlinked:
+            raise OSError(errno.EIO, "Input/output error")
+        unlinked.append(path)
+        unlink(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", fails_later)
+        with pytest.raises(StoreNotWritable):
+            copy.dispatch(1)
+    find(copy, "U1")
+    assert_complete(copy, offsets)
 
 
 @pytest.mark.parametrize(("before", "noted"), [(1, True), (3, False), (-1, False)])

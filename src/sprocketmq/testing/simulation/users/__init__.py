@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random users of a cluster, and a model of what RocketMQ promises them.
+
+Each run draws what its users do (``random_users.FEATURES``). Rules
+1. An acknowledged message is stored at the offset that the answer names, with its bytes, and once, unless a try was not answered. What one
+   producer sends one after the other has rising offsets in a queue.
+2. Every group finishes every message that it wants: its listener succeeds at least once, or it is a dead letter after as many failures as
+   the group allows. Nothing else comes: nothing that a filter keeps out, nothing that was rolled back or recalled, nothing before its time,
+   nothing that a paused or unsubscribed consumer did not ask for. Every member of a broadcasting group gets every message.
+3. Nothing comes again without a cause: a failure, a member that came or went, a reset, the weather.
+4. An orderly group begins a message only when all before it in its queue are finished, has one listener at a time in a queue, and one
+   holder of a lock.
+5. Progress never passes a message that no listener has let go of. After a seek the next message is the first from there.
+6. When the trouble is over, all groups are done within ``AFTER_MS``, and their committed offsets are the ends of the queues.
+7. Every call of a client ends within its limit, however the cluster is, in addition to the time for which its process was frozen.
+8. With nothing to do, clients and brokers do nearly nothing. When users have left, none of their tasks runs, and brokers have forgotten
+   their connections, pulls, locks and memberships.
+9. No callback raises.
+"""
+
+from sprocketmq.testing.simulation.users.random_users import FEATURES, RandomUsers
+
+__all__ = ["FEATURES", "RandomUsers"]

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An administrator, who changes topics, moves groups and looks at messages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+import sprocketmq as rmq
+from sprocketmq.testing.simulation.users.calls import ended_in, forever, started
+from sprocketmq.wire.records.record import decode_records
+
+if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.users.random_users import RandomUsers
+    from sprocketmq.testing.simulation.world import Here
+
+_LIMIT_MS: Final = 30_000
+_MOST_QUEUES: Final = 16
+
+
+class Admin:
+    """One life of an administrator's program."""
+
+    def __init__(self, users: RandomUsers, here: Here) -> None:
+        self.users, self.ledger, self.here, self.rng = users, users.ledger, here, here.rng
+        self._admin = here.admin()
+
+    async def run(self) -> None:
+        acts: dict[str, Callable[[], Awaitable[None]]] = {
+            "resets": self._reset,
+            "queue changes": self._change_queues,
+            "doomed topics": self._delete_topic,
+            "reads": self._read,
+        }
+        mine = [act for name, act in acts.items() if name in self.users.features]
+        await started(self._admin, self.here)
+        while not self.users.is_ending:
+            await asyncio.sleep(self.rng.expovariate(1 / 5))
+            act = self.rng.choice(mine)
+            try:
+                await ended_in(_LIMIT_MS, self.ledger, self.here, act.__name__[1:], act())
+            except rmq.RocketMQError as error:
+                self.here.world.note(f"admin: {act.__name__[1:]}: {type(error).__name__}")
+        await self._admin.shutdown()
+        self.users.ended(self.here)
+        await forever()
+
+    def _moved(self) -> None:
+        for group in self.users.groups:
+            group.changed_s = self.here.world.loop.time()
+
+    async def _reset(self) -> None:
+        """Back, to messages that the group has finished."""
+        group = self.rng.choice(self.users.groups)
+        topic = self.rng.choice(sorted(group.filters))
+        if group.broadcasts or topic in self.ledger.doomed:
+            return
+        queue = self.rng.choice(await self._admin.queues(topic))
+        committed = await self._admin.consumer_offset(group.name, queue)
+        if committed:
+            offset = self.rng.randint(max(0, committed - 20), committed)
+            self._moved()
+            await self._admin.reset_offset(group.name, queue, offset)
+            self._moved()
+            self.here.world.note(f"admin: {group} is at {offset} of {queue} again, after {committed}")
+
+    async def _change_queues(self) -> None:
+        """More queues to read, never fewer: what is in them would wait for ever."""
+        topic = self.rng.choice(self.ledger.topics)
+        most = max((config.read_queue_nums for config in (await self._admin.topic_config(topic)).values()), default=1)
+        read = min(_MOST_QUEUES, most + self.rng.choice([0, 1, 4]))
+        self._moved()
+        await self._admin.alter_topic(topic, read_queues=read, write_queues=self.rng.randint(1, read))
+        self._moved()
+        self.here.world.note(f"admin: {topic} has {read} queues")
+
+    async def _delete_topic(self) -> None:
+        topic = self.rng.choice(sorted(self.ledger.doomed))
+        if self.rng.random() < 0.5:
+            await self._admin.create_topic(topic, queues=self.rng.choice([1, 2, 4]))
+        else:
+            await self._admin.delete_topic(topic)
+
+    async def _read(self) -> None:
+        """A message that was acknowledged, by its place and by its key."""
+        keys = [*self.ledger.sent]
+        sent = self.ledger.sent[self.rng.choice(keys)] if keys else None
+        if sent is None or not sent.places or sent.topic in self.ledger.doomed:
+            return
+        queue, offset = sent.places[0]
+        if self.rng.random() < 0.3:
+            await asyncio.to_thread(self._read_queue, queue, offset)
+            return
+        message = await self._admin.message_at(queue, offset)
+        if (message is None or message.body != sent.body) and not self.ledger.may_be_lost(sent):
+            self.ledger.breaks(
+                f"{sent.key} was acknowledged at {queue}, offset {offset}, and an admin reads {message!r}"
+            )
+
+    def _read_queue(self, queue: rmq.MessageQueue, offset: int) -> None:
+        """What a bulk reader makes of the queue's beginning: each offset once, in order."""
+        at = 0
+        ranges = [(queue, 0, offset + 1)]
+        with rmq.QueueReader(
+            self.here.world.namesrv_addr, "readers", ranges, retry_timeout_ms=10_000, timeout_ms=3_000
+        ) as reader:
+            for chunk in reader:
+                bodies = [one for one in decode_records(chunk.body) if chunk.start <= one.queue_offset < chunk.end]
+                if chunk.start != at or [one.queue_offset for one in bodies] != list(range(chunk.start, chunk.end)):
+                    self.ledger.breaks(
+                        f"a reader of {queue} got {chunk.start} to {chunk.end} after {at}: {len(bodies)} messages"
+                    )
+                for message in bodies:
+                    self.ledger.of(message)
+                at = chunk.end

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A consumer group, and what its members have been given."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import sprocketmq as rmq
+from sprocketmq.testing.simulation.users.ledger import EARLY_S, Ledger, Sent
+from sprocketmq.wire.records import properties as props
+
+if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.world import Here
+
+# (broker, topic, queue id): where a message is stored, which of a retry is not the topic that its listener sees.
+Queue = tuple[str, str, int]
+
+CONSUME_TIMEOUT_MS: Final = 60_000
+_OVERLAP_S: Final = (
+    5.0  # the shortest time after which a queue is given away while its listener runs (await_termination_ms)
+)
+_LOCK_S: Final = 60.0
+# So long after the last cause (a member or connection that is away is noticed after 120 s) nothing may be delivered again.
+_CALM_S: Final = 300.0
+
+
+@dataclass(frozen=True)
+class Filter:
+    """``expression``: what a consumer subscribes with. ``lets``: whether a message passes."""
+
+    expression: rmq.FilterExpression | str
+    lets: Callable[[Sent], bool]
+
+
+ALL: Final = Filter("*", lambda sent: True)
+
+
+def drawn_filter(rng: random.Random) -> Filter:
+    number = rng.choice([0, 50, 10_000])
+    return rng.choice(
+        [
+            Filter("A", lambda sent: sent.tag == "A"),
+            Filter("A || C", lambda sent: sent.tag in "AC"),
+            Filter(rmq.sql92(f"number > {number}"), lambda sent: sent.number > number),
+            Filter(rmq.sql92("TAGS IN ('A', 'B') AND number IS NOT NULL"), lambda sent: sent.tag in "AB"),
+        ]
+    )
+
+
+class Call:
+    """A message in a member's hands."""
+
+    __slots__ = ("began_s", "group", "here", "is_over", "offset", "process", "queue", "sent")
+
+    def __init__(self, group: Group, here: Here, sent: Sent, queue: Queue, offset: int, began_s: float) -> None:
+        self.group, self.here, self.sent, self.queue, self.offset, self.began_s = (
+            group,
+            here,
+            sent,
+            queue,
+            offset,
+            began_s,
+        )
+        self.process = here.host.process
+        self.is_over = False
+
+
+class Group:
+    """``filters`` by topic. ``retries``: before a dead letter; None: never. ``members``: names of hosts."""
+
+    def __init__(
+        self, ledger: Ledger, name: str, kind: str, filters: dict[str, Filter], *, retries: int | None = None
+    ) -> None:
+        self.ledger, self.name, self.kind, self.filters, self.retries = ledger, name, kind, filters, retries
+        self.orderly = "orderly" in kind
+        self.broadcasts = kind == "broadcasting"
+        self.may_time_out = False
+        self.members: list[str] = []
+        self.retry_topic = f"%RETRY%{name}"
+        self.finished: dict[str, set[str]] = defaultdict(set)  # keys, by member if it broadcasts
+        self.failures: dict[str, int] = defaultdict(int)  # by key
+        self.dead: set[str] = set()  # keys that a listener has given up
+        self.changed_s = 0.0  # when a member came or went, or the group was moved
+        self._running: dict[tuple[Queue, int], Call] = {}
+        self._last: dict[tuple[Queue, int, str], Call] = {}
+        self._done: dict[Queue, set[int]] = defaultdict(set)
+        self._passed: dict[Queue, int] = defaultdict(int)  # all before is done: seen by check_progress
+        self._next: dict[Queue, int] = defaultdict(int)  # an orderly group's: all before is done
+        self._in_order: dict[Queue, Call] = {}
+        self._dead_letters: set[str] = set()
+        self._dead_read: dict[str, int] = defaultdict(int)  # offsets, by broker
+
+    def __repr__(self) -> str:
+        return f"{self.kind} group {self.name}"
+
+    def wants(self, sent: Sent) -> bool:
+        wanted = self.filters.get(sent.topic)
+        return wanted is not None and wanted.lets(sent)
+
+    # -- a message, from its delivery to its end -----------------------------------------------------------------------------------
+
+    def begins(self, here: Here, message: rmq.MessageExt) -> Call | None:
+        """None: nobody sent it, which breaks a rule."""
+        sent = self.ledger.of(message)
+        if sent is None:
+            return None
+        now_s = here.world.loop.time()
+        topic = self.retry_topic if props.RETRY_TOPIC in message.properties else message.topic
+        call = Call(self, here, sent, (message.broker_name, topic, message.queue_id), message.queue_offset, now_s)
+        self._check_delivery(call)
+        if self.orderly:
+            self._check_order(call)
+        self._running[call.queue, call.offset] = call
+        self._last[call.queue, call.offset, self._member(call)] = call
+        return call
+
+    def finishes(self, call: Call | None) -> None:
+        if call is not None:
+            self.finished[self._member(call)].add(call.sent.key)
+            self._ends(call, is_done=True)
+
+    def fails(self, call: Call | None, *, is_dead: bool = False) -> None:
+        """``is_dead``: the listener asks for a dead letter."""
+        if call is not None:
+            self.failures[call.sent.key] += 1
+            if is_dead:
+                self.dead.add(call.sent.key)
+            # A concurrent group's retry is another stored message.
+            self._ends(call, is_done=is_dead or not self.orderly)
+
+    def gives_up(self, call: Call | None) -> None:
+        """Its listener call was ended from outside, and does not count."""
+        if call is not None:
+            call.is_over = True
+
+    def _member(self, call: Call) -> str:
+        return call.here.name if self.broadcasts else ""
+
+    def _ends(self, call: Call, *, is_done: bool) -> None:
+        call.is_over = True
+        self._last[call.queue, call.offset, self._member(call)] = call
+        if self._running.get((call.queue, call.offset)) is call:
+            del self._running[call.queue, call.offset]
+        if not is_done:
+            del self._last[call.queue, call.offset, self._member(call)]  # it comes again
+        elif call.offset >= self._passed[call.queue]:
+            self._done[call.queue].add(call.offset)
+
+    def _check_delivery(self, call: Call) -> None:
+        sent, breaks = call.sent, self.ledger.breaks
+        if not self.wants(sent):
+            breaks(
+                f"{self} got {sent.key} of {sent.topic} (tag {sent.tag}, number {sent.number}), which it does not want"
+            )
+        if sent.is_forbidden:
+            breaks(f"{self} got {sent.key}, which was rolled back or recalled")
+        if call.began_s < sent.due_s - EARLY_S:
+            breaks(f"{self} got {sent.key} {sent.due_s - call.began_s:.3f} s before its time")
+        last = self._last.get((call.queue, call.offset, self._member(call)))
+        if last is None or last.sent is not sent:
+            return
+        since_s = last.began_s - _CALM_S
+        if self.ledger.is_calm_since(since_s) and self.changed_s < since_s:
+            ago_s = call.began_s - last.began_s
+            breaks(
+                f"{self} got {sent.key} at {call.queue}, offset {call.offset}, again after {ago_s:.1f} s without a cause"
+            )
+
+    # -- order -----------------------------------------------------------------------------------------------------------------
+
+    def _check_order(self, call: Call) -> None:
+        queue, breaks = call.queue, self.ledger.breaks
+        other = self._in_order.get(queue)
+        if other is not None and not other.is_over and not other.process.is_dead and self._may_not_overlap(other, call):
+            breaks(
+                f"{self} has two listeners at {queue}: {other.here.name} at offset {other.offset} for "
+                f"{call.began_s - other.began_s:.3f} s, and {call.here.name} at offset {call.offset}"
+            )
+        self._in_order[queue] = call
+        if call.offset > self._next[queue]:
+            self._check_gap(queue, call.offset)
+
+    def _may_not_overlap(self, other: Call, call: Call) -> bool:
+        return (
+            call.began_s - other.began_s < _OVERLAP_S
+            and not other.process.frozen_ms_since(other.began_s - _LOCK_S)
+            and not call.process.frozen_ms_since(other.began_s - _LOCK_S)
+            and not self.ledger.has_restarted(call.queue[0], other.began_s - _LOCK_S)
+        )
+
+    def _check_gap(self, queue: Queue, offset: int) -> None:
+        if (broker := self.ledger.running_broker(queue[0])) is None:
+            return
+        done = self._done[queue]
+        for message in self.ledger.stored(broker, queue[1], queue[2], self._next[queue], offset):
+            sent = self.ledger.of(message)
+            if (
+                sent is not None
+                and message.queue_offset not in done
+                and message.queue_offset >= self._passed[queue]
+                and self.wants(sent)
+                and not self.ledger.may_be_lost(sent)
+            ):
+                self.ledger.breaks(
+                    f"{self} begins offset {offset} of {queue}, and {message.queue_offset} ({sent.key}) is not finished"
+                )
+        self._next[queue] = offset
+
+    # -- progress --------------------------------------------------------------------------------------------------------------
+
+    def check_progress(self, queue: Queue, committed: int) -> None:
+        """All before ``committed`` was in a listener's hands, which have let go of it."""
+        begin = self._passed[queue]
+        if committed <= begin or (broker := self.ledger.running_broker(queue[0])) is None:
+            return
+        done, now_s = self._done[queue], self.ledger.world.loop.time()
+        for message in self.ledger.stored(broker, queue[1], queue[2], begin, committed):
+            sent, offset = self.ledger.of(message), message.queue_offset
+            if sent is None or offset in done or (queue[1] != self.retry_topic and not self.wants(sent)):
+                continue
+            running = self._running.get((queue, offset))
+            if running is not None and self.may_time_out and now_s - running.began_s >= CONSUME_TIMEOUT_MS / 1000:
+                continue  # it was sent back
+            if self.ledger.may_be_lost(sent):
+                continue
+            self.ledger.breaks(
+                f"{self} has committed {committed} at {queue}, and {offset} ({sent.key}) is not finished"
+            )
+        self._passed[queue] = committed
+        done.difference_update(range(begin, committed))
+
+    def check_skipped(self, queue: Queue, begin: int, end: int) -> None:
+        """Nothing from ``begin`` to ``end`` is for this group."""
+        if (broker := self.ledger.running_broker(queue[0])) is None:
+            return
+        for message in self.ledger.stored(broker, queue[1], queue[2], begin, end):
+            if (sent := self.ledger.of(message)) is not None and self.wants(sent):
+                self.ledger.breaks(f"{self} has sought {begin} of {queue} and got {end}")
+
+    # -- the end ---------------------------------------------------------------------------------------------------------------
+
+    def lacks(self, sent: Sent) -> bool:
+        """Whether it still has to get a message; ask ``dead_letters`` before."""
+        if not self.wants(sent) or not sent.is_promised:
+            return False
+        if self.broadcasts:
+            lacks = any(sent.key not in self.finished[member] for member in self.members)
+        else:
+            lacks = sent.key not in self.finished[""] and sent.key not in self._dead_letters
+        return lacks and not self.ledger.may_be_lost(sent)
+
+    def dead_letters(self) -> set[str]:
+        """The keys in the group's dead-letter topic; each has failed as often as it may."""
+        topic = f"%DLQ%{self.name}"
+        for broker in self.ledger.brokers():
+            name, end = broker.config.broker_name, broker.store.max_offset(topic, 0)
+            for message in self.ledger.stored(broker, topic, 0, self._dead_read[name], end):
+                if (sent := self.ledger.of(message)) is None:
+                    continue
+                self._dead_letters.add(sent.key)
+                if sent.key not in self.dead and (self.retries is None or self.failures[sent.key] <= self.retries):
+                    self.ledger.breaks(
+                        f"{sent.key} is a dead letter of {self} after {self.failures[sent.key]} failures"
+                    )
+            self._dead_read[name] = end
+        return self._dead_letters

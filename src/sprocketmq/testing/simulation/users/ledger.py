@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users have sent, and what RocketMQ promised them about it."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import sprocketmq as rmq
+from sprocketmq.broker import Broker
+from sprocketmq.testing.simulation.loop import SimulationError
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.record import decode_records
+
+if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.world import World
+
+_TAGS: Final = ("A", "B", "C")
+_READ_BYTES: Final = 1 << 20
+# A timer message is delivered when its second is over; of a delay level the broker's clock counts milliseconds.
+EARLY_S: Final = 0.002
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """A message that somebody tried to send. ``due_s``: no listener may have it before. ``decision`` of a transaction: None until its
+    producer's data has one. ``places``: where answers said that it is."""
+
+    key: str
+    topic: str
+    body: bytes
+    tag: str
+    number: int
+    began_s: float
+    is_acknowledged: bool = False
+    places: list[tuple[MessageQueue, int]] = field(default_factory=list)
+    due_s: float = 0.0
+    is_transaction: bool = False
+    decision: rmq.LocalTransactionState | None = None
+    is_recalled: bool = False  # perhaps
+    is_gone: bool = False  # recalled in time, which was answered
+    is_durable: bool = False  # the disk has it
+    is_sent_twice: bool = False  # a try was not answered: it may be stored once more
+
+    @property
+    def is_promised(self) -> bool:
+        """Every group that wants it gets it."""
+        if self.is_transaction:  # the half of a decided transaction is asked about until it ends
+            return self.decision is rmq.LocalTransactionState.COMMIT_MESSAGE
+        return self.is_acknowledged and not self.is_recalled
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Nobody may get it."""
+        return self.is_gone or (self.is_transaction and self.decision is not rmq.LocalTransactionState.COMMIT_MESSAGE)
+
+
+class Ledger:
+    """``doomed``: topics that are deleted while they are used; nothing is promised about their messages."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.sent: dict[str, Sent] = {}
+        self.topics: list[str] = []
+        self.doomed: set[str] = set()
+        self.broken: Exception | None = None
+        self._calm_from_s = math.inf if set(world.sky.kinds) - {"spikes"} else 0.0
+        self._lives: dict[str, object] = {host.name: world.running(host) for host in world.brokers}
+        self._restarted_s: dict[str, float] = {}
+        self._found: dict[str, set[tuple[str, str, int, int]]] = {}  # by key: broker, topic, queue id, offset
+        self._looked: dict[tuple[str, str, int], int] = {}  # up to which offset, by queue
+
+    def breaks(self, text: str) -> None:
+        """A rule is broken; the first one ends the run."""
+        if self.broken is None:
+            self.world.note(f"broken: {text}")
+            self.broken = SimulationError(text)
+
+    # -- what excuses users ------------------------------------------------------------------------------------------------------
+
+    def note_lives(self) -> None:
+        """Note which brokers have started again."""
+        for host in self.world.brokers:
+            server = self.world.running(host)
+            if self._lives.get(host.name) is not server:
+                self._lives[host.name] = server
+                self._restarted_s[host.name] = self.world.loop.time()
+
+    def has_restarted(self, name: str, since_s: float) -> bool:
+        self.note_lives()
+        return self._restarted_s.get(name, 0.0) >= since_s
+
+    def is_calm_since(self, since_s: float) -> bool:
+        return since_s >= self._calm_from_s
+
+    def calms_down(self) -> None:
+        """The weather has cleared."""
+        self._calm_from_s = self.world.loop.time()
+
+    # -- messages ----------------------------------------------------------------------------------------------------------------
+
+    def attempt(self, topic: str, rng: random.Random, *, big: bool = False, **more: object) -> tuple[Sent, rmq.Message]:
+        """A new message, which the caller will try to send."""
+        number = len(self.sent) + 1
+        key = f"m{number}"
+        filler = rng.randbytes(4) * rng.choice([1, 1_100, 9_000]) if big else b""
+        sent = Sent(key, topic, b"%s:%s" % (key.encode(), filler), rng.choice(_TAGS), number, self.world.loop.time())
+        self.sent[key] = sent
+        return sent, rmq.Message(topic, sent.body, keys=key, tags=sent.tag, properties={"number": str(number)}, **more)  # type: ignore[arg-type]
+
+    def of(self, message: MessageExt) -> Sent | None:
+        """What was sent as ``message``; None, and the rule is broken: nobody sent it, or other bytes."""
+        sent = self.sent.get(message.body.partition(b":")[0].decode(errors="replace"))
+        if sent is None or sent.body != message.body:
+            self.breaks(f"{message.body[:40]!r} of {message.topic} was received, and nobody sent it")
+            return None
+        return sent
+
+    def acknowledged(self, sent: Sent, result: rmq.SendResult, index: int = 0, *, is_at_place: bool = True) -> None:
+        """``is_at_place``: the answer says where consumers find it."""
+        sent.is_acknowledged = True
+        sent.is_durable = self.world.is_sync_flush and result.status is rmq.SendStatus.SEND_OK
+        if is_at_place:
+            sent.places.append((result.message_queue, result.queue_offset + index))
+
+    def may_be_lost(self, sent: Sent) -> bool:
+        """Whether a promised message may be missing in the store, and so for groups that have not had it. All excuses are here:
+        its topic is deleted now and then; a power cut took what the disk was not said to have (an answer under SYNC_FLUSH says that it
+        has); or the message came to an offset that a lost one had before, so that a group has passed it."""
+        if sent.topic in self.doomed:
+            return True
+        losses = self.world.losses.values()
+        if not sent.is_durable and any(sent.body in each.at_risk for each in losses):
+            return True
+        return any(
+            sent.body in each.skipped(broker.store)
+            for name, each in self.world.losses.items()
+            if each.at_risk and (broker := self.running_broker(name)) is not None
+        )
+
+    def keeps_offsets(self, name: str) -> bool:
+        """Whether a broker has lost no end of its log, whose offsets others get then."""
+        return not self.world.losses[name].at_risk
+
+    def running_broker(self, name: str) -> Broker | None:
+        return next((broker for broker in self.brokers() if broker.config.broker_name == name), None)
+
+    def brokers(self) -> list[Broker]:
+        """Those that run."""
+        return [
+            broker
+            for host in self.world.brokers
+            if isinstance(broker := self.world.running(host), Broker) and broker.is_running
+        ]
+
+    def stored(self, broker: Broker, topic: str, queue_id: int, begin: int, end: int) -> list[MessageExt]:
+        """The messages of a part of a queue."""
+        messages: list[MessageExt] = []
+        while begin < end:
+            found = broker.store.read(topic, queue_id, begin, end - begin, _READ_BYTES)
+            messages += [message for chunk in found.chunks for message in decode_records(chunk)]
+            if found.next_offset <= begin:
+                break
+            begin = found.next_offset
+        return [message for message in messages if message.queue_offset < end]
+
+    def look(self) -> None:
+        """Look at what has been stored since the last time."""
+        for broker in self.brokers():
+            name = broker.config.broker_name
+            for topic, queue_id in broker.store.queues():
+                if topic not in self.topics or topic in self.doomed:
+                    continue
+                queue, end = (name, topic, queue_id), broker.store.max_offset(topic, queue_id)
+                begin = self._looked.get(queue, 0)
+                if begin >= end:
+                    continue
+                for message in self.stored(
+                    broker, topic, queue_id, max(begin, broker.store.min_offset(topic, queue_id)), end
+                ):
+                    if (sent := self.of(message)) is None:
+                        return
+                    if sent.is_forbidden:
+                        self.breaks(f"{sent.key} of {topic} is visible, and it was rolled back or recalled")
+                    self._found.setdefault(sent.key, set()).add((*queue, message.queue_offset))
+                self._looked[queue] = end
+
+    def is_stored(self, sent: Sent) -> bool:
+        return sent.key in self._found or not sent.is_promised or self.may_be_lost(sent)
+
+    def check_stored(self) -> None:
+        """Each acknowledged message still is where its answer said, with its bytes; and its topic has it once, unless a try was not
+        answered."""
+        self._found.clear()
+        self._looked.clear()
+        self.look()
+        for sent in self.sent.values():
+            places = self._found.get(sent.key, set())
+            if not self.is_stored(sent):
+                self.breaks(f"{sent.key} of {sent.topic} was acknowledged, and is not stored")
+            for queue, offset in sent.places:
+                is_there = (queue.broker_name, queue.topic, queue.queue_id, offset) in places
+                if not is_there and not self.may_be_lost(sent):
+                    self.breaks(f"{sent.key} was acknowledged at {queue}, offset {offset}, and is at {sorted(places)}")
+            if len(places) > 1 and not sent.is_sent_twice:
+                self.breaks(f"{sent.key} of {sent.topic} was sent once and is stored at {sorted(places)}")
+
+    def is_indexed(self) -> bool:
+        return not any(broker.store.undispatched_bytes for broker in self.brokers())
+
+    def check_index(self) -> None:
+        """A query by key finds each stored message."""
+        for sent in self.sent.values():
+            for name, topic, _, _ in self._found.get(sent.key, ()):
+                broker = self.running_broker(name)
+                if (
+                    broker is not None
+                    and not broker.store.find_by_key(topic, sent.key, 64, 0, 1 << 62).physical_offsets
+                ):
+                    self.breaks(f"the index of {name} lacks {sent.key} of {topic}")

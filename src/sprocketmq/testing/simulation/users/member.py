@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members of consumer groups: programs that come, are given messages, do what users do, and go."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import sprocketmq as rmq
+from sprocketmq.testing.simulation.users.calls import ended_in, forever, started
+from sprocketmq.testing.simulation.users.group import CONSUME_TIMEOUT_MS, Call, Group
+from sprocketmq.wire.records import properties as props
+
+if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.users.random_users import RandomUsers
+    from sprocketmq.testing.simulation.world import Here
+
+SHUTDOWN_MS: Final = 120_000
+_STAY_S: Final = 60.0
+# After pause() what was asked for before may still come: a pull waits for 15 s at its broker, 20 s of a pull consumer.
+_PAUSED_S: Final = 60.0
+_ODD: Final[tuple[type[BaseException], ...]] = (
+    asyncio.CancelledError,
+    StopAsyncIteration,
+    KeyboardInterrupt,
+    SystemExit,
+    GeneratorExit,
+    rmq.RocketMQError,
+    TimeoutError,
+    MemoryError,
+)
+
+
+class Member:
+    """One life of a member; ``run`` is its host's program."""
+
+    subscribes: ClassVar[bool] = True
+
+    def __init__(self, users: RandomUsers, group: Group, here: Here) -> None:
+        self.users, self.group, self.here, self.rng, self.loop = users, group, here, here.rng, here.world.loop
+        self.process = here.host.process
+        self.consumer: Any = None
+        self._paused_s = self._left_s = float("inf")
+        self._left_topic = ""
+        self._producer: rmq.AsyncProducer | None = None
+        self._is_shut = False  # by its listener
+
+    @property
+    def has(self) -> frozenset[str]:
+        return self.users.features
+
+    async def run(self) -> None:
+        group, rng = self.group, self.rng
+        while not self.users.is_over:
+            self.consumer = self._made()
+            self._paused_s = self._left_s = float("inf")
+            self._is_shut = False
+            if not await started(self.consumer, self.here, lambda: self.users.is_over):
+                break
+            self.here.world.note(f"{self.here.name} consumes")
+            group.changed_s = self.loop.time()
+            await self._stay(self.loop.time() + rng.expovariate(1 / _STAY_S))
+            await self._leave(self.consumer)
+            if not self.users.is_over:
+                await asyncio.sleep(rng.expovariate(1 / 10))
+        if self._producer is not None:
+            await self._leave(self._producer)
+        self.users.ended(self.here)
+        await forever()
+
+    async def _leave(self, client: Any) -> None:
+        self.group.changed_s = self.loop.time()
+        await ended_in(SHUTDOWN_MS, self.users.ledger, self.here, "shutdown", client.shutdown())
+        self.here.world.note(f"{self.here.name} has left")
+        self.group.changed_s = self.loop.time()
+
+    def _made(self) -> Any:
+        raise NotImplementedError
+
+    async def _stay(self, end_s: float) -> None:
+        raise NotImplementedError
+
+    # -- a message ---------------------------------------------------------------------------------------------------------------
+
+    async def handle(self, message: rmq.MessageExt) -> None:
+        rng, group = self.rng, self.group
+        call = group.begins(self.here, message)
+        self._check_wanted_now(call)
+        try:
+            await asyncio.sleep(self._listener_s())
+            if "callbacks" in self.has and rng.random() < 0.02:
+                await self._call_back()
+            if props.REPLY_TO_CLIENT in message.properties and not group.broadcasts:
+                await self._reply(message)
+        except asyncio.CancelledError:  # by a shutdown that does not wait any longer
+            group.gives_up(call)
+            raise
+        if rng.random() < 0.05 and not group.broadcasts:
+            raise self._failure(call)
+        group.finishes(call)
+
+    def _listener_s(self) -> float:
+        rng = self.rng
+        if self.group.may_time_out and rng.random() < 0.005:
+            return CONSUME_TIMEOUT_MS / 1000 * 1.5
+        return 30 if rng.random() < 0.005 else rng.expovariate(1 / rng.choice(self.users.listener_s))
+
+    def _failure(self, call: Call | None) -> BaseException:
+        rng, kind = self.rng, self.rng.random()
+        if "dead letters" in self.has and kind < 0.1:
+            self.group.fails(call, is_dead=True)
+            return rmq.DeadLetter(rng.choice(["", "no such order"]))
+        self.group.fails(call)
+        if kind < 0.3:
+            return rmq.RetryLater(delay_ms=rng.randint(1, 3_000))
+        if "odd failures" in self.has and kind < 0.8:
+            return rng.choice(_ODD)()
+        return ValueError("this listener fails now and then")
+
+    def _check_wanted_now(self, call: Call | None) -> None:
+        if call is None:
+            return
+        since_s = call.sent.began_s
+        if since_s > self._paused_s + _PAUSED_S:
+            self.users.ledger.breaks(f"{self.here.name} is paused since {self._paused_s:.0f} s and got {call.sent.key}")
+        if call.sent.topic == self._left_topic and since_s > self._left_s + _PAUSED_S:
+            self.users.ledger.breaks(f"{self.here.name} has unsubscribed {self._left_topic} and got {call.sent.key}")
+
+    async def _reply(self, request: rmq.MessageExt) -> None:
+        try:
+            producer = await self._started_producer()
+            await producer.reply(request, b"re:" + request.body)
+        except rmq.RocketMQError as error:  # who asked is gone
+            self.here.world.note(f"{self.here.name} cannot reply: {type(error).__name__}")
+
+    async def _call_back(self) -> None:
+        """What a listener calls of its own clients."""
+        rng, ledger = self.rng, self.users.ledger
+        what = rng.choice(["send", "shutdown", "pause", "rebalance", "persist"])
+        try:
+            if what == "send":
+                sent, message = ledger.attempt(rng.choice(ledger.topics), rng)
+                producer = await self._started_producer()
+                ledger.acknowledged(sent, await producer.send(message))
+            elif what == "shutdown" and not self.users.is_over:
+                self._is_shut = True
+                self.group.changed_s = self.loop.time()
+                await ended_in(SHUTDOWN_MS, ledger, self.here, "a listener's shutdown", self.consumer.shutdown())
+            elif what == "pause":
+                self.consumer.pause()
+                self.consumer.resume()
+            elif what == "rebalance":
+                await self.consumer.rebalance_now()
+            elif what == "persist":
+                await self.consumer.persist_offsets()
+        except rmq.RocketMQError as error:
+            self.here.world.note(f"{self.here.name}: {what} in a listener: {type(error).__name__}")
+
+    async def _started_producer(self) -> rmq.AsyncProducer:
+        if self._producer is None:
+            self._producer = self.here.producer(f"producer-of-{self.group.name}")
+            await self._producer.start()
+        return self._producer
+
+    # -- what consumers of all kinds do while they run -------------------------------------------------------------------------------
+
+    async def _until(self, end_s: float) -> None:
+        """Do this and that, until it is time to go."""
+        while not self.users.is_over and self.loop.time() < end_s and not self._is_shut:
+            await asyncio.sleep(1)
+            if self.users.is_ending or self._is_shut or self.rng.random() > 0.05:
+                continue
+            if "pauses" in self.has:
+                await self._pause()
+            elif self.subscribes and "subscriptions" in self.has and len(self.group.filters) > 1:
+                await self._resubscribe()
+
+    async def _pause(self) -> None:
+        self.consumer.pause()
+        self._paused_s = self.loop.time()
+        await self._while(self.rng.expovariate(1 / 60))
+        self._paused_s = float("inf")
+        if not self._is_shut:
+            self.consumer.resume()
+
+    async def _while(self, seconds: float) -> None:
+        end_s = self.loop.time() + seconds
+        while self.loop.time() < end_s and not self.users.is_ending and not self._is_shut:  # noqa: ASYNC110 - several conditions
+            await asyncio.sleep(1)
+
+    async def _resubscribe(self) -> None:
+        self._left_topic = self.rng.choice(sorted(self.group.filters))
+        self.group.changed_s = self.loop.time()
+        await self._unsubscribe(self._left_topic)
+        self._left_s = self.loop.time()
+        await self._while(self.rng.expovariate(1 / 60))
+        self._left_s = float("inf")
+        self.group.changed_s = self.loop.time()
+        await self._subscribe(self._left_topic)
+
+    async def _subscribe(self, topic: str) -> None:
+        self.consumer.subscribe(topic, self.group.filters[topic].expression)
+
+    async def _unsubscribe(self, topic: str) -> None:
+        self.consumer.unsubscribe(topic)
+
+
+class PushMember(Member):
+    """With a listener: concurrent, orderly or broadcasting."""
+
+    def _made(self) -> rmq.AsyncPushConsumer:
+        rng, group = self.rng, self.group
+        options: dict[str, Any] = {}
+        if group.broadcasts:
+            options = {
+                "message_model": rmq.MessageModel.BROADCASTING,
+                "instance_name": self.here.name,
+                "local_offset_store_dir": self.users.dir_of(self.here),
+            }
+        consumer = self.here.push_consumer(
+            group.name,
+            consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            consume_thread_count=rng.choice([1, 4, 20]),
+            consume_timeout_ms=CONSUME_TIMEOUT_MS if group.may_time_out else 900_000,
+            max_reconsume_times=group.retries if group.retries is not None else -1 if group.orderly else 1_000,
+            suspend_current_queue_time_ms=100,
+            pull_batch_size=rng.choice([1, 32]),
+            pull_threshold_for_queue=rng.choice([2, 1_000]),
+            **options,
+        )
+        for topic, wanted in group.filters.items():
+            consumer.subscribe(topic, wanted.expression)
+        self._listen(consumer)
+        return consumer
+
+    def _listen(self, consumer: rmq.AsyncPushConsumer) -> None:
+        blocks = "blocking" in self.has and self.rng.random() < 0.5
+        if blocks and self.group.orderly:
+            consumer.orderly_listener(self._orderly_blocking)
+        elif blocks:
+            consumer.on_message(self.handle_blocking)
+        elif self.group.orderly:
+            consumer.orderly_listener(self._orderly)
+        else:
+            consumer.on_message(self.handle)
+
+    async def _orderly(
+        self, messages: Sequence[rmq.MessageExt], context: rmq.ConsumeOrderlyContext
+    ) -> rmq.ConsumeOrderlyStatus:
+        for message in messages:
+            await self.handle(message)
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    def handle_blocking(self, message: rmq.MessageExt) -> None:
+        """A listener in a thread."""
+        call = self.group.begins(self.here, message)
+        self._check_wanted_now(call)
+        time.sleep(self._listener_s())
+        if self.rng.random() < 0.05 and not self.group.broadcasts:
+            raise self._failure(call)
+        self.group.finishes(call)
+
+    def _orderly_blocking(
+        self, messages: Sequence[rmq.MessageExt], context: rmq.ConsumeOrderlyContext
+    ) -> rmq.ConsumeOrderlyStatus:
+        for message in messages:
+            self.handle_blocking(message)
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    async def _stay(self, end_s: float) -> None:
+        await self._until(end_s)
+
+
+class IteratorMember(PushMember):
+    """Iterates, and settles each message."""
+
+    def _listen(self, consumer: rmq.AsyncPushConsumer) -> None:
+        self._messages = consumer.messages(orderly=self.group.orderly)
+
+    async def _stay(self, end_s: float) -> None:
+        tasks = [asyncio.ensure_future(self._iterate()) for _ in range(self.rng.choice([1, 3]))]
+        await self._until(end_s)
+        self._messages.stop()
+        await asyncio.wait(tasks)
+        for task in tasks:
+            task.result()
+
+    async def _iterate(self) -> None:
+        async for message in self._messages:
+            try:
+                await self.handle(message)
+            except rmq.RetryLater:
+                self._settle(message.nack)
+            except rmq.DeadLetter:
+                self._settle(message.dead_letter)
+            except BaseException:  # noqa: BLE001 - what this loop raised itself
+                self._settle(message.nack)
+            else:
+                self._settle(message.ack)
+
+    def _settle(self, verdict: Any) -> None:
+        try:
+            verdict()
+        except rmq.ClosedError:  # delivered again
+            self.here.world.note(f"{self.here.name} settles after its shutdown")
+
+
+class PullMember(Member):
+    """Polls, and commits by itself or not. There are no retries: a failure is the program's own to mend."""
+
+    def _made(self) -> rmq.AsyncPullConsumer:
+        self._commits = self.rng.random() < 0.5
+        return self.here.pull_consumer(
+            self.group.name,
+            consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            auto_commit=not self._commits,
+            pull_batch_size=self.rng.choice([1, 10]),
+        )
+
+    async def _stay(self, end_s: float) -> None:
+        tries_end_s = end_s
+        while not await self._joined():
+            await asyncio.sleep(1)
+            if self.users.is_over or self.loop.time() > tries_end_s + 600:
+                return
+        life = asyncio.ensure_future(self._until(end_s))
+        while not life.done():
+            await self._poll()
+        life.result()
+        if self._commits:
+            await self._try("commit", self.consumer.commit())
+
+    async def _poll(self) -> None:
+        timeout_ms = self.rng.choice([0, 100, 5_000])
+        polled = self.consumer.poll(self.rng.choice([1, 32]), timeout_ms=timeout_ms)
+        for message in await ended_in(timeout_ms + 1_000, self.users.ledger, self.here, "a poll", polled):
+            call = self.group.begins(self.here, message)
+            self._check_polled(call)
+            await asyncio.sleep(self.rng.expovariate(1 / self.users.listener_s[0]))
+            self.group.finishes(call)
+        if not timeout_ms:
+            await asyncio.sleep(0.1)
+        if self._commits and self.rng.random() < 0.3:
+            await self._try("commit", self.consumer.commit())
+
+    def _check_polled(self, call: Call | None) -> None:
+        self._check_wanted_now(call)
+
+    async def _try(self, what: str, call: Any) -> bool:
+        try:
+            await ended_in(30_000, self.users.ledger, self.here, what, call)
+        except rmq.RocketMQError as error:
+            self.here.world.note(f"{self.here.name}: {what}: {type(error).__name__}")
+            return False
+        return True
+
+    async def _joined(self) -> bool:
+        return all(
+            [
+                await self._try("subscribe", self.consumer.subscribe(topic, wanted.expression))
+                for topic, wanted in self.group.filters.items()
+            ]
+        )
+
+    async def _subscribe(self, topic: str) -> None:
+        while not await self._try("subscribe", self.consumer.subscribe(topic, self.group.filters[topic].expression)):  # noqa: ASYNC110 - it is tried
+            await asyncio.sleep(1)
+
+    async def _unsubscribe(self, topic: str) -> None:
+        await self._try("unsubscribe", self.consumer.unsubscribe(topic))
+
+
+class AssignedMember(PullMember):
+    """The only member of its group: assigns all queues to itself, and seeks backwards."""
+
+    subscribes = False
+
+    def _made(self) -> rmq.AsyncPullConsumer:
+        self._sought: dict[rmq.MessageQueue, int] = {}
+        self._queues: list[rmq.MessageQueue] = []
+        return super()._made()
+
+    async def _joined(self) -> bool:
+        queues: list[rmq.MessageQueue] = []
+
+        async def assign() -> None:
+            for topic in self.group.filters:
+                queues.extend(await self.consumer.fetch_message_queues(topic))
+            expressions = {topic: wanted.expression for topic, wanted in self.group.filters.items()}
+            await self.consumer.assign(queues, expressions)
+
+        if not await self._try("assign", assign()):
+            return False
+        self._queues = queues
+        return True
+
+    async def _poll(self) -> None:
+        if "seeks" in self.has and self.rng.random() < 0.02:
+            await self._seek()
+        await super()._poll()
+
+    async def _seek(self) -> None:
+        queue = self.rng.choice(self._queues)
+        position = self.consumer.positions.get(queue, 0)
+        offset = self.rng.randint(max(0, position - 20), max(0, position))
+        self.group.changed_s = self.loop.time()
+
+        async def seek() -> None:
+            await self.consumer.seek(queue, offset)
+            self._sought[queue] = offset
+
+        await self._try(f"seek of {queue} to {offset}", seek())
+
+    def _check_polled(self, call: Call | None) -> None:
+        super()._check_polled(call)
+        if call is None:
+            return
+        queue = rmq.MessageQueue(call.queue[1], call.queue[0], call.queue[2])
+        sought = self._sought.pop(queue, None)
+        if sought is not None and call.offset != sought:
+            self.group.check_skipped(call.queue, sought, call.offset)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that send in every way."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import sprocketmq as rmq
+from sprocketmq.client.hooks import SendMessageContext
+from sprocketmq.core.retry.retry_schedule import DelayLevels
+from sprocketmq.testing.simulation.users.calls import ended_in, forever, started
+from sprocketmq.testing.simulation.users.ledger import Ledger, Sent
+
+if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.users.random_users import RandomUsers
+    from sprocketmq.testing.simulation.world import Here
+
+SEND_LIMIT_MS: Final = 3_000  # send_msg_timeout_ms, all tries together
+_SOON_MS: Final = 1_000  # a call that ends at its limit has its last steps to do
+_RECALL_S: Final = 3.0  # a slot of the timer wheel is read before it is due
+State = rmq.LocalTransactionState
+
+
+class Tries:
+    """A hook: notes whose try was not answered, so that the broker may have it although another try is made."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def before_send(self, context: SendMessageContext) -> None:
+        pass
+
+    def after_send(self, context: SendMessageContext) -> None:
+        if context.result is None:
+            for message in context.messages:
+                self._ledger.sent[message.keys[0]].is_sent_twice = True
+
+
+class Sender:
+    """One life of a producer's program."""
+
+    def __init__(self, users: RandomUsers, here: Here) -> None:
+        self.users, self.ledger, self.here, self.rng = users, users.ledger, here, here.rng
+        self._ends: dict[rmq.MessageQueue, int] = {}  # of what was acknowledged one after the other
+        self._producer: Any = None
+        self._notes_tries = self.rng.random() < 0.5
+        kinds: dict[str, Callable[[], Awaitable[None]]] = {
+            "batches": self._batch,
+            "ordered": self._ordered,
+            "delays": self._delayed,
+            "timers": self._timed,
+            "one-way": self._one_way,
+            "futures": self._futures,
+            "transactions": self._transaction,
+            "requests": self._request,
+        }
+        self._kinds = [send for name, send in kinds.items() if name in users.features]
+
+    async def run(self) -> None:
+        rng, users = self.rng, self.users
+        options: dict[str, Any] = {"auto_batch": "auto-batches" in users.features and rng.random() < 0.5}
+        if "transactions" in users.features:
+            self._producer = self.here.transaction_producer("producers", check=self._check, topics=users.ledger.topics)
+        else:
+            self._producer = self.here.producer("producers", **options)
+        if self._notes_tries:
+            self._producer.add_hook(Tries(self.ledger))
+        await started(self._producer, self.here)
+        while not users.all_sent:
+            send = rng.choice(self._kinds) if self._kinds and rng.random() < 0.5 else self._single
+            try:
+                await send()
+            except rmq.RocketMQError as error:
+                self.here.world.note(f"{self.here.name}: {send.__name__[1:]}: {type(error).__name__}")
+            await asyncio.sleep(rng.expovariate(rng.choice([0.7, 5, 50])))
+        users.has_sent(self.here)
+        while "transactions" in users.features and not users.is_over:  # noqa: ASYNC110 - it answers checks
+            await asyncio.sleep(1)
+        await ended_in(users.SHUTDOWN_MS, self.ledger, self.here, "shutdown", self._producer.shutdown())
+        users.ended(self.here)
+        await forever()
+
+    def _new(self, topic: str | None = None, **more: Any) -> tuple[Sent, rmq.Message]:
+        topic = topic or self.rng.choice(self.ledger.topics)
+        sent, message = self.ledger.attempt(topic, self.rng, big="big" in self.users.features, **more)
+        sent.is_sent_twice = not self._notes_tries and not self.ledger.is_calm_since(sent.began_s)
+        return sent, message
+
+    async def _ended(self, call: Awaitable[Any], limit_ms: float = SEND_LIMIT_MS) -> Any:
+        return await ended_in(limit_ms + _SOON_MS, self.ledger, self.here, "a send", call)
+
+    def _acknowledged(self, sent: Sent, result: rmq.SendResult, index: int = 0) -> None:
+        self.ledger.acknowledged(sent, result, index)
+        self._check_order(sent, result.message_queue, result.queue_offset + index)
+
+    def _check_order(self, sent: Sent, queue: rmq.MessageQueue, offset: int) -> None:
+        if sent.topic in self.ledger.doomed or not self.ledger.keeps_offsets(queue.broker_name):
+            return
+        if offset < self._ends.get(queue, 0):
+            self.ledger.breaks(f"{sent.key} is at offset {offset} of {queue}, before what was acknowledged earlier")
+        self._ends[queue] = offset + 1
+
+    async def _single(self) -> None:
+        sent, message = self._new()
+        self._acknowledged(sent, await self._ended(self._producer.send(message)))
+
+    async def _batch(self) -> None:
+        topic = self.rng.choice(self.ledger.topics)
+        batch = [self._new(topic) for _ in range(self.rng.randint(2, 10))]
+        result = await self._ended(self._producer.send_batch([message for _, message in batch]))
+        for index, (sent, _) in enumerate(batch):
+            self._acknowledged(sent, result, index)
+
+    async def _ordered(self) -> None:
+        sent, message = self._new()
+        how: dict[str, Any] = {"sharding_key": self.rng.choice("xyz")}
+        if self.rng.random() < 0.3:
+            how = {"selector": lambda queues, message: queues[-1]}
+        elif self.rng.random() < 0.3:
+            how = {"queue": self.rng.choice(await self._ended(self._producer.publish_queues(sent.topic)))}
+        self._acknowledged(sent, await self._ended(self._producer.send(message, **how)))
+
+    async def _delayed(self) -> None:
+        level = self.rng.randint(1, 8)
+        sent, message = self._new(delay_level=level)
+        delay_ms = DelayLevels.parse(self.here.world.delay_levels).delay_ms(level)
+        self._is_due(sent, sent.began_s + delay_ms / 1000)
+        self.ledger.acknowledged(sent, await self._ended(self._producer.send(message)), is_at_place=False)
+
+    async def _timed(self) -> None:
+        rng, (sent, message) = self.rng, self._new()
+        delay_ms = rng.choice([100, 1_000, 7_000, 30_000, 90_000])
+        how: dict[str, Any] = {"delay_ms": delay_ms}
+        if rng.random() < 0.5:
+            how = {"deliver_time_ms": self.here.host.clock.now_ms() + delay_ms}
+        self._is_due(sent, sent.began_s + delay_ms / 1000)
+        result = await self._ended(self._producer.send(message, **how))
+        self.ledger.acknowledged(sent, result, is_at_place=False)
+        if "recalls" in self.users.features and result.recall_handle is not None and rng.random() < 0.5:
+            await self._recall(sent, result.recall_handle)
+
+    def _is_due(self, sent: Sent, due_s: float) -> None:
+        if "clocks" not in self.here.world.sky.kinds:
+            sent.due_s = due_s
+
+    async def _recall(self, sent: Sent, handle: str) -> None:
+        await asyncio.sleep(self.rng.expovariate(1 / 5))
+        sent.is_recalled = True  # perhaps, if it is not answered
+        began_s = self.here.world.loop.time()
+        await self._ended(self._producer.recall(sent.topic, handle))
+        sent.is_gone = self.here.world.loop.time() < sent.due_s - _RECALL_S and began_s < sent.due_s - _RECALL_S
+
+    async def _one_way(self) -> None:
+        sent, message = self._new()
+        sent.is_sent_twice = False
+        await self._ended(self._producer.send_oneway(message))
+
+    async def _futures(self) -> None:
+        all_sent = [self._new() for _ in range(self.rng.randint(2, 20))]
+        futures = [(sent, self._producer.send_async(message)) for sent, message in all_sent]
+        if self.rng.random() < 0.5:
+            await self._ended(self._producer.flush())
+        failed: rmq.RocketMQError | None = None
+        for sent, future in futures:
+            try:
+                self.ledger.acknowledged(sent, await self._ended(future))
+            except rmq.RocketMQError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+
+    async def _request(self) -> None:
+        sent, message = self._new()
+        timeout_ms = self.rng.choice([1_000, 3_000, 10_000])
+        reply = await self._ended(self._producer.request(message, timeout_ms=timeout_ms), timeout_ms)
+        sent.is_acknowledged = True
+        if reply.body != b"re:" + sent.body:
+            self.ledger.breaks(f"the request {sent.key} got the reply {reply.body[:40]!r}")
+
+    # -- transactions ------------------------------------------------------------------------------------------------------------
+
+    async def _transaction(self) -> None:
+        sent, message = self._new()
+        sent.is_transaction = True
+
+        async def execute(message: rmq.Message) -> State:
+            await asyncio.sleep(self.rng.expovariate(10))
+            return self._decide(sent, self.rng)
+
+        result = await self._ended(
+            self._producer.send_in_transaction(message, execute=execute), 2 * SEND_LIMIT_MS + 5_000
+        )
+        sent.is_acknowledged = sent.is_durable = result.status is rmq.SendStatus.SEND_OK
+        sent.is_durable &= self.here.world.is_sync_flush
+
+    def _decide(self, sent: Sent, rng: random.Random) -> State:
+        """The local transaction, and what the producer says about it, which may be less than it knows."""
+        if sent.decision is None and rng.random() < 0.8:
+            sent.decision = rng.choice([State.COMMIT_MESSAGE, State.ROLLBACK_MESSAGE])
+        if rng.random() < 0.1:
+            raise ValueError("the answer of the database got lost")
+        return State.UNKNOWN if sent.decision is None or rng.random() < 0.1 else sent.decision
+
+    async def _check(self, message: rmq.MessageExt) -> State:
+        """What a producer's data says: none is of a transaction that has not begun, or whose process died in it."""
+        sent = self.ledger.of(message)
+        if sent is None:
+            return State.UNKNOWN
+        if not sent.is_transaction:
+            self.ledger.breaks(f"{sent.key} is asked about, and is not of a transaction")
+        if sent.decision is None and self.here.world.loop.time() > sent.began_s + 60:
+            sent.decision = State.ROLLBACK_MESSAGE
+        return self._decide(sent, self.rng)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must be true at each moment, looked at each second; and what must be left at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.broker import Broker
+from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.testing.simulation.network import Host
+from sprocketmq.wire.records.message import MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.users.random_users import RandomUsers
+
+# After the last cause: progress is written, members that are gone are forgotten, routes and queues are looked up again.
+QUIET_AFTER_MS: Final = 180_000
+_QUIET_S: Final = 60
+# Callbacks a second of a broker or client with nothing to do. A broker flushes and asks for pulls that have waited long enough.
+_QUIET_STEPS: Final = 60
+_LOCK_S: Final = 90.0
+
+
+class Watch:
+    def __init__(self, users: RandomUsers) -> None:
+        self._users, self._ledger, self._world = users, users.ledger, users.world
+
+    async def run(self) -> None:
+        while not self._users.is_over:
+            await asyncio.sleep(1)
+            self._ledger.note_lives()
+            self._ledger.look()
+            self.check_progress()
+            self._check_locks()
+
+    def check_progress(self) -> None:
+        for broker in self._ledger.brokers():
+            name = broker.config.broker_name
+            for group in self._users.groups:
+                if group.broadcasts:
+                    continue
+                for topic in (*group.filters, group.retry_topic):
+                    if topic in self._ledger.doomed:
+                        continue
+                    config = broker.topics.get(topic)
+                    for queue_id in range(0 if config is None else config.read_queue_nums):
+                        committed = broker.offsets.query(group.name, topic, queue_id)
+                        group.check_progress((name, topic, queue_id), committed)
+
+    def _check_locks(self) -> None:
+        """Two members that would begin a queue's next message now."""
+        holders: dict[tuple[str, MessageQueue], str] = {}
+        now_s = self._world.loop.time()
+        for member in self._users.members.values():
+            running = getattr(member.consumer, "_running", None)
+            if not member.group.orderly or running is None or not member.here.host.process.is_running:
+                continue
+            if member.here.host.process is not member.process:
+                continue
+            for queue, process_queue in running.rebalancer.held().items():
+                if process_queue.dropped or not process_queue.lock.is_valid(member.here.host.clock.now_ms()):
+                    continue
+                other = holders.setdefault((member.group.name, queue), member.here.name)
+                if other != member.here.name and not self._ledger.has_restarted(queue.broker_name, now_s - _LOCK_S):
+                    self._ledger.breaks(f"{other} and {member.here.name} both hold the lock of {queue}")
+
+    # -- the end -----------------------------------------------------------------------------------------------------------------
+
+    async def check_quiet(self) -> None:
+        """With nothing to do, clients and brokers do nearly nothing."""
+        await asyncio.sleep(QUIET_AFTER_MS / 1000)
+        loop, network = self._world.loop, self._world.network
+        steps, count = loop.steps, len(network.hosts)
+        await asyncio.sleep(_QUIET_S)
+        each = (loop.steps - steps) / _QUIET_S / count
+        self._world.note(f"quiet: {each:.1f} steps a second of each host")
+        if each > _QUIET_STEPS:
+            self._ledger.breaks(f"nothing is left to do, and each of {count} hosts takes {each:.0f} steps a second")
+
+    def left(self) -> list[str]:
+        """What is left of users who have gone."""
+        found: list[str] = []
+        for host in (*self._world.brokers, self._world.namesrv):
+            server = self._world.running(host)
+            if isinstance(server, Broker):
+                found += self._left_at(host, server)
+        found += [
+            f"the instance {instance.client_id}"
+            for instance in ClientInstance._instances.values()
+            if instance._loop is self._world.loop
+        ]
+        return found
+
+    def _left_at(self, host: Host, broker: Broker) -> list[str]:
+        counts = {
+            "connections": broker.connection_count,
+            "parked pulls": len(broker.parked),
+            "locks": len(broker.locks),
+            "consumer groups": len(broker.consumers.groups),
+            "producer groups": len(broker.producers.groups),
+        }
+        return [f"{count} {what} at {host}" for what, count in counts.items() if count]
