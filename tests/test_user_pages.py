@@ -38,7 +38,7 @@ def test_a_sentence_that_the_program_does_not_say_is_found() -> None:
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda page: page.name)
 def test_the_first_page_shows_ten_lines_that_work(page: Path, tmp_path: Path) -> None:
-    """Of the fences those that are programs or terminals; README's parts for Spark are run by tests/system/spark/test_pages.py."""
+    """Of the fences those that are programs or terminals; README's part for Spark is run by tests/system/spark/test_pages.py."""
     fences = [fence for fence in fences_of(page) if fence.saved_as or fence.language == "console"]
     (ten,) = (fence for fence in fences if fence.saved_as == "hello.py")
     assert len([line for line in ten.text.splitlines() if line]) <= 10

@@ -37,6 +37,8 @@ DIFFERS = (
     (re.compile(r"\b[0-9A-F]{32}\b"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)"), "TIME"),
     (re.compile(r"pid=\d+"), "pid=PID"),
+    (re.compile(r"\?token=\S+"), "?token=TOKEN"),
+    (re.compile(r"\bin \d+\.\d+s\b"), "in SECONDS"),
     (re.compile(r"127\.0\.0\.1:\d+"), "HOST"),
     (re.compile(r"broker-a/\d+(?:@\d+)?"), "PLACE"),
 )
@@ -217,7 +219,7 @@ class Walk:
 
     def _run(self, command: str, printed: list[str], words: frozenset[str]) -> None:
         if command.startswith("sprocketmq serve"):
-            command += " --namesrv-port 0 --broker-port 0"
+            command = command.replace("--console", "--console 0") + " --namesrv-port 0 --broker-port 0"
         environment = os.environ | {
             "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}",
             "NAMESRV_ADDR": f"127.0.0.1:{self.port}",

@@ -12,8 +12,9 @@ import sprocketmq as rmq
 
 log = logging.getLogger("worker")
 
-first = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-consumer = rmq.PushConsumer("billing", value_deserializer=rmq.json_deserializer, consume_from_where=first)
+consumer = rmq.PushConsumer(
+    "billing", value_deserializer=rmq.json_deserializer, consume_from_where="CONSUME_FROM_FIRST_OFFSET"
+)
 consumer.subscribe("orders")
 
 
