@@ -123,6 +123,7 @@ class World:
         self._store_dir = store_dir
         self.disks: dict[Host, HostDisk] = {}
         self.losses: dict[str, Losses] = {}  # by broker name
+        self.deleted_topics: set[str] = set()  # and made again: members may commit what they had before
         self._config = BrokerConfig.from_properties(
             {"messageDelayLevel": _DELAY_LEVELS, **self._drawn_config(), **config}
         )
@@ -277,7 +278,8 @@ class World:
                 self.note(f"{host} does not start: {error}")
                 await asyncio.sleep(1)
                 continue
-            self.losses[host.name].check_progress(progress, store)
+            known = [one for one in progress if one[1] not in self.deleted_topics]
+            self.losses[host.name].check_progress(known, store)
             self.losses[host.name].store_is_loaded(store)
             while broker.is_running and (store.refusal is None or disk.has_trouble):  # noqa: ASYNC110 - as an operator looks
                 await asyncio.sleep(1)

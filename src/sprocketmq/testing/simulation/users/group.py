@@ -24,8 +24,9 @@ _OVERLAP_S: Final = (
     5.0  # the shortest time after which a queue is given away while its listener runs (await_termination_ms)
 )
 _LOCK_S: Final = 60.0
-# So long after the last cause (a member or connection that is away is noticed after 120 s) nothing may be delivered again.
+# So long after the last cause nothing may be delivered again: who has lost its power is noticed after 120 s, who leaves at once.
 _CALM_S: Final = 300.0
+_MOVED_S: Final = 45.0
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,7 @@ class Group:
         last = self._last.get((call.queue, call.offset, self._member(call)))
         if last is None or last.sent is not sent:
             return
-        since_s = last.began_s - _CALM_S
-        if self.ledger.is_calm_since(since_s) and self.changed_s < since_s:
+        if self.ledger.is_calm_since(last.began_s - _CALM_S) and self.changed_s < last.began_s - _MOVED_S:
             ago_s = call.began_s - last.began_s
             breaks(
                 f"{self} got {sent.key} at {call.queue}, offset {call.offset}, again after {ago_s:.1f} s without a cause"

@@ -66,7 +66,7 @@ class Ledger:
         self.topics: list[str] = []
         self.doomed: set[str] = set()
         self.broken: Exception | None = None
-        self._calm_from_s = math.inf if set(world.sky.kinds) - {"spikes"} else 0.0
+        self._calm_from_s = math.inf if set(world.sky.kinds) - {"spikes"} else -math.inf
         self._lives: dict[str, object] = {host.name: world.running(host) for host in world.brokers}
         self._restarted_s: dict[str, float] = {}
         self._found: dict[str, set[tuple[str, str, int, int]]] = {}  # by key: broker, topic, queue id, offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import sprocketmq as rmq
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from sprocketmq.testing.simulation.world import Here
 
 SHUTDOWN_MS: Final = 120_000
-_STAY_S: Final = 60.0
-# After pause() what was asked for before may still come: a pull waits for 15 s at its broker, 20 s of a pull consumer.
-_PAUSED_S: Final = 60.0
+# After pause() what was asked for before may still come: no client waits longer than this for the answer to a pull.
+_PAUSED_S: Final = 35.0
+_PAUSE_S: Final = 100.0
 _ODD: Final[tuple[type[BaseException], ...]] = (
     asyncio.CancelledError,
     StopAsyncIteration,
@@ -61,7 +61,7 @@ class Member:
                 break
             self.here.world.note(f"{self.here.name} consumes")
             group.changed_s = self.loop.time()
-            await self._stay(self.loop.time() + rng.expovariate(1 / _STAY_S))
+            await self._stay(self.loop.time() + rng.expovariate(1 / self.users.stay_s))
             await self._leave(self.consumer)
             if not self.users.is_over:
                 await asyncio.sleep(rng.expovariate(1 / 10))
@@ -180,7 +180,7 @@ class Member:
     async def _pause(self) -> None:
         self.consumer.pause()
         self._paused_s = self.loop.time()
-        await self._while(self.rng.expovariate(1 / 60))
+        await self._while(self.rng.expovariate(1 / _PAUSE_S))
         self._paused_s = float("inf")
         if not self._is_shut:
             self.consumer.resume()
@@ -195,7 +195,7 @@ class Member:
         self.group.changed_s = self.loop.time()
         await self._unsubscribe(self._left_topic)
         self._left_s = self.loop.time()
-        await self._while(self.rng.expovariate(1 / 60))
+        await self._while(self.rng.expovariate(1 / _PAUSE_S))
         self._left_s = float("inf")
         self.group.changed_s = self.loop.time()
         await self._subscribe(self._left_topic)
@@ -380,6 +380,7 @@ class AssignedMember(PullMember):
     def _made(self) -> rmq.AsyncPullConsumer:
         self._sought: dict[rmq.MessageQueue, int] = {}
         self._queues: list[rmq.MessageQueue] = []
+        self._is_old = False  # a topic has other queues now
         return super()._made()
 
     async def _joined(self) -> bool:
@@ -387,16 +388,23 @@ class AssignedMember(PullMember):
 
         async def assign() -> None:
             for topic in self.group.filters:
+                await self.consumer.register_topic_message_queue_change_listener(topic, self._queues_changed)
                 queues.extend(await self.consumer.fetch_message_queues(topic))
             expressions = {topic: wanted.expression for topic, wanted in self.group.filters.items()}
             await self.consumer.assign(queues, expressions)
 
         if not await self._try("assign", assign()):
             return False
-        self._queues = queues
+        self._queues, self._is_old = queues, False
         return True
 
+    async def _queues_changed(self, topic: str, queues: Collection[rmq.MessageQueue]) -> None:
+        self._is_old = True
+
     async def _poll(self) -> None:
+        if self._is_old:
+            self.group.changed_s = self.loop.time()
+            await self._joined()
         if "seeks" in self.has and self.rng.random() < 0.02:
             await self._seek()
         await super()._poll()

@@ -102,6 +102,7 @@ class RandomUsers:
         self.groups: list[Group] = []
         self.members: dict[str, Member] = {}  # by host
         self.listener_s: list[float] = []  # how long a call takes on average
+        self.stay_s = 0.0  # how long a member stays on average
         self.is_ending = False  # all is sent; from now on users only finish
         self.is_over = False
         self._sending: set[str] = set()  # hosts
@@ -116,6 +117,7 @@ class RandomUsers:
         world.note(f"users with {', '.join(sorted(self.features))}")
         self.ledger = Ledger(world)
         self.listener_s = rng.sample([0.001, 0.02, 0.2, 2], 2)
+        self.stay_s = rng.choice([30.0, 60.0, 10_000.0])
         await self._make_topics(rng)
         for number in range(rng.randint(1, 2)):
             self._sending.add(f"producer-{number}")
@@ -140,6 +142,7 @@ class RandomUsers:
         if "doomed topics" in self.features:
             self.ledger.topics.append("doomed")
             self.ledger.doomed.add("doomed")
+            self.world.deleted_topics.add("doomed")
             await self.world.topic("doomed", 2)
 
     def _make_groups(self, rng: random.Random) -> None:
@@ -203,7 +206,9 @@ class RandomUsers:
         ledger.check_stored()
         await self._until(ledger.is_indexed, self.AFTER_MS, "every record is in the index")
         ledger.check_index()
-        await self._until(self._is_committed, self.COMMITTED_MS, "the progress of every group is committed")
+        await self._until(
+            lambda: not self._uncommitted(), self.COMMITTED_MS, "the progress of every group is committed"
+        )
         watch.check_progress()
         await watch.check_quiet()
         self.is_over = True
@@ -236,7 +241,7 @@ class RandomUsers:
         )
         left = Watch(self).left() if self.is_over else []
         unstored = [f"{sent.key} of {sent.topic} is not stored" for sent in self._unstored[:10]]
-        return [*lacks, f"{len(self._open)} in all", *unstored, *asleep, *tasks, *left]
+        return [*lacks, f"{len(self._open)} in all", *self._uncommitted()[:10], *unstored, *asleep, *tasks, *left]
 
     def _is_done(self) -> bool:
         for group in self.groups:
@@ -246,7 +251,8 @@ class RandomUsers:
         self._unstored = [sent for sent in self._unstored if not self.ledger.is_stored(sent)]
         return not self._open and not self._unstored
 
-    def _is_committed(self) -> bool:
+    def _uncommitted(self) -> list[str]:
+        found: list[str] = []
         for group in self.groups:
             if group.broadcasts:
                 continue
@@ -255,9 +261,11 @@ class RandomUsers:
                     if topic not in group.filters or topic in self.ledger.doomed:
                         continue
                     end = broker.store.max_offset(topic, queue_id)
-                    if end and broker.offsets.query(group.name, topic, queue_id) != end:
-                        return False
-        return True
+                    committed = broker.offsets.query(group.name, topic, queue_id)
+                    if end and committed != end:
+                        where = f"{topic}/{broker.config.broker_name}/{queue_id}"
+                        found.append(f"{group} has committed {committed} of {where}, which ends at {end}")
+        return found
 
     def _has_ended(self) -> bool:
         """Nothing runs in the processes of users but their programs, which sleep."""

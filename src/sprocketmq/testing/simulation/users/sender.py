@@ -198,7 +198,9 @@ class Sender:
 
     def _decide(self, sent: Sent, rng: random.Random) -> State:
         """The local transaction, and what the producer says about it, which may be less than it knows."""
-        if sent.decision is None and rng.random() < 0.8:
+        if sent.decision is None and self.users.is_ending:
+            sent.decision = State.ROLLBACK_MESSAGE  # so that the end is near
+        elif sent.decision is None and rng.random() < 0.8:
             sent.decision = rng.choice([State.COMMIT_MESSAGE, State.ROLLBACK_MESSAGE])
         if rng.random() < 0.1:
             raise ValueError("the answer of the database got lost")
