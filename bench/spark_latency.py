@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a message takes from its send to the driver's hands: `python bench/spark_latency.py [--sources 1,2,6] [--messages N]`.
+"""How long a message takes from its send to the driver's hands: `python bench/spark_latency.py [--sources 1,2,6] [--messages N]
+[--unix-sockets]`.
 
 One query with `processingTime` 0 reads one, two, six sources, each a topic of its own, and `foreachBatch` collects the rows; between two
 messages the query is idle for a random time of up to a second. Printed: median and 95 % of the latency, and what the idle query costs in
@@ -121,6 +122,7 @@ def main() -> None:
     parser.add_argument("--sources", default="1,2,6", help="numbers of sources, default 1,2,6")
     parser.add_argument("--messages", type=int, default=40, help="for each number of sources, default 40")
     parser.add_argument("--checkout", type=Path, default=ROOT, help="whose source is measured, default this one's")
+    parser.add_argument("--unix-sockets", action="store_true", help="between Spark's JVM and its Python processes")
     parser.add_argument("--json", type=Path, help="write all figures to this file as well")
     options = parser.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join([str(options.checkout / "src"), os.environ.get("PYTHONPATH", "")])
@@ -133,7 +135,8 @@ def main() -> None:
             return False
 
         mq.faults.drop(ASKED, times=None, when=note)
-        spark = spark_session("spark_latency", str(Path(scratch) / "warehouse"))
+        settings = {"spark.python.unix.domain.socket.enabled": str(options.unix_sockets).lower()}
+        spark = spark_session("spark_latency", str(Path(scratch) / "warehouse"), settings=settings)
         try:
             for sources in map(int, options.sources.split(",")):
                 figures[f"{sources}"] = measured(spark, mq, asked, sources, options.messages, Path(scratch))
