@@ -119,19 +119,20 @@ class ReceivedMessage(MessageExt[V]):
         return self._delivery.is_settled
 
     @contextlib.contextmanager
-    def process(self) -> Iterator[Self]:
+    def process(self, *, dead_letter_on: type[Exception] | tuple[type[Exception], ...] = DeadLetter) -> Iterator[Self]:
         """A ``with`` block that treats the message as a listener would: its end is an ack, an exception sends the message back.
 
         An exception ends in the log with its traceback and not in your loop, which goes on with the next message. RetryLater and DeadLetter
-        choose, as in a listener. A block that settled the message itself is left alone. What is no Exception (a cancellation, Ctrl-C)
-        goes through and settles nothing.
+        choose, as in a listener. ``dead_letter_on``: exceptions that no retry helps, such as ValueDeserializationError. A block that
+        settled the message itself is left alone. What is no Exception (a cancellation, Ctrl-C) goes through and settles nothing.
         """
         try:
             yield self
         except Exception as error:
             if self.is_settled:
                 raise
-            self._delivery.settle(Verdict.DEAD_LETTER if isinstance(error, DeadLetter) else Verdict.NACK, error)
+            is_hopeless = isinstance(error, (DeadLetter, dead_letter_on))
+            self._delivery.settle(Verdict.DEAD_LETTER if is_hopeless else Verdict.NACK, error)
         else:
             if not self.is_settled:
                 self.ack()

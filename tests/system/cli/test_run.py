@@ -167,6 +167,11 @@ def test_an_application_that_ends_itself_is_over(rocketmq: Any, cli: Cli, tmp_pa
         ("import missing_of_the_app", 1, "No module named 'missing_of_the_app'"),
         ("x = 5", 2, "broken_app:x is 5, a PushConsumer, an AsyncPushConsumer, a list of them"),
         ("def x(): raise KeyError('the key')", 1, "in x\n"),
+        (
+            "import sprocketmq as rmq\nx = rmq.PushConsumer('g', namesrv_addr='127.0.0.1:1')\nx.messages()",
+            2,
+            "consumer 'g' is iterated by messages(), run_forever would hand them to nobody",
+        ),
     ],
 )
 def test_exit_codes(cli: Cli, tmp_path: Path, text: str, code: int, said: str) -> None:

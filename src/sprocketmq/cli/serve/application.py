@@ -127,6 +127,8 @@ class Application:
         try:
             for name, value in self._named:
                 self._add(name, await self._made(value))
+            for consumer in self._consumers:
+                _async(consumer)._check_listens()
             await asyncio.gather(*(_of(consumer, _async(consumer).start()) for consumer in self._consumers))
             if self._health is not None:
                 self._server = _HealthServer(*self._health, self._report, asyncio.get_running_loop())

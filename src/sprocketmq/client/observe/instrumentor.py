@@ -13,7 +13,7 @@ from sprocketmq.client.hooks import for_all
 from sprocketmq.client.observe.tracing import OpenTelemetryHook
 
 
-class SprocketMQInstrumentor(BaseInstrumentor):  # type: ignore[misc]
+class SprocketMQInstrumentor(BaseInstrumentor):
     """``instrument(tracer_provider=None, link_only=False)`` and ``uninstrument()``, for clients that are made afterwards."""
 
     def instrumentation_dependencies(self) -> Collection[str]:
