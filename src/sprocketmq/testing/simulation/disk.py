@@ -100,7 +100,7 @@ class HostDisk:
         seen = model._look(fd)
         self._take_time(self._rng.uniform(*_SYNC_MS) if self.slow_ms is None else self._drawn_ms(self.slow_ms))
         if self._rng.random() < self.error_rate:
-            model._drop(seen, self._rng)
+            model._drop(seen, random.Random(self._rng.getrandbits(64)))
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         model._keep(seen)
 

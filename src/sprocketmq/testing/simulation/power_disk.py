@@ -157,7 +157,8 @@ class PowerDisk:
                 self._folder(chosen, live, to / name, dice)
             else:
                 whole = self._is_in_row(name) and name != max(found)
-                self._file(chosen, live, to / name, dice, whole=whole)
+                # Dice of its own: how many pages an index has depends on ids, which another process makes in another way.
+                self._file(chosen, live, to / name, random.Random(dice.getrandbits(64)), whole=whole)
 
     def _is_in_row(self, name: str) -> bool:
         return self._rows_in_order and name.isdigit() and len(name) == 20
