@@ -154,7 +154,7 @@ class Sky:
             self._for_a_while(lambda: self._world.restart(host))
 
     def _cut_power(self) -> None:
-        host = self._host()
+        host = self._host() if self._rng.random() < 0.5 else self._disk()[0]  # those that have something to lose
         disk = self._world.disks.get(host)
         if disk is not None and self._rng.random() < 0.5:
             disk.power_goes_in = self._rng.randint(1, 12)
@@ -186,7 +186,7 @@ class Sky:
 
     def _break_disk(self) -> None:
         host, disk = self._disk()
-        disk.error_rate = self._rng.choice([0.02, 0.3, 1.0])
+        disk.error_rate = self._rng.choice([0.02, 0.1, 1.0])
         self._disk_trouble(
             f"fails at {disk.error_rate:.0%} of all calls", host, partial(setattr, disk, "error_rate", 0.0)
         )
