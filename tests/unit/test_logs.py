@@ -114,7 +114,9 @@ def test_every_logger_of_the_package_is_named_in_logs():
                     if isinstance(argument, ast.Name) and argument.id == "__name__"
                     else ast.unparse(argument).strip("'")
                 )
-                if name != "_name" and not name.startswith("uvicorn."):  # sprocketmq.logs itself; the console's server
+                if name != "_name" and not name.startswith(
+                    ("uvicorn.", "watchfiles")
+                ):  # sprocketmq.logs itself; libraries
                     found.add(name)
                     package = SOURCE / path.relative_to(SOURCE).parts[0] / "__init__.py"
                     assert "import sprocketmq.logs" in package.read_text(), package

@@ -252,4 +252,4 @@ class _HealthServer:
     def stop(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join()
+        self._thread.join(_HEALTH_WITHIN_S)
