@@ -46,7 +46,8 @@ class SimulatedThread:
         self._threads, self._work = threads, work
         self._context = contextvars.copy_context()
         self.process = current_process.get()
-        self._turn = threading.Semaphore(0)
+        self._turn = threading.Lock()  # held while it is another's turn
+        self._turn.acquire()
         self._number = 0  # of its turns: a timer for an earlier one does nothing
         self.can_go_on = True
         self.ended: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -105,7 +106,8 @@ class Threads:
         loop.threads = self
         self.is_closed = False
         self.current: SimulatedThread | None = None
-        self._back = threading.Semaphore(0)
+        self._back = threading.Lock()
+        self._back.acquire()
         self._alive: list[SimulatedThread] = []
 
     def start(self, work: Callable[[], object], delay_ms: float | None = None) -> SimulatedThread:
