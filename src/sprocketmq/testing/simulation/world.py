@@ -269,7 +269,7 @@ class World:
             )
             store = broker.store
             assert isinstance(store, DiskMessageStore)
-            progress = progress_on_disk(disk.path)
+            self._watch_load(host, store)
             try:
                 await broker.astart()
             except StoreError as error:
@@ -278,9 +278,6 @@ class World:
                 self.note(f"{host} does not start: {error}")
                 await asyncio.sleep(1)
                 continue
-            known = [one for one in progress if one[1] not in self.deleted_topics]
-            self.losses[host.name].check_progress(known, store)
-            self.losses[host.name].store_is_loaded(store)
             while broker.is_running and (store.refusal is None or disk.has_trouble):  # noqa: ASYNC110 - as an operator looks
                 await asyncio.sleep(1)
             self.note(f"{host} is restarted: {store.refusal}")
@@ -289,6 +286,18 @@ class World:
                 await broker.astop()
             except StoreError as error:
                 self.note(f"{host} has stopped: {error}")
+
+    def _watch_load(self, host: Host, store: DiskMessageStore) -> None:
+        """Look at what a start finds before anything is appended to it."""
+        losses, load = self.losses[host.name], store.load
+        progress = [one for one in progress_on_disk(self.disks[host].path) if one[1] not in self.deleted_topics]
+
+        def watched_load(*args: Any, **more: Any) -> None:
+            load(*args, **more)
+            losses.check_progress(progress, store)
+            losses.store_is_loaded(store)
+
+        store.load = watched_load  # type: ignore[method-assign]
 
     def disk_here(self) -> HostDisk | None:
         """Of the host whose process calls this."""
