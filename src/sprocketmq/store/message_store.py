@@ -394,10 +394,11 @@ class MessageStore:
             result.next_offset += 1
 
     def units(self, topic: str, queue_id: int, offset: int, max_units: int = 32) -> list[Unit]:
-        """Queue entries from ``offset`` on, without those of lost messages. Empty only at the end."""
+        """Queue entries from ``offset`` on, without those of messages that are lost or have expired. Empty only at the end."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             return []
+        offset = max(offset, queue.min_offset)  # an entry without a record would be taken for a damaged one
         found: list[Unit] = []
         count = max_units
         while not found and (raw := self._units(queue, offset, count)):

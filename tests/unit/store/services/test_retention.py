@@ -56,6 +56,24 @@ def test_a_queue_whose_messages_all_expired_keeps_its_offset(store):
     assert len(bodies(store, "old")) == 1
 
 
+def test_entries_of_expired_messages_are_no_damaged_ones_after_a_start(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
+    store = open_disk(tmp_path / "s", ANY_HOUR)
+    for _ in range(3):
+        store.append(message("old"), NOW_MS)
+    fill(store)
+    store.clean(NOW_MS + 100 * 60_000)
+    store.close()
+    store = open_disk(tmp_path / "s", ANY_HOUR)
+    assert store.units("old", 0, 2, 1) == store.units("old", 0, 0, 3) == []
+    assert (store.min_offset("old", 0), store.max_offset("old", 0)) == (3, 3)
+    first = store.min_offset("T", 0)
+    assert first > 0
+    assert store.units("T", 0, 0, 1)[0].queue_offset == first == store.min_offset("T", 0)
+    assert caplog.text == ""
+    store.close()
+
+
 def test_only_ten_files_go_in_one_round_and_only_in_the_hours_set(store):
     fill(store, 400)
     late_ms = NOW_MS + 1000 * HOUR_MS

@@ -32,6 +32,7 @@ class Admin:
             "queue changes": self._change_queues,
             "doomed topics": self._delete_topic,
             "reads": self._read,
+            "retention": self._expire,
         }
         mine = [act for name, act in acts.items() if name in self.users.features]
         await started(self._admin, self.here)
@@ -81,6 +82,10 @@ class Admin:
             await self._admin.create_topic(topic, queues=self.rng.choice([1, 2, 4]))
         else:
             await self._admin.delete_topic(topic)
+
+    async def _expire(self) -> None:
+        await self._admin.update_broker_config({"fileReservedTime": 0}, cluster="DefaultCluster")
+        await self._admin.delete_expired_commit_logs(cluster="DefaultCluster")
 
     async def _read(self) -> None:
         """A message that was acknowledged, by its place and by its key."""

@@ -251,6 +251,8 @@ class Group:
             lacks = any(sent.key not in self.finished[member] for member in self.members)
         else:
             lacks = sent.key not in self.finished[""] and sent.key not in self._dead_letters
+        if self.ledger.expires and self.failures[sent.key]:  # its retry may have expired
+            return False
         return lacks and not self.ledger.may_be_lost(sent)
 
     def dead_letters(self) -> set[str]:

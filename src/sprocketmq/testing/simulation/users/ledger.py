@@ -65,6 +65,7 @@ class Ledger:
         self.sent: dict[str, Sent] = {}
         self.topics: list[str] = []
         self.doomed: set[str] = set()
+        self.expires = False  # files of the log are deleted as soon as the next one has begun
         self.broken: Exception | None = None
         self._calm_from_s = math.inf if set(world.sky.kinds) - {"spikes"} else -math.inf
         self._lives: dict[str, object] = {host.name: world.running(host) for host in world.brokers}
@@ -126,10 +127,10 @@ class Ledger:
             sent.places.append((result.message_queue, result.queue_offset + index))
 
     def may_be_lost(self, sent: Sent) -> bool:
-        """Whether a promised message may be missing in the store, and so for groups that have not had it. All excuses are here:
-        its topic is deleted now and then; a power cut took what the disk was not said to have (an answer under SYNC_FLUSH says that it
-        has); or the message came to an offset that a lost one had before, so that a group has passed it."""
-        if sent.topic in self.doomed:
+        """Whether a promised message may be missing in the store, and so for groups that have not had it. All excuses are here: its
+        topic is deleted now and then; its file has expired; a power cut took what the disk was not said to have (an answer under
+        SYNC_FLUSH says that it has); or it came to an offset that a lost one had before, so that a group has passed it."""
+        if sent.topic in self.doomed or (self.expires and not self._is_kept(sent)):
             return True
         losses = self.world.losses.values()
         if not sent.is_durable and any(sent.body in each.at_risk for each in losses):
@@ -138,6 +139,14 @@ class Ledger:
             sent.body in each.skipped(broker.store)
             for name, each in self.world.losses.items()
             if each.at_risk and (broker := self.running_broker(name)) is not None
+        )
+
+    def _is_kept(self, sent: Sent) -> bool:
+        """Whether its queue still begins before it."""
+        return bool(sent.places) and all(
+            (broker := self.running_broker(queue.broker_name)) is not None
+            and broker.store.min_offset(queue.topic, queue.queue_id) <= offset
+            for queue, offset in sent.places
         )
 
     def keeps_offsets(self, name: str) -> bool:

@@ -64,6 +64,7 @@ FEATURES: Final = (
     "queue changes",
     "doomed topics",
     "reads",
+    "retention",
 )
 KINDS: Final[dict[str, type[Member]]] = {
     "concurrent": PushMember,
@@ -116,6 +117,7 @@ class RandomUsers:
         self.features = frozenset(self._drawn(rng) if self._features is None else self._features)
         world.note(f"users with {', '.join(sorted(self.features))}")
         self.ledger = Ledger(world)
+        self.ledger.expires = "retention" in self.features
         self.listener_s = rng.sample([0.001, 0.02, 0.2, 2], 2)
         self.stay_s = rng.choice([30.0, 60.0, 10_000.0])
         await self._make_topics(rng)
@@ -123,7 +125,7 @@ class RandomUsers:
             self._sending.add(f"producer-{number}")
             self._hosts.append(world.start(f"producer-{number}", lambda here: Sender(self, here).run()))
         self._make_groups(rng)
-        if {"resets", "queue changes", "doomed topics", "reads"} & self.features:
+        if {"resets", "queue changes", "doomed topics", "reads", "retention"} & self.features:
             self._hosts.append(world.start("admin", lambda here: Admin(self, here).run()))
         watch = Watch(self)
         watching = asyncio.ensure_future(watch.run())
