@@ -129,12 +129,14 @@ class TimerFiles:
         self.check = msgspec.structs.replace(self.check, last_timer_log_flush_pos=0)
 
     def _find_queue_offset(self, newest: int | None, live: tuple[int, ...] | None, begin: int) -> None:
-        """Java's rule (TimerMessageStore.recover): one behind the newest unit, but not beyond the checkpoint. A unit may have been
-        written before an older entry was delivered. An entry that is read twice is recognized by its place."""
+        """Where our checkpoint says: the log has all units before it. An entry that was late has none: it was delivered when it was read.
+        For Java's, its own rule (TimerMessageStore.recover): one behind the newest unit, but not beyond the checkpoint. A unit may have
+        been written before an older entry was delivered. An entry that is read twice is recognized by its place."""
         check = self.check
-        self.queue_offset = min(
-            check.last_timer_queue_offset if newest is None else newest + 1, check.master_timer_queue_offset
-        )
+        if newest is None or check.copies_before is not None:
+            self.queue_offset = min(check.last_timer_queue_offset, check.master_timer_queue_offset)
+        else:
+            self.queue_offset = min(newest + 1, check.master_timer_queue_offset)
         if live is not None:
             self.queue_offset = max(self.queue_offset, live[0])
         places = [units["physical"] for _, units in self.log.scan(self.log.align(begin))]

@@ -382,6 +382,22 @@ def test_after_a_power_cut_the_checkpoint_counts_and_no_entry_is_linked_twice(ro
     again.close()
 
 
+@pytest.mark.parametrize(("copies_before", "expected"), [(700, 4), (None, 3)])
+def test_an_entry_that_was_delivered_when_it_was_read_is_not_read_again(root, monkeypatch, copies_before, expected):
+    """It has no unit. Its copy lies before ``copies_before``, so nothing else would show that it was delivered. A checkpoint of Java, which
+    has no such place, is read as Java does."""
+    waiting = Waiting(root)
+    for _ in range(3):
+        waiting.add(5_000)
+    waiting.files.record_progress(4, waiting.files.read_ms, 0)
+    waiting.files.sync(0, waiting.files.snapshot(waiting.files.read_ms, NOW, copies_before))
+    waiting.close()
+    power_cut(monkeypatch)
+    again = Waiting(root)
+    assert again.files.queue_offset == expected
+    again.close()
+
+
 def test_after_a_power_cut_that_took_the_end_of_the_log_slots_that_point_there_are_linked_again(root, monkeypatch):
     waiting = fill(root, saved_after=30)
     waiting.close()
