@@ -15,7 +15,21 @@ from sprocketmq.cli.main import app
 DEADLINE_S = 60
 SEE_BELOW = {"group doctor"}
 # They ask no server, start one, or are Spark's (tests/system/spark).
-ELSEWHERE = {"serve", "console", "namesrv", "handover", "demo", "store", "replay", "context", "completion", "version"}
+ELSEWHERE = {
+    "run",
+    "cluster",
+    "cheat",
+    "serve",
+    "console",
+    "namesrv",
+    "handover",
+    "demo",
+    "store",
+    "replay",
+    "context",
+    "completion",
+    "version",
+}
 ELSEWHERE |= {"broker run", "settle", "merge-ledger", "spark-checkpoint"}
 
 

@@ -25,7 +25,8 @@ GROUPS: Final = ("known", "deleted", "never-there")
 TOPICS: Final = ("orders", "no-such-topic")
 # Commands that send or serve, or change what a Spark query left.
 ACTS: Final = {
-    "send", "request", "bench", "serve", "console", "namesrv", "broker run", "handover", "demo", "settle", "merge-ledger",
+    "send", "request", "bench", "run", "cluster up", "cluster down", "serve", "console", "namesrv",
+    "broker run", "handover", "demo", "settle", "merge-ledger",
     "spark-checkpoint drop", "spark-checkpoint finish", "spark-checkpoint rewind", "spark-checkpoint skip", "context add",
     "context use", "context delete",
 }  # fmt: skip

@@ -42,6 +42,7 @@ _NAMES_EACH_MS: Final = 60_000
 _VERDICT_EACH_MS: Final = 60_000
 _BAD_VERDICT_EACH_MS: Final = 15_000
 _IN_USE_FOR_MS: Final = 120_000
+_GONE_FOR_MS: Final = 3_600_000
 _CONCURRENT_DIAGNOSES: Final = 8  # each waits two seconds between its two observations
 _MOST_OFFSET: Final = (1 << 63) - 1
 _MOST_OPENED: Final = 16
@@ -80,6 +81,7 @@ class Watcher:
         self._cluster, self._now_ms, self._interval_s, self._mask = cluster, now_ms, interval_ms / 1000, mask
         self.view = ClusterView()
         self.history: LagHistory[tuple[str, MessageQueue | None]] = LagHistory(_MOMENTS, _SERIES)
+        self._seen: dict[tuple[str, int], tuple[int, BrokerStatus]] = {}  # brokers, and when they were listed last
         self._names: dict[str, set[str]] = {}
         self._names_at_ms = 0
         self._verdicts: dict[str, Verdict] = {}
@@ -162,18 +164,30 @@ class Watcher:
         if brokers.value is None:
             await self._show(ClusterView(self._now_ms(), (), self.view.groups, (brokers.missing or "",)))
             return
-        missing += [
-            f"broker {one.broker_name} ({one.address}) does not answer" for one in brokers.value if not one.is_up
-        ]
-        missing += [one.rivalry for one in brokers.value if one.rivalry is not None]
-        seen = ClusterView(self._now_ms(), tuple(brokers.value))
+        listed = self._with_gone(brokers.value)
+        missing += [f"broker {one.broker_name} ({one.address}) does not answer" for one in listed if not one.is_up]
+        missing += [one.rivalry for one in listed if one.rivalry is not None]
+        seen = ClusterView(self._now_ms(), listed)
         up, silent = seen.masters_up, set(seen.masters_silent)
         answers = dict(zip(up, await asyncio.gather(*map(self._progress_at, up)), strict=True))
         silent |= {name for name, progress in answers.items() if isinstance(progress, str)}
         missing += [progress for progress in answers.values() if isinstance(progress, str)]
         missing += await self._update_names(up)
         groups = self._states([one for one in answers.values() if not isinstance(one, str)], tuple(sorted(silent)))
-        await self._show(ClusterView(self._now_ms(), tuple(brokers.value), groups, tuple(missing)))
+        await self._show(ClusterView(self._now_ms(), listed, groups, tuple(missing)))
+
+    def _with_gone(self, listed: list[BrokerStatus]) -> tuple[BrokerStatus, ...]:
+        """Also those that were listed within the last hour: name servers forget a broker as soon as its connection breaks, and a cluster
+        that has lost a master would look well."""
+        now_ms = self._now_ms()
+        here = {(one.broker_name, one.broker_id): (now_ms, one) for one in listed}
+        self._seen = {key: at for key, at in self._seen.items() if _is_within(at[0], now_ms, _GONE_FOR_MS)} | here
+        gone = [
+            replace(one, is_up=False, in_tps=0.0, out_tps=0.0, info={}, rivals=())
+            for key, (_, one) in self._seen.items()
+            if key not in here
+        ]
+        return *listed, *gone
 
     async def _brokers_or_proxy(self) -> list[BrokerStatus] | str:
         """All brokers, or the address of the proxy that does not list them."""
