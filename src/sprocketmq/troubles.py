@@ -105,7 +105,7 @@ class Troubles:
         exc_info = None if error is None else (type(error), error, error.__traceback__)
         if trouble is begun:
             if len(self._open) > _MOST:
-                self._open.pop(next(iter(self._open)), None)
+                self._open.pop(list(self._open)[0], None)  # noqa: RUF015 - in one step, because other threads add
             trouble.text = _text(sentence, args)
             self._log.log(level, sentence, *args, exc_info=exc_info, extra=extra, stacklevel=stacklevel)
             return
@@ -152,7 +152,7 @@ class Troubles:
     def _end(self, cause: Hashable, now_ms: float) -> None:
         """It is quiet."""
         trouble = self._open.pop(cause, None)
-        if trouble is not None and trouble.count > 1:
+        if trouble is not None and trouble.count > 1 and trouble.is_told:
             quiet, lasted = _span(now_ms - trouble.last_ms), _span(trouble.last_ms - trouble.began_ms)
             self._log.warning("over for %s, it lasted %s%s: %s", quiet, lasted, _times(trouble), trouble.text)
 

@@ -159,8 +159,9 @@ class AsyncListenerPool(ListenerPool[T]):
                     sentence = "a listener call was cancelled by other code, its messages are delivered again"
                     self._troubles.failed("cancelled", sentence)
                     result = item
-                except BaseException:  # rule 5
-                    log.exception("a listener's worker failed")
+                except BaseException as error:  # noqa: BLE001 - rule 5
+                    sentence = "a listener's worker failed: %s"
+                    self._troubles.failed(type(error).__name__, sentence, error, level=logging.ERROR, error=error)
                     result = item
                 chunk_run.item = None
                 chunk_run.spent_s += clock() - started_s

@@ -22,6 +22,7 @@ from sprocketmq.client.listen.listener_pool import (
 )
 from sprocketmq.client.listen.stuck_listener import thread_stack
 from sprocketmq.net.process.clock import Clock
+from sprocketmq.troubles import Troubles
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -37,6 +38,7 @@ class ThreadListenerPool(ListenerPool[T]):
 
     def __init__(self, run: Callable[[T, Any], T], on_done: OnDone[T], workers: int, name: str, clock: Clock) -> None:
         super().__init__(run, on_done, workers, name, clock)
+        self._troubles = Troubles(log)
         self._offers: queue.SimpleQueue[Chunk[T] | None] = queue.SimpleQueue()
         self._threads: dict[int, threading.Thread] = {}
         self._to_leave: deque[None] = deque()  # one mark for each worker too many; a worker that takes one ends
@@ -157,8 +159,9 @@ class ThreadListenerPool(ListenerPool[T]):
                 started_s = clock()
                 try:
                     result = run(item, origin)
-                except BaseException:  # rule 5
-                    log.exception("a listener's worker failed")
+                except BaseException as error:  # noqa: BLE001 - rule 5
+                    sentence = "a listener's worker failed: %s"
+                    self._troubles.failed(type(error).__name__, sentence, error, level=logging.ERROR, error=error)
                     result = item
                 now_s = clock()
                 chunk_run.item = None

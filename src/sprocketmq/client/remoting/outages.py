@@ -52,8 +52,8 @@ class Outages:
         if outage is None:
             if len(self._lost) >= _MOST_SERVERS:
                 self._forget(next(iter(self._lost)))
-            name = self._name_of(address) or self._heard.get(address, "")
-            outage = self._lost[address] = ServerOutage(address, name, str(error), self._clock.steady_ms())
+            outage = ServerOutage(address, self._name_at(address), str(error), self._clock.steady_ms())
+            self._lost[address] = outage
             for options in self.watchers:
                 self._call(options.on_disconnected, outage)
         was_heard = address in self._heard
@@ -71,6 +71,9 @@ class Outages:
             )
         self.troubles.failed(address, sentence, self._who(), _shown(outage), str(error), lasts=True)
 
+    def _name_at(self, address: str) -> str:
+        return self._name_of(address) or self._heard.get(address, "")
+
     def address_of(self, broker_name: str) -> str:
         """Where a broker was that is lost; "" for others."""
         return next((outage.address for outage in self._lost.values() if outage.broker_name == broker_name), "")
@@ -81,7 +84,7 @@ class Outages:
         what = "is back" if address in self._heard else "is reached"
         if len(self._heard) >= _MOST_SERVERS:
             self._heard.clear()
-        self._heard[address] = self._name_of(address) or self._heard.get(address, "")
+        self._heard[address] = self._name_at(address)
         if outage is None:
             return
         outage = msgspec.structs.replace(outage, lasted_ms=self._clock.steady_ms() - outage.began_ms)
@@ -122,6 +125,8 @@ class Outages:
             cause, of = (error.address, error.code), f"{what} of {of}" if of else what
             if isinstance(error, NoPermission):
                 sentence += "; check access_key and secret_key, and what their account may do"
+            if name := self._name_at(error.address):
+                sentence, args = sentence + " (broker %s; others go on)", (*args, name)
         elif error is not None and not isinstance(error, RocketMQError):
             self.troubles.failed((what, type(error)), sentence, *args, of=of, level=logging.ERROR, error=error)
             return

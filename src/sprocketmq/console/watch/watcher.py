@@ -31,6 +31,7 @@ from sprocketmq.console.watch.lag_history import LagHistory
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis
 from sprocketmq.core.resource_names import is_retry_topic
 from sprocketmq.errors import GroupNotExist, RequestNotServed
+from sprocketmq.troubles import Troubles
 from sprocketmq.wire.records.message import MessageQueue
 
 log = logging.getLogger("sprocketmq.console")
@@ -79,6 +80,7 @@ class Watcher:
 
     def __init__(self, cluster: Cluster, now_ms: Callable[[], int], interval_ms: int, mask: Mask) -> None:
         self._cluster, self._now_ms, self._interval_s, self._mask = cluster, now_ms, interval_ms / 1000, mask
+        self._troubles = Troubles(log)
         self.view = ClusterView()
         self.history: LagHistory[tuple[str, MessageQueue | None]] = LagHistory(_MOMENTS, _SERIES)
         self._seen: dict[tuple[str, int], tuple[int, BrokerStatus]] = {}  # brokers, and when they were listed last
@@ -143,9 +145,14 @@ class Watcher:
             begun_s = loop.time()
             try:
                 await self.update()
-            except Exception:  # the next update may succeed, and the page shows the age of this one
-                log.exception("updating the view failed")
+            except Exception as error:  # noqa: BLE001 - the next update may succeed, and the page shows the age of this one
+                self._failed("update", "updating the view failed: %s", error)
             await asyncio.sleep(max(0.0, self._interval_s - (loop.time() - begun_s)))
+
+    def _failed(self, what: str, sentence: str, *args: object) -> None:
+        error = args[-1]
+        assert isinstance(error, Exception)
+        self._troubles.failed((what, type(error)), sentence, *args, level=logging.ERROR, error=error)
 
     async def _until_in_use(self) -> None:
         while not self._is_in_use():
@@ -338,8 +345,8 @@ class Watcher:
                 continue
             try:
                 await self.diagnose(group)
-            except Exception:  # continue with the other groups
-                log.exception("the doctor failed at group %s", group)
+            except Exception as error:  # noqa: BLE001 - continue with the other groups
+                self._failed("doctor", "the doctor failed at group %s: %s", group, error)
                 self._verdicts[group] = Verdict(self._now_ms(), None, "the doctor failed; the console's log says how")
 
     def _next_group(self) -> str | None:

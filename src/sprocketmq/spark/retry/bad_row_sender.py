@@ -67,7 +67,8 @@ class BadRowSender:
         except RocketMQError:
             return
         if not members:
-            log.warning(
+            troubles.failed(
+                "nobody",
                 "%s sends rows back to group %s, of which no member is online, so nobody reads them again; give the query's source the "
                 "options group and includeRetry=true",
                 *(what, self._group.name),

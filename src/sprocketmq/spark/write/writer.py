@@ -28,6 +28,7 @@ from sprocketmq.spark.retry.bad_rows import BadRow, bad_rows
 from sprocketmq.spark.retry.send_back import RetryGroup
 from sprocketmq.spark.send.row_ids import TaskId, check_write_name, task_id_of
 from sprocketmq.spark.send.row_messages import check_columns
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.spark.write.message_sender import MessageSender
 from sprocketmq.spark.write.refused_rows import RefusedRows
 
@@ -89,9 +90,8 @@ class _Sink:
 
     def finish(self, messages: list[WriterCommitMessage | None], what: str) -> None:
         if refused := sum(getattr(message, "refused", 0) for message in messages):
-            log.warning(
-                "%s: %d rows cannot be messages and are not sent (onError=%s)", what, refused, self._options.on_error
-            )
+            sentence = "%s: %d rows cannot be messages and are not sent (onError=%s)"
+            troubles.failed("refused rows", sentence, what, refused, self._options.on_error, of=what)
         if self._transactional is not None:
             self._transactional.commit(messages, what)
             return
