@@ -16,10 +16,10 @@ Rules
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -29,17 +29,11 @@ _MOST: Final = 256
 _MOST_NAMES: Final = 64
 _SHOWN_NAMES: Final = 5
 _LONGEST_TEXT: Final = 400
-_PYTHON: Final = Path(threading.__file__).parent
-# What calls functions of the user, and is not named in the traceback of what they raise.
-_RUNNERS: Final = tuple(
-    str(path)
-    for path in (
-        Path(__file__).parent,
-        _PYTHON / "asyncio",
-        _PYTHON / "concurrent",
-        _PYTHON / "threading.py",
-        _PYTHON / "contextlib.py",
-    )
+_PYTHON: Final = os.path.dirname(threading.__file__)
+# What calls functions of the user, and is not named in the traceback of what they raise. No pathlib: every client imports this module.
+_RUNNERS: Final = (
+    os.path.dirname(__file__),
+    *(os.path.join(_PYTHON, name) for name in ("asyncio", "concurrent", "threading.py", "contextlib.py")),
 )
 
 
