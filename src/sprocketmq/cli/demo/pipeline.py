@@ -69,7 +69,7 @@ def start(spark: SparkSession, demo: Parent[Options]) -> StreamingQuery:
 
     def judge(rows: DataFrame, batch_id: int) -> DataFrame:
         flights = rows.withColumn("flight", f.from_json(f.col("body").cast("string"), _FLIGHT))
-        return flights.withColumn("failed", f.col("flight.dep_time").isNull())
+        return flights.withColumn("failed", f.col("flight.dep_time").isNull()).drop("body")
 
     def write(good: DataFrame, batch_id: int) -> None:
         nonlocal written
