@@ -10,14 +10,16 @@ import functools
 import gc
 import hashlib
 import importlib
+import os
 import pkgutil
 import random
 import tempfile
 import warnings
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import sprocketmq as rmq
@@ -26,6 +28,7 @@ import sprocketmq.net
 import sprocketmq.store
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.client import async_client
+from sprocketmq.client.remoting import unique_keys
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.errors import StoreError
 from sprocketmq.store.disk_message_store import DiskMessageStore
@@ -180,7 +183,7 @@ class World:
 
     def note(self, event: str) -> None:
         """Add a line to the run's story."""
-        line = f"{self.loop.time():10.3f} s  {event}"
+        line = f"{self.loop.time():10.3f} s  {event.replace(str(self._store_dir), 'STORES')}"
         self.story.append(line)
         self._digest.update(line.encode())
 
@@ -376,6 +379,18 @@ class World:
                 del ClientInstance._instances[key]
 
 
+@contextlib.contextmanager
+def _same_process_id() -> Iterator[None]:
+    """Unique keys have it, and the pages of an index depend on them: with the real one a seed would be another run in each process."""
+    system = ModuleType("os")
+    system.__dict__.update(vars(os), getpid=lambda: 1)
+    unique_keys.os = system  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        unique_keys.os = os  # type: ignore[attr-defined]
+
+
 @functools.cache
 def _load_all() -> None:
     """Import what a program imports when it first needs it: what is replaced for a run is replaced in loaded modules, and a first run
@@ -409,7 +424,12 @@ def simulate(
         warnings.simplefilter("ignore", RuntimeWarning)
         world = World(seed, weather, Path(folder), brokers, config)
         try:
-            with virtual_time(world.loop), simulated_threads(world.threads), simulated_disks(world.disk_here):
+            with (
+                virtual_time(world.loop),
+                simulated_threads(world.threads),
+                simulated_disks(world.disk_here),
+                _same_process_id(),
+            ):
                 world.run(main)
         except BaseException as error:
             error.add_note(
