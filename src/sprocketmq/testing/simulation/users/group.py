@@ -93,7 +93,7 @@ class Group:
         self._next: dict[Queue, int] = defaultdict(int)  # an orderly group's: all before is done
         self._in_order: dict[Queue, Call] = {}
         self._dead_letters: set[str] = set()
-        self._dead_read: dict[str, int] = defaultdict(int)  # offsets, by broker
+        self._dead_read: dict[tuple[str, int], int] = defaultdict(int)  # offsets, by broker and its start
 
     def __repr__(self) -> str:
         return f"{self.kind} group {self.name}"
@@ -260,7 +260,8 @@ class Group:
         topic = f"%DLQ%{self.name}"
         for broker in self.ledger.brokers():
             name, end = broker.config.broker_name, broker.store.max_offset(topic, 0)
-            for message in self.ledger.stored(broker, topic, 0, self._dead_read[name], end):
+            start = name, self.ledger.starts[name]
+            for message in self.ledger.stored(broker, topic, 0, self._dead_read[start], end):
                 if (sent := self.ledger.of(message)) is None:
                     continue
                 self._dead_letters.add(sent.key)
@@ -268,5 +269,5 @@ class Group:
                     self.ledger.breaks(
                         f"{sent.key} is a dead letter of {self} after {self.failures[sent.key]} failures"
                     )
-            self._dead_read[name] = end
+            self._dead_read[start] = end
         return self._dead_letters

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -70,6 +71,7 @@ class Ledger:
         self._calm_from_s = math.inf if set(world.sky.kinds) - {"spikes"} else -math.inf
         self._lives: dict[str, object] = {host.name: world.running(host) for host in world.brokers}
         self._restarted_s: dict[str, float] = {}
+        self.starts: Counter[str] = Counter()  # of each broker
         self._found: dict[str, set[tuple[str, str, int, int]]] = {}  # by key: broker, topic, queue id, offset
         self._looked: dict[tuple[str, str, int], int] = {}  # up to which offset, by queue
 
@@ -88,6 +90,9 @@ class Ledger:
             if self._lives.get(host.name) is not server:
                 self._lives[host.name] = server
                 self._restarted_s[host.name] = self.world.loop.time()
+                self.starts[host.name] += 1
+                # It may have lost the end of its log, and give the same offsets to other messages.
+                self._looked = {queue: end for queue, end in self._looked.items() if queue[0] != host.name}
 
     def has_restarted(self, name: str, since_s: float) -> bool:
         self.note_lives()

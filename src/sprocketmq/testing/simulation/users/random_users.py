@@ -248,6 +248,7 @@ class RandomUsers:
     def _is_done(self) -> bool:
         for group in self.groups:
             group.dead_letters()
+        self.ledger.note_lives()
         self.ledger.look()
         self._open = [(group, sent) for group, sent in self._open if group.lacks(sent)]
         self._unstored = [sent for sent in self._unstored if not self.ledger.is_stored(sent)]
