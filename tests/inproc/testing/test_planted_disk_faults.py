@@ -178,8 +178,16 @@ def found_at(
     return -1, ""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("fault", "kinds", "features"), FAULTS, ids=[fault.__name__ for fault, *_ in FAULTS])
+QUICK = (files_are_not_synced, folders_are_not_synced, tables_are_renamed_without_a_sync)  # within seconds
+
+
+@pytest.mark.parametrize(
+    ("fault", "kinds", "features"),
+    [
+        pytest.param(*each, id=each[0].__name__, marks=pytest.mark.slow if each[0] in QUICK else pytest.mark.nightly)
+        for each in FAULTS
+    ],
+)
 def test_a_planted_fault_of_the_store_is_found(
     fault: Callable[[Patch], None], kinds: list[str], features: list[str] | None
 ) -> None:
