@@ -28,7 +28,7 @@ MESSAGES = 150
 
 def run_one(seed: str) -> str:
     """The trace of a run in a process of its own."""
-    command = [sys.executable, "-m", "sprocketmq.testing.simulation", "--seed", seed, "--messages", str(MESSAGES)]
+    command = [sys.executable, "-m", "sprocketmq.testing.simulation", "--seed", seed, "--set", f"messages={MESSAGES}"]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=170, env={**os.environ, "PYTHONHASHSEED": "0"}
     )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sprocketmq.testing.simulation.disk import HostDisk, _Os
+from sprocketmq.testing.simulation.draws import Draws
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError
 from sprocketmq.testing.simulation.network import Host, Network
 from sprocketmq.testing.simulation.threads import SimulatedCondition, SimulatedLock, Threads
@@ -23,7 +24,7 @@ class Machine:
     def __init__(self, root: Path) -> None:
         self.loop = SimulatedLoop()
         self.threads = Threads(self.loop, random.Random(1))
-        self.host: Host = Network(self.loop, random.Random(2)).add_host("here")
+        self.host: Host = Network(self.loop, Draws(2)).add_host("here")
         self.disk = HostDisk(root, self.threads, random.Random(3))
         self.disk.when_power_goes = self.lose_power
         self.os = _Os(lambda: self.disk)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sprocketmq.testing.simulation.draws import Draws
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError
 from sprocketmq.testing.simulation.network import Host, Network
 from sprocketmq.testing.simulation.threads import Threads
@@ -44,7 +45,7 @@ class Pair:
     def __init__(self) -> None:
         self.loop = SimulatedLoop()
         Threads(self.loop, random.Random(1))
-        self.network = Network(self.loop, random.Random(2))
+        self.network = Network(self.loop, Draws(2))
         self.here, self.there = self.network.add_host("here"), self.network.add_host("there")
         self.client, self.server = Peer(), Peer()
 

@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from sprocketmq.testing.simulation.clock import HostClock
+from sprocketmq.testing.simulation.draws import Draws
 from sprocketmq.testing.simulation.loop import SimulatedLoop, current_process
 
 _WINDOW_BYTES: Final = 128 * 1024  # of one direction: under way, or in the receive buffer
@@ -77,6 +78,7 @@ class Host:
         self.name, self.address, self.network = name, address, network
         self.is_off = False
         self.skew_ms = 0.0  # of its clock
+        self.rng = network.draws.stream(name)
         self.clock = HostClock(self)
         self.ends: dict[SimulatedTransport, None] = {}  # open connections, in the order of their opening
         self.process = Process(self)
@@ -122,8 +124,8 @@ class LinkWeather:
 
 
 class Network:
-    def __init__(self, loop: SimulatedLoop, rng: random.Random) -> None:
-        self.loop, self.rng = loop, rng
+    def __init__(self, loop: SimulatedLoop, draws: Draws) -> None:
+        self.loop, self.draws = loop, draws
         loop.network = self
         self.weather = LinkWeather()
         self.hosts: dict[str, Host] = {}  # by address
@@ -158,18 +160,18 @@ class Network:
             waiting.append(call)
         return waiting is not None
 
-    def delay_s(self) -> float:
-        weather, rng = self.weather, self.rng
+    def delay_s(self, sender: Host) -> float:
+        weather, rng = self.weather, sender.rng
         if weather.spike and rng.random() < weather.spike:
             return rng.uniform(weather.delay_ms[1], weather.spike_ms) / 1000
         return rng.uniform(*weather.delay_ms) / 1000
 
-    def reset_some_connection(self) -> bool:
+    def reset_some_connection(self, rng: random.Random) -> bool:
         """Reset a connection that is drawn, at both ends. False: there is none."""
         ends = [end for host in self.hosts.values() for end in host.ends]
         if not ends:
             return False
-        end = self.rng.choice(ends)
+        end = rng.choice(ends)
         end.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
         end.peer.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
         return True
@@ -202,11 +204,11 @@ class Network:
         if there is None:
             raise OSError(errno.EHOSTUNREACH, f"no route to {address}")
         here = process.host
-        await asyncio.sleep(self.delay_s())
+        await asyncio.sleep(self.delay_s(here))
         while there.is_off or (here, there) in self._walls or (there, here) in self._walls:  # noqa: ASYNC110 - as a kernel does
             await asyncio.sleep(_SYN_AGAIN_S)
         server = self._servers.get((address, port))
-        await asyncio.sleep(self.delay_s())
+        await asyncio.sleep(self.delay_s(here))
         if server is None or self._servers.get((address, port)) is not server:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
         ours = SimulatedTransport(self, process, (here.address, next(self._ports)))
@@ -325,7 +327,7 @@ class SimulatedTransport(asyncio.Transport):
         if not self._gone:
             self._closing = True
             self._drop_out()
-            self._send_at(self._network.delay_s(), self.peer.reset_from_peer)
+            self._send_at(self._delay_s(), self.peer.reset_from_peer)
             self._lose(None)
 
     # -- the kernel ------------------------------------------------------------------------------------------------------------
@@ -334,13 +336,16 @@ class SimulatedTransport(asyncio.Transport):
         """In the context of its process, soon."""
         self._loop.call_soon(callback, context=self._process.context)
 
+    def _delay_s(self) -> float:
+        return self._network.delay_s(self._process.host)
+
     def _drop_out(self) -> None:
         self._out.clear()
         self._out_bytes = 0
 
     def _pump(self) -> None:
         """Give to the link what the window has room for."""
-        weather, rng = self._network.weather, self._network.rng
+        weather, rng = self._network.weather, self._process.host.rng
         while self._out and self._under_way_bytes < _WINDOW_BYTES:
             piece = self._out.popleft()
             most = min(weather.piece_bytes, _WINDOW_BYTES - self._under_way_bytes)
@@ -350,10 +355,10 @@ class SimulatedTransport(asyncio.Transport):
                 piece = piece[:most]
             self._out_bytes -= len(piece)
             self._under_way_bytes += len(piece)
-            self._send_at(self._network.delay_s() + len(piece) / weather.bytes_per_s, partial(self.peer.arrive, piece))
+            self._send_at(self._delay_s() + len(piece) / weather.bytes_per_s, partial(self.peer.arrive, piece))
         if self._ends_after_out and not self._out:
             self._ends_after_out = False
-            self._send_at(self._network.delay_s(), self.peer.end_arrives)
+            self._send_at(self._delay_s(), self.peer.end_arrives)
             if self._closing:
                 self._lose(None)
 
@@ -403,7 +408,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def reset_by_kernel(self) -> None:
         """Its process has ended."""
-        self._send_at(self._network.delay_s(), self.peer.reset_from_peer)
+        self._send_at(self._delay_s(), self.peer.reset_from_peer)
         self.vanish()
 
     def vanish(self) -> None:

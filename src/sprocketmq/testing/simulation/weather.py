@@ -5,7 +5,7 @@ what only some of them bring about."""
 from __future__ import annotations
 
 import asyncio
-import random
+import itertools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from sprocketmq.testing.simulation.disk import HostDisk
+    from sprocketmq.testing.simulation.draws import Draws
     from sprocketmq.testing.simulation.network import Host
     from sprocketmq.testing.simulation.world import World
 
@@ -30,20 +31,23 @@ KINDS: Final = (
     "short",  # writes that take only a part
 )
 
+_KINDS_AT_ONCE: Final = 4  # on average
+
 
 @dataclass(frozen=True)
 class Weather:
     """``kinds``: some of :data:`KINDS`; None draws them. ``every_ms``: from one trouble to the next, on average; a run draws a factor of
-    0.3, 1 or 5. ``lasts_ms``: the most that one lasts."""
+    5, 1 or 0.3. ``lasts_ms``: the most that one lasts."""
 
     kinds: Collection[str] | None = None
     every_ms: float = 4_000
     lasts_ms: float = 45_000
 
-    def drawn(self, rng: random.Random) -> list[str]:
-        if self.kinds is not None:
-            return sorted(self.kinds)
-        return sorted(rng.sample(KINDS, rng.randint(0, len(KINDS))))
+    def drawn(self, draws: Draws) -> list[str]:
+        if self.kinds is None:
+            return draws.some("kinds", KINDS)
+        given = draws.given_list("kinds")
+        return draws.keep("kinds", self.kinds if given is None else given, KINDS)
 
 
 CALM: Final = Weather(kinds=())
@@ -53,12 +57,16 @@ class Sky:
     """Carries out the weather of one run, until ``clear``."""
 
     def __init__(self, world: World, weather: Weather) -> None:
-        self._world, self._weather, self._rng = world, weather, world.rng
-        self.kinds = weather.drawn(self._rng)
+        self._world, self._weather, self._draws = world, weather, world.draws
+        self.kinds = weather.drawn(self._draws)
+        self._every_ms = weather.every_ms * self._draws.choice("calmness", [5, 1, 0.3])
+        self._only = self._draws.given_list("troubles")
+        self._happened: list[str] = []
+        self._rng = self._draws.stream("weather")  # later, that of each trouble
         self._ends: dict[int, Callable[[], object]] = {}  # of troubles that last
         self._number = 0
         self._is_clear = False
-        self._weather_task: asyncio.Task[None] | None = None
+        self._begun = False
         self._troubles: dict[str, Callable[[], None]] = {
             "resets": self._reset,
             "walls": self._build_wall,
@@ -73,19 +81,28 @@ class Sky:
         }
 
     def begin(self) -> None:
-        if self._weather_task is None:
-            self._weather_task = self._world.loop.create_task(self._run())
-
-    async def _run(self) -> None:
-        rng, network = self._rng, self._world.network
+        if self._begun:
+            return
+        self._begun = True
         if "spikes" in self.kinds:
-            network.weather.spike = rng.choice([0.001, 0.01, 0.1])
-        kinds = [kind for kind in self.kinds if kind != "spikes"]
-        every_ms = self._weather.every_ms * rng.choice([0.3, 1, 5])
-        while kinds and not self._is_clear:
-            await asyncio.sleep(rng.expovariate(1000 / every_ms))
-            if not self._is_clear:
-                self._troubles[rng.choice(kinds)]()
+            self._world.network.weather.spike = self._draws.choice("spikes", [0.001, 0.01, 0.1])
+        for kind in self.kinds:
+            if kind in self._troubles:
+                self._world.loop.create_task(self._run(kind))
+
+    async def _run(self, kind: str) -> None:
+        """Each trouble has random numbers of its own: without the others it is the same."""
+        for number in itertools.count():
+            name = f"{kind}-{number}"
+            rng = self._draws.stream(name)
+            await asyncio.sleep(rng.expovariate(1 / (self._every_ms * _KINDS_AT_ONCE)) / 1000)
+            if self._is_clear:
+                return
+            if self._only is None or name in self._only:
+                self._rng = rng
+                self._happened.append(name)
+                self._draws.keep("troubles", self._happened)
+                self._troubles[kind]()
 
     def clear(self) -> None:
         """End all trouble: dead hosts start, frozen ones go on, walls are gone. Clocks stay as they are."""
@@ -110,7 +127,7 @@ class Sky:
         return self._rng.choice(list(self._world.network.hosts.values()))
 
     def _reset(self) -> None:
-        if self._world.network.reset_some_connection():
+        if self._world.network.reset_some_connection(self._rng):
             self._world.note("a connection is reset")
 
     def _build_wall(self) -> None:

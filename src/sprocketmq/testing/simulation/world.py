@@ -34,6 +34,7 @@ from sprocketmq.errors import StoreError
 from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.testing.simulation.clock import virtual_time
 from sprocketmq.testing.simulation.disk import HostDisk, simulated_disks
+from sprocketmq.testing.simulation.draws import Draws
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process
 from sprocketmq.testing.simulation.losses import Losses, progress_on_disk
 from sprocketmq.testing.simulation.network import Host, Network, Process
@@ -59,12 +60,23 @@ _MEMORY: Final = Path("/dev/shm")  # Linux: files that no disk has to write
 # Quick retries, so that a run needs no hours; the broker's own are 10 s to 2 h.
 _DELAY_LEVELS: Final = "1s 1s 1s 2s 2s 2s 3s 3s 3s 5s 5s 5s 8s 8s 8s 10s 10s 10s"
 
+# The simplest first. Small files often follow each other.
+_DRAWN_CONFIG: Final[dict[str, list[Any]]] = {
+    "flushDiskType": ["SYNC_FLUSH", "ASYNC_FLUSH"],
+    "mappedFileSizeCommitLog": [1 << 20, 1 << 16, 1 << 14],
+    "mappedFileSizeConsumeQueue": [20_000, 2_000, 400],
+    "mappedFileSizeTimerLog": [1 << 16, 1_040],
+    "maxHashSlotNum": [5_000, 101],
+    "maxIndexNum": [20_000, 60],
+}
+
 
 class Here:
     """A process of a user's program, as its code sees it. Its clients run there, and end with it."""
 
     def __init__(self, world: World, host: Host) -> None:
-        self.world, self.host, self.rng = world, host, world.rng
+        self.world, self.host = world, host
+        self.rng = world.draws.stream(f"{host.name}, life {world.lives[host]}")
 
     @property
     def name(self) -> str:
@@ -110,16 +122,25 @@ class World:
     """A name server, brokers and users' processes on one virtual clock.
 
     Attributes:
-        rng: draws everything of the run; use it for what your program draws, too.
+        draws: what the seed decides, by name.
+        rng: for what your program draws by itself.
         brokers: the hosts of the brokers.
         lives: how many processes each host has had before the one that runs.
     """
 
-    def __init__(self, seed: int, weather: Weather, store_dir: Path, brokers: int, config: dict[str, str]) -> None:
-        self.seed, self.rng = seed, random.Random(seed)
-        self.loop = SimulatedLoop()
-        self.threads = Threads(self.loop, self.rng)
-        self.network = Network(self.loop, self.rng)
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        draws: Draws,
+        weather: Weather,
+        store_dir: Path,
+        brokers: int | None,
+        config: dict[str, str],
+    ) -> None:
+        self.draws, self.rng = draws, draws.stream("main")
+        self.loop = loop
+        self.threads = Threads(self.loop, draws.stream("threads"))
+        self.network = Network(self.loop, draws)
         self.lives: dict[Host, int] = {}
         self._runs: dict[Host, Run] = {}
         self._running: dict[Host, Broker | NameServer] = {}
@@ -136,26 +157,18 @@ class World:
         self.namesrv = self.network.add_host("namesrv")
         self._runs[self.namesrv] = self._run_name_server
         self.brokers = []
-        for number in range(brokers):
+        for number in range(draws.number("brokers", 1, 3) if brokers is None else brokers):
             host = self.network.add_host(f"broker-{chr(ord('a') + number)}")
             self._runs[host] = partial(self._run_broker, host)
             self.brokers.append(host)
-            self.disks[host] = disk = HostDisk(store_dir / host.name, self.threads, self.rng)
+            self.disks[host] = disk = HostDisk(store_dir / host.name, self.threads, draws.stream(f"disk of {host}"))
             disk.when_power_goes = partial(self._power_goes, host)
             self.losses[host.name] = Losses()
         self.sky = Sky(self, weather)
 
     def _drawn_config(self) -> dict[str, str]:
         """How a broker flushes, and how large its files are: small ones often follow each other."""
-        rng = self.rng
-        return {
-            "flushDiskType": rng.choice(["ASYNC_FLUSH", "SYNC_FLUSH"]),
-            "mappedFileSizeCommitLog": str(rng.choice([1 << 14, 1 << 16, 1 << 20])),
-            "mappedFileSizeConsumeQueue": str(rng.choice([400, 2_000, 20_000])),
-            "mappedFileSizeTimerLog": str(rng.choice([1_040, 1 << 16])),
-            "maxHashSlotNum": str(rng.choice([101, 5_000])),
-            "maxIndexNum": str(rng.choice([60, 20_000])),
-        }
+        return {name: str(self.draws.choice(name, values)) for name, values in _DRAWN_CONFIG.items()}
 
     @property
     def is_sync_flush(self) -> bool:
@@ -318,11 +331,12 @@ class World:
 
     async def until(self, condition: Callable[[], object], limit_ms: float, what: str = "the condition") -> None:
         """Wait until ``condition()`` is true. Raises SimulationError after ``limit_ms``."""
-        end_s = self.loop.time() + limit_ms / 1000
+        began_s = self.loop.time()
         while not condition():
-            if self.loop.time() > end_s:
+            waited_s = self.loop.time() - began_s
+            if waited_s > limit_ms / 1000:
                 raise SimulationError(f"{what} does not hold within {limit_ms:.0f} ms")
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(min(0.1 + waited_s / 50, 5))
 
     async def topic(self, name: str, queues: int = 4) -> None:
         """Create a topic at all brokers."""
@@ -406,10 +420,12 @@ def simulate(
     *,
     seed: int,
     weather: Weather = CALM,
-    brokers: int = 1,
+    brokers: int | None = 1,
+    draws: Draws | None = None,
     **config: str,
 ) -> World:
-    """Run ``main`` in a simulated cluster, until it returns. Raises what it raises, with the seed and the last events as a note."""
+    """Run ``main`` in a simulated cluster, until it returns. Raises what it raises, with the seed and the last events as a note.
+    ``brokers``: None draws 1 to 3. ``draws``: with values that are given."""
     _load_all()
     state = random.getstate()
     random.seed(seed)  # what clients and brokers draw by themselves
@@ -418,11 +434,12 @@ def simulate(
             prefix="sprocketmq-simulation-", dir=_MEMORY if _MEMORY.is_dir() else None
         ) as folder,
         warnings.catch_warnings(),
+        contextlib.closing(SimulatedLoop()) as loop,
     ):
         # Clients of dead processes were not shut down, and what they still awaited never ends.
         warnings.simplefilter("ignore", ResourceWarning)
         warnings.simplefilter("ignore", RuntimeWarning)
-        world = World(seed, weather, Path(folder), brokers, config)
+        world = World(loop, draws or Draws(seed), weather, Path(folder), brokers, config)
         try:
             with (
                 virtual_time(world.loop),
@@ -431,6 +448,7 @@ def simulate(
                 _same_process_id(),
             ):
                 world.run(main)
+            world.draws.check_given()
         except BaseException as error:
             error.add_note(
                 f"seed {seed}, weather {', '.join(world.sky.kinds) or 'calm'}, step {world.loop.steps}; the last events:\n  "

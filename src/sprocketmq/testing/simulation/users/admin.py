@@ -37,7 +37,7 @@ class Admin:
         mine = [act for name, act in acts.items() if name in self.users.features]
         await started(self._admin, self.here)
         while not self.users.is_ending:
-            await asyncio.sleep(self.rng.expovariate(1 / 5))
+            await self.users.pause(self.rng.expovariate(1 / 5))
             act = self.rng.choice(mine)
             try:
                 await ended_in(_LIMIT_MS, self.ledger, self.here, act.__name__[1:], act())

@@ -61,10 +61,10 @@ class Member:
                 break
             self.here.world.note(f"{self.here.name} consumes")
             group.changed_s = self.loop.time()
-            await self._stay(self.loop.time() + rng.expovariate(1 / self.users.stay_s))
+            await self._stay(self.loop.time() + rng.expovariate(1 / self.users.stay_s) * self.users.pace)
             await self._leave(self.consumer)
             if not self.users.is_over:
-                await asyncio.sleep(rng.expovariate(1 / 10))
+                await self.users.pause(rng.expovariate(1 / 10))
         if self._producer is not None:
             await self._leave(self._producer)
         self.users.ended(self.here)

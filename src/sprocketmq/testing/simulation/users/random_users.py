@@ -78,7 +78,8 @@ KINDS: Final[dict[str, type[Member]]] = {
 
 
 class RandomUsers:
-    """``messages``: how many are sent. ``features``: some of :data:`FEATURES`; None draws them. Call it as the program of
+    """``messages``: how many are sent. ``pace``: how many times as long users wait and stay. ``features``: some of
+    :data:`FEATURES`; None draws them. Call it as the program of
     :func:`simulate`, with brokers of :attr:`CONFIG`."""
 
     CONFIG: ClassVar[dict[str, str]] = {
@@ -97,8 +98,8 @@ class RandomUsers:
     world: World
     ledger: Ledger
 
-    def __init__(self, messages: int = 400, features: Collection[str] | None = None) -> None:
-        self._messages, self._features = messages, features
+    def __init__(self, messages: int = 400, features: Collection[str] | None = None, pace: float = 1) -> None:
+        self._messages, self._features, self.pace = messages, features, pace
         self.features: frozenset[str] = frozenset()
         self.groups: list[Group] = []
         self.members: dict[str, Member] = {}  # by host
@@ -113,56 +114,57 @@ class RandomUsers:
         self._unstored: list[Sent] = []
 
     async def __call__(self, world: World) -> None:
-        self.world, rng = world, world.rng
-        self.features = frozenset(self._drawn(rng) if self._features is None else self._features)
+        self.world, draws = world, world.draws
+        self._messages = draws.size("messages", self._messages)
+        features = draws.some("features", FEATURES, 0.3)
+        self.features = frozenset(features if self._features is None else self._features)
         world.note(f"users with {', '.join(sorted(self.features))}")
         self.ledger = Ledger(world)
         self.ledger.expires = "retention" in self.features
-        self.listener_s = rng.sample([0.001, 0.02, 0.2, 2], 2)
-        self.stay_s = rng.choice([30.0, 60.0, 10_000.0])
-        await self._make_topics(rng)
-        for number in range(rng.randint(1, 2)):
+        self.listener_s = draws.stream("listeners").sample([0.001, 0.02, 0.2, 2], 2)
+        self.stay_s = draws.choice("stay_s", [10_000.0, 60.0, 30.0])
+        await self._make_topics()
+        for number in range(draws.number("producers", 1, 2)):
             self._sending.add(f"producer-{number}")
             self._hosts.append(world.start(f"producer-{number}", lambda here: Sender(self, here).run()))
-        self._make_groups(rng)
+        self._make_groups()
         if {"resets", "queue changes", "doomed topics", "reads", "retention"} & self.features:
             self._hosts.append(world.start("admin", lambda here: Admin(self, here).run()))
         watch = Watch(self)
         watching = asyncio.ensure_future(watch.run())
-        await self._until(lambda: not self._sending, 4 * 3_600_000, "the producers end")
+        await self._until(lambda: not self._sending, 4 * 3_600_000 * self.pace, "the producers end")
         await self._end(watch)
         watching.cancel()
 
-    def _drawn(self, rng: random.Random) -> list[str]:
-        return [feature for feature in FEATURES if rng.random() < 0.3]
-
-    async def _make_topics(self, rng: random.Random) -> None:
-        for number in range(rng.randint(1, 3)):
+    async def _make_topics(self) -> None:
+        draws = self.world.draws
+        for number in range(draws.number("topics", 1, 3)):
             topic = f"topic-{number}"
             self.ledger.topics.append(topic)
-            await self.world.topic(topic, rng.choice([1, 2, 4, 8]))
+            await self.world.topic(topic, draws.choice(f"queues of {topic}", [1, 2, 4, 8]))
         if "doomed topics" in self.features:
             self.ledger.topics.append("doomed")
             self.ledger.doomed.add("doomed")
             self.world.deleted_topics.add("doomed")
             await self.world.topic("doomed", 2)
 
-    def _make_groups(self, rng: random.Random) -> None:
+    def _make_groups(self) -> None:
+        draws = self.world.draws
         drawn = [kind for kind in KINDS if kind in self.features] or ["concurrent"]
-        for number, kind in enumerate(rng.sample(drawn, min(3, len(drawn)))):
+        for number, kind in enumerate(draws.stream("groups").sample(drawn, min(3, len(drawn)))):
             group = Group(
                 self.ledger,
                 f"group-{number}",
                 kind,
                 self._filters(
-                    rng,
+                    draws.stream(f"filters of group-{number}"),
                     [topic for topic in self.ledger.topics if kind != "assigned" or topic not in self.ledger.doomed],
                 ),
                 retries=2 if "dead letters" in self.features and kind in ("concurrent", "iterating") else None,
             )
             group.may_time_out = "timeouts" in self.features and kind in ("concurrent", "iterating")
             self.groups.append(group)
-            for member in range(1 if kind == "assigned" else rng.randint(1, 3)):
+            for member in range(1 if kind == "assigned" else draws.number(f"members of {group.name}", 1, 3)):
                 group.members.append(f"{group.name}-{member}")
                 self._hosts.append(self.world.start(group.members[-1], partial(self._join, group)))
 
@@ -181,6 +183,12 @@ class RandomUsers:
     @property
     def all_sent(self) -> bool:
         return len(self.ledger.sent) >= self._messages
+
+    async def pause(self, s: float) -> None:
+        """Do nothing, for so long at this run's pace, or until the users only finish."""
+        end_s = self.world.loop.time() + s * self.pace
+        while not self.is_ending and (left_s := end_s - self.world.loop.time()) > 0:  # noqa: ASYNC110 - two conditions
+            await asyncio.sleep(min(left_s, 1 + left_s / 50))
 
     def has_sent(self, here: Here) -> None:
         self._sending.discard(here.name)

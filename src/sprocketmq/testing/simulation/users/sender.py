@@ -75,7 +75,7 @@ class Sender:
                 await send()
             except rmq.RocketMQError as error:
                 self.here.world.note(f"{self.here.name}: {send.__name__[1:]}: {type(error).__name__}")
-            await asyncio.sleep(rng.expovariate(rng.choice([0.7, 5, 50])))
+            await users.pause(rng.expovariate(rng.choice([0.7, 5, 50])))
         users.has_sent(self.here)
         while "transactions" in users.features and not users.is_over:  # noqa: ASYNC110 - it answers checks
             await asyncio.sleep(1)
