@@ -51,7 +51,7 @@ class PowerDisk:
     Args:
         rows_in_order: of the files of one row (names of 20 digits) the later ones are there only if the earlier ones are, in full length.
             ext4, XFS, Btrfs, F2FS and ZFS do that: names and lengths in a folder come to the disk in the order in which they were made,
-            and an ``fsync`` only makes them come sooner.
+            and an ``fsync`` only makes them come sooner. So do deletions of the first ones.
     """
 
     def __init__(self, root: Path, *, rows_in_order: bool = False) -> None:
@@ -143,9 +143,14 @@ class PowerDisk:
             now = {entry.name: entry.inode() for entry in os.scandir(path)}
         reaches = dice.choice([0.0, 0.2, 0.5, 0.8, 1.0])
         found: dict[str, int] = {}
-        names = sorted({*kept, *now})
-        for name in names:
+        is_back = False  # a deleted file
+        for name in sorted({*kept, *now}):
             chosen = (now if kept.get(name) != now.get(name) and dice.random() < reaches else kept).get(name)
+            if (
+                self._is_in_row(name) and name not in now and name < min(now, default="")
+            ):  # deleted at the front, in order
+                chosen = kept[name] if is_back else chosen
+                is_back = chosen is not None
             if chosen is not None and name != "lock":
                 found[name] = chosen
             elif chosen is None and self._is_in_row(name) and name in now:
