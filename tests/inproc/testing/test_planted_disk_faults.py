@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import gc
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -159,10 +161,12 @@ FAULTS: list[tuple[Callable[[Patch], None], list[str], list[str] | None]] = [
 
 @contextlib.contextmanager
 def planted(fault: Callable[[Patch], None]) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # clients of a run that failed
         patch.setattr(RandomUsers, "AFTER_MS", 300_000)
         fault(patch)
         yield
+        gc.collect()
 
 
 def found_at(
