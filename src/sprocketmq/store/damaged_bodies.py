@@ -13,7 +13,6 @@ from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.record_layout import BODY_CRC_MASK, HOSTS_V6, LAYOUTS, MIN_RECORD_BYTES, RECORD, V6_SHIFT
 
-_log = logging.getLogger("sprocketmq.store")
 _head = RECORD.subset("size", "body_crc", "sys_flag").unpack_from
 _body_length = tuple(layout.subset("body_length").unpack_from for layout in LAYOUTS)
 _HEAD_BYTES: Final = tuple(layout.size for layout in LAYOUTS)

@@ -39,6 +39,7 @@ from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.records.record import decode_records
 from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from sprocketmq.wire.requests.declaration import AnyRequest
+from watched_disk import watched
 
 TIMEOUT_MS = 10_000
 
@@ -356,9 +357,9 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PowerDisk]
     """Named before the broker in each test: so its first folders are not on the disk either."""
     root = tmp_path / "store"
     root.mkdir()
-    watched = PowerDisk(root).watch(monkeypatch)
-    yield watched
-    watched.close()
+    disk = watched(PowerDisk(root), monkeypatch)
+    yield disk
+    disk.close()
 
 
 @pytest.fixture

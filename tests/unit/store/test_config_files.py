@@ -15,6 +15,7 @@ from sprocketmq.errors import StoreCorrupt, StoreNotWritable
 from sprocketmq.store import config_files
 from sprocketmq.store.config_files import ConfigFile, load_config, save_config
 from sprocketmq.testing.simulation.power_disk import PowerDisk
+from watched_disk import watched
 
 
 def test_a_saved_text_comes_back_and_the_one_before_is_kept(tmp_path):
@@ -94,7 +95,7 @@ def test_a_power_cut_at_any_step_of_a_save_takes_nothing_back(tmp_path, monkeypa
     path = root / "topics.json"
     for number in (1, 2):
         save_config(path, b"%d" % number)
-    disk = PowerDisk(root).watch(monkeypatch)
+    disk = watched(PowerDisk(root), monkeypatch)
 
     def look():
         for _ in range(20):

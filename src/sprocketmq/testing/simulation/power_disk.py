@@ -16,7 +16,6 @@ import random
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 SECTOR_BYTES = 512
 _PIECE_BYTES = 4096
@@ -68,12 +67,6 @@ class PowerDisk:
             fd = os.open(path, os.O_RDONLY)
             self._keep(self._look(fd))
             os.close(fd)
-
-    def watch(self, patch: Any) -> PowerDisk:
-        """Let all syncs of this process go through the disk."""
-        patch.setattr(os, "fsync", self.sync)
-        patch.setattr(os, "fdatasync", self.sync)
-        return self
 
     def close(self) -> None:
         for fd in self._held.values():

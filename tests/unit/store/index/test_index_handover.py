@@ -14,6 +14,7 @@ from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.index.index_file import IndexFile, IndexHeader
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.testing.simulation.power_disk import PowerDisk
+from watched_disk import watched
 
 from ..java_index import JavaIndex
 from ..stores import NOW_MS, SMALL, crash, crashed, kill, open_disk, problems
@@ -157,7 +158,7 @@ def test_what_a_killed_java_broker_indexed_is_on_the_disk_before_our_mark_counts
     offsets = fill(store, 0, 60)
     store.flush()
     kill(store)
-    disk = PowerDisk(tmp_path / "s", rows_in_order=True).watch(monkeypatch)
+    disk = watched(PowerDisk(tmp_path / "s", rows_in_order=True), monkeypatch)
     (tmp_path / "s/abort").write_bytes(b"1234")
     checkpoint = bytearray((tmp_path / "s/checkpoint").read_bytes())
     struct.pack_into(">qq", checkpoint, 0, NOW_MS, NOW_MS)

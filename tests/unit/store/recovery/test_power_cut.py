@@ -26,6 +26,7 @@ from sprocketmq.store import DiskMessageStore, FlushDiskType
 from sprocketmq.store.files import mapped_file, mapped_progress
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.testing.simulation.power_disk import PowerDisk
+from watched_disk import watched
 
 from ..stores import NOW_MS, SMALL, batch_of, kill, message, problems, records
 
@@ -68,7 +69,7 @@ class PowerCuts(RuleBasedStateMachine):
         """On a machine that was started anew: what is in ``path`` is on its disk."""
         if self.turn:
             self.disk.close()
-        self.disk = PowerDisk(path, rows_in_order=True).watch(self.patch)
+        self.disk = watched(PowerDisk(path, rows_in_order=True), self.patch)
         self.disk.before_sync = self.cut_as_planned
         self.patch.setattr(mapped_progress, "boot_mark", lambda turn=self.turn: turn.to_bytes(16, "big"))
         self.open(path)

@@ -18,6 +18,7 @@ from sprocketmq.store.timer.timer_files import TimerFiles
 from sprocketmq.store.timer.timer_log import MAGIC_DELETE, UNIT_BYTES, TimerLog, TimerUnit
 from sprocketmq.store.timer.timer_wheel import WHEEL_BYTES, WHEEL_SLOTS, Slot, TimerWheel
 from sprocketmq.testing.simulation.power_disk import PowerDisk
+from watched_disk import watched
 
 NOW = 1_700_000_000_000
 FILE_BYTES = 1024  # 19 units and a blank
@@ -416,7 +417,7 @@ def test_after_a_power_cut_that_took_the_end_of_the_log_slots_that_point_there_a
 def test_what_a_killed_process_wrote_is_on_the_disk_before_the_next_one_says_so(tmp_path, monkeypatch, seed):
     root, image = tmp_path / "store", tmp_path / "image"
     root.mkdir()
-    disk = PowerDisk(root, rows_in_order=True).watch(monkeypatch)
+    disk = watched(PowerDisk(root, rows_in_order=True), monkeypatch)
     fill(str(root), saved_after=-1).close()
     again = Waiting(str(root))
     again.save()
