@@ -549,3 +549,48 @@ def test_an_async_run_forever_of_another_thread_ends_by_shutdown(rocketmq, loop)
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(_run_on, loop, run).result(30)
+
+
+def _heard(consumer: rmq.AsyncPushConsumer, kind: str) -> Callable[[], Any]:
+    """Lets a consumer, before its start, get messages in one of its ways; returns how to wait for the next."""
+    if kind.startswith("messages"):
+        messages = consumer.messages(orderly=kind.endswith("orderly"))
+        return messages.__anext__
+    heard: asyncio.Queue[rmq.MessageExt] = asyncio.Queue()
+    if kind == "listener":
+        consumer.on_message(lambda message: heard.put_nowait(message))
+    else:
+        consumer.orderly_listener(lambda messages, context: heard.put_nowait(messages[0]) or "SUCCESS")
+    return heard.get
+
+
+@pytest.mark.parametrize("turns", [1, 3, 10, 30])
+@pytest.mark.parametrize("kind", ["listener", "orderly listener", "messages", "messages orderly"])
+def test_what_a_failed_start_ended_begins_with_the_next(rocketmq, producer, kind, turns):
+    """Found by the simulator: iterations ended without a word when a name server was away at the first start."""
+    send_all(producer, ["UA"])
+
+    async def main() -> bytes:
+        consumer = rmq.AsyncPushConsumer(
+            "delays",
+            namesrv_addr=rocketmq.namesrv_addr,
+            clock=rocketmq.clock,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        )
+        consumer.subscribe("flights")
+        following = _heard(consumer, kind)
+        start = asyncio.ensure_future(consumer.start())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        start.cancel()
+        await asyncio.gather(start, return_exceptions=True)
+        if consumer._life.state is not LifeState.RUNNING:
+            await consumer.start()
+        async with asyncio.timeout(60):
+            message = await following()
+        if kind.startswith("messages"):
+            message.ack()
+        await consumer.shutdown()
+        return bytes(message.body)
+
+    assert asyncio.run(main()) == b"UA"

@@ -137,10 +137,11 @@ class MessageStream:
         self._room = 0
         self._any_verdict = self._has_warned = False
         self.descriptor: ReadyDescriptor | None = None
-        self.is_over = False
+        self.is_over = self._is_stopped = False
 
     def attach(self, pool: DemandPool[Any], room: int) -> None:
-        self._pool = pool
+        """The consumer starts, perhaps once more after a start that failed and closed the last pool."""
+        self._pool, self.is_over = pool, self._is_stopped
         self.set_room(room)
 
     def set_room(self, room: int) -> None:
@@ -258,6 +259,11 @@ class MessageStream:
             )
 
     def stop(self) -> None:
+        self._is_stopped = True
+        self.close()
+
+    def close(self) -> None:
+        """No more messages come from the pool."""
         self.is_over = True
         for receiver in self._receivers:
             receiver.wake()
@@ -320,7 +326,7 @@ class DemandPool(AsyncListenerPool[T]):
         return "the code that iterates over the messages", ""
 
     async def close(self, timeout_ms: float) -> bool:
-        self._stream.stop()
+        self._stream.close()
         if self._stream.waits_for_verdicts:
             return await super().close(timeout_ms)
         await super().close(0)
