@@ -35,7 +35,8 @@ def column_of(nodeid: str) -> str:
 
 
 class Columns(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types
-    """Hands out files. The columns ``spark`` and ``apache`` have one owner each: the first worker and the second."""
+    """Hands out files. The columns ``spark`` and ``apache`` have one owner each: gw0, which keeps its priority (conftest.py), and the first
+    other worker that has nothing else to do."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)
@@ -68,6 +69,7 @@ class Columns(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no 
 
     def _next_for(self, node: WorkerController) -> str | None:
         """Of the files that wait: its own column first, then a column that nobody has, then any of those that need nothing shared."""
+        is_first = node.gateway.id == "gw0" or all(other.gateway.id != "gw0" for other in self.nodes)
 
         def rank(scope: str) -> int:
             column = column_of(scope)
@@ -76,7 +78,8 @@ class Columns(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no 
             owner = self._owners.get(column)
             if owner is node:
                 return 0
-            return 1 if owner not in self.assigned_work else 3  # the owner may have crashed
+            may_own = owner not in self.assigned_work  # it may have crashed
+            return 1 if may_own and (is_first or column != SPARK) else 3
 
         # A file that was begun by a worker that crashed comes to the end of the queue; the order does not matter.
         best = min(self.workqueue, key=lambda scope: (rank(scope), column_of(scope) != SPARK))

@@ -16,10 +16,10 @@ PYTHON = [f"tests/unit/test_{number}.py" for number in range(6)]
 class Worker:
     """What of an xdist worker the scheduler uses; `ran` are the files that it was given, in order."""
 
-    def __init__(self, collection: list[str]) -> None:
+    def __init__(self, name: str, collection: list[str]) -> None:
         self.collection, self.ran, self.waiting = collection, [], []  # type: ignore[var-annotated]
         self.shutting_down = False
-        self.gateway = SimpleNamespace(id="gw")
+        self.gateway = SimpleNamespace(id=name)
 
     def send_runtest_some(self, indices: list[int]) -> None:
         self.waiting += indices
@@ -31,14 +31,15 @@ class Worker:
         self.shutting_down = True
 
 
-def scheduled(workers: int, files: list[str]) -> tuple[Columns, list[Worker]]:
+def scheduled(workers: int, files: list[str], late: int = 0) -> tuple[Columns, list[Worker]]:
+    """``late``: how many of the first workers are the last to be ready."""
     tests = [f"{path}::test_{number}" for path in files for number in range(4)]
     config: Any = SimpleNamespace(
         getvalue=lambda name: ["popen"] * workers, option=SimpleNamespace(loadscopereorder=False)
     )
     columns = Columns(config)
-    nodes = [Worker(tests) for _ in range(workers)]
-    for node in nodes:
+    nodes = [Worker(f"gw{number}", tests) for number in range(workers)]
+    for node in [*nodes[late:], *nodes[:late]]:
         add(columns, node)
     columns.schedule()
     return columns, nodes
@@ -74,6 +75,15 @@ def test_the_servers_and_the_session_stay_in_one_worker_each_and_the_rest_goes_t
     assert second.shutting_down
 
 
+def test_spark_waits_for_the_worker_that_keeps_its_priority() -> None:
+    columns, (first, second, third) = scheduled(3, [*SPARK, *APACHE, *PYTHON], late=1)
+    assert first.ran[0] == SPARK[0]
+    for node in (second, third, first):
+        finish(columns, node)
+    assert set(SPARK) <= set(first.ran)
+    assert columns.tests_finished
+
+
 def test_one_worker_runs_everything() -> None:
     columns, (only,) = scheduled(1, [*PYTHON, *SPARK, *APACHE])
     finish(columns, only)
@@ -96,7 +106,7 @@ def test_the_last_file_of_a_worker_that_crashed_after_many_others_is_run() -> No
     while len(first.waiting) > 2:
         finish(columns, first, 1)
     assert columns.remove_node(first) is not None  # type: ignore[arg-type]
-    third = Worker(first.collection)
+    third = Worker("gw2", first.collection)
     add(columns, third)
     columns.schedule()
     finish(columns, third)
@@ -109,7 +119,7 @@ def test_a_new_worker_takes_over_the_column_of_one_that_crashed() -> None:
     finish(columns, first, 1)
     crashed = columns.remove_node(first)  # type: ignore[arg-type]
     assert crashed == f"{SPARK[0]}::test_1"
-    third = Worker(first.collection)
+    third = Worker("gw2", first.collection)
     add(columns, third)
     columns.schedule()
     finish(columns, second)
