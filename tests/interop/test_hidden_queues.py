@@ -79,4 +79,4 @@ def test_a_stream_of_spark_tells_what_its_topic_hides(apache, hiding, caplog):
             reader._membership.stop()
     assert lag is not None
     assert {queue.queue_id: count for queue, count in lag.by_queue.items()} == {0: 0, 1: 0, 2: 3, 5: 3}
-    assert f"{hiding}/broker-a/5 holds 3 messages" in caplog.text
+    assert f"{hiding}/broker-a/5: 3" in caplog.text

@@ -414,7 +414,10 @@ def test_progress_is_written_each_auto_commit_interval_while_polls_are_made(rock
 def test_bad_options_of_a_pull_consumer_are_named():
     for options, sentence in (
         ({"auto_commit_interval_ms": 999}, "auto_commit_interval_ms is 999"),
-        ({"broker_suspend_max_time_ms": 31_000}, "consumer_timeout_when_suspend_ms is 30000"),
+        (
+            {"broker_suspend_max_time_ms": 31_000, "consumer_timeout_when_suspend_ms": 30_000},
+            "consumer_timeout_when_suspend_ms is 30000",
+        ),
         ({"pull_threshold_for_al": 1}, "did you mean 'pull_threshold_for_all'"),
         ({"auto_commit": 1}, "auto_commit is 1, True or False"),
         ({"pull_batch_size": 0}, "pull_batch_size is 0"),
@@ -487,6 +490,6 @@ def test_hooks_are_called_for_messages_that_a_poll_returns(rocketmq, producer):
     with consumer:
         consumer.assign([QUEUE])
         assert len(consumer.poll(1, timeout_ms=30_000)) == 1
-        with pytest.raises(rmq.ConfigurationError, match="add hooks before start"):
+        with pytest.raises(rmq.ConfigurationError, match="hooks are added before start"):
             consumer.add_hook(Hook())
     assert heard == [("before", [b"0"]), ("after", True)]

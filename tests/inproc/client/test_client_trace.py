@@ -189,7 +189,7 @@ def test_the_end_of_a_transaction_is_traced_with_who_asked(rocketmq):
 
 
 @pytest.mark.parametrize(("option", "value"), [
-    ("access_channel", "cloud"), ("trace_msg_batch_num", 21), ("trace_msg_batch_num", 0), ("trace_topic", "a b"),
+    ("access_channel", "clod"), ("trace_msg_batch_num", 21), ("trace_msg_batch_num", 0), ("trace_topic", "a b"),
 ])  # fmt: skip
 def test_wrong_trace_options_get_a_sentence(option, value):
     with pytest.raises(rmq.ConfigurationError):

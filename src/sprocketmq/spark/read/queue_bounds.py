@@ -23,6 +23,7 @@ from sprocketmq.errors import RemoteError, RequestNotServed, RocketMQError, Topi
 from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.troubles import troubles
+from sprocketmq.troubles import listed
 from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import Version
 from sprocketmq.wire.headers import GetTopicStatsInfoRequestHeader
@@ -92,11 +93,12 @@ def hidden_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[Mess
 
 
 def warn_of_hidden(queues: Mapping[MessageQueue, QueueBounds]) -> None:
-    for queue, held in sorted(queues.items()):
+    if queues:
+        held = listed([f"{queue}: {bounds.max - bounds.min}" for queue, bounds in sorted(queues.items())])
         sentence = (
-            "%s holds %d messages that nobody can read: its topic has fewer read queues now; give it %d to read them"
+            "nobody can read the messages of %s: their topics have fewer read queues now; give them %d to read them"
         )
-        troubles.failed("hidden", sentence, queue, held.max - held.min, queue.queue_id + 1, of=str(queue))
+        troubles.failed("hidden", sentence, held, max(queue.queue_id for queue in queues) + 1)
 
 
 def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) -> dict[MessageQueue, Reason]:

@@ -294,8 +294,11 @@ class World:
                 self.note(f"{host} does not start: {error}")
                 await asyncio.sleep(1)
                 continue
-            while broker.is_running and (store.refusal is None or disk.has_trouble):  # noqa: ASYNC110 - as an operator looks
+            while broker.is_running:  # noqa: ASYNC110 - as an operator looks
                 await asyncio.sleep(1)
+                # A full disk ends without him.
+                if store.refusal is not None and not store.retention.disk_full and not disk.has_trouble:
+                    break
             self.note(f"{host} is restarted: {store.refusal}")
             self.losses[host.name].process_ends(store, power=False)
             try:
