@@ -294,7 +294,7 @@ class World:
                 self.note(f"{host} does not start: {error}")
                 await asyncio.sleep(1)
                 continue
-            while broker.is_running:  # noqa: ASYNC110 - as an operator looks
+            while broker.is_running:
                 await asyncio.sleep(1)
                 # A full disk ends without him.
                 if store.refusal is not None and not store.retention.disk_full and not disk.has_trouble:
