@@ -106,6 +106,17 @@ def test_code_that_never_waits_is_an_error(pair: Pair, monkeypatch: pytest.Monke
         pair.run(work)
 
 
+def test_a_run_that_never_ends_is_a_failure(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sprocketmq.testing.simulation.loop._MOST_CALLS", 1_000)
+
+    async def forever() -> None:
+        while True:
+            await asyncio.sleep(60)
+
+    with pytest.raises(SimulationError, match="does not end"):
+        pair.run(forever)
+
+
 def test_work_of_an_executor_ends_later(pair: Pair) -> None:
     async def work() -> float:
         assert await asyncio.to_thread(lambda: 7) == 7

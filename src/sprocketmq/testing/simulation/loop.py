@@ -31,6 +31,7 @@ T = TypeVar("T")
 current_process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("current_process", default=None)
 # So many callbacks in one moment of virtual time are taken for code that never waits.
 _MOST_CALLS_AT_ONCE: Final = 2_000_000
+_MOST_CALLS: Final = 20_000_000  # of a run: a long one has a million
 
 
 class SimulationError(AssertionError):
@@ -115,6 +116,10 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
                     raise SimulationError(
                         f"at {self._now_s:.3f} s code runs again and again without waiting: {handle!r}"
                     )
+            if self.steps > _MOST_CALLS:
+                raise SimulationError(
+                    f"the run does not end: {self.steps:,} steps, and {self._now_s:.0f} s have passed"
+                )
             if not self._stopping:
                 self._go_to_next_timer()
 
