@@ -80,10 +80,10 @@ class SimulatedThread:
     def take_turn(self) -> None:
         """On the loop's thread: run it until it waits."""
         self._number += 1
-        self._threads.current = self
+        self._threads.turn_of = self
         self._turn.release()
         self._threads.wait_for_turn()
-        self._threads.current = None
+        self._threads.turn_of = None
         if self.ended.done():
             self._thread.join()
 
@@ -96,6 +96,10 @@ class SimulatedThread:
             raise OSError(errno.EIO, "the process is dead")
 
     @property
+    def is_this_one(self) -> bool:
+        return threading.get_ident() == self._thread.ident
+
+    @property
     def _is_dead(self) -> bool:
         return self._threads.is_closed or (self.process is not None and self.process.is_dead)
 
@@ -105,10 +109,16 @@ class Threads:
         self.loop, self.rng = loop, rng
         loop.threads = self
         self.is_closed = False
-        self.current: SimulatedThread | None = None
+        self.turn_of: SimulatedThread | None = None
         self._back = threading.Lock()
         self._back.acquire()
         self._alive: list[SimulatedThread] = []
+
+    @property
+    def current(self) -> SimulatedThread | None:
+        """The thread that asks; None on the loop's own, and on threads of others that call the same modules (servers of other tests)."""
+        thread = self.turn_of
+        return thread if thread is not None and thread.is_this_one else None
 
     def start(self, work: Callable[[], object], delay_ms: float | None = None) -> SimulatedThread:
         thread = SimulatedThread(self, work)
