@@ -7,6 +7,7 @@ import asyncio
 import errno
 import os
 import random
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,22 @@ def test_a_wait_that_no_thread_can_end_is_an_error(machine: Machine) -> None:
 
     with pytest.raises(SimulationError, match="no thread"):
         machine.run(work)
+
+
+def test_a_thread_of_others_takes_no_turn(machine: Machine) -> None:
+    """A server of another test that syncs a file while a simulated thread has its turn."""
+    moments: list[float] = []
+
+    def work() -> None:
+        moments.append(machine.loop.time())
+        other = threading.Thread(target=lambda: machine.threads.pause(5_000))
+        other.start()
+        other.join()
+        moments.append(machine.loop.time())
+
+    async def main() -> None:
+        await asyncio.wrap_future(machine.threads.start(work).ended)
+
+    machine.run(main)
+    began_s, ended_s = moments
+    assert began_s == ended_s, "the clock stands still as long as a simulated thread has its turn"
