@@ -41,9 +41,8 @@ demo: ## run a year of flights through broker, consumers and Spark (ROWS=5000 fo
 	@$(MAKE) --no-print-directory --jobs=2 setup-demo
 	@$(BIN)/sprocketmq demo $(if $(ROWS),--rows $(ROWS)) $(DEMO_ARGS)
 
-# WORKERS=0 runs all tests in one process. docs/decisions/0011 says which tests are run when.
-PYTEST = $(BIN)/python -m pytest -n $(or $(WORKERS),2) --durations=15 --durations-min=1
-test-all: WORKERS ?= 3
+# Three worker processes; WORKERS=0 runs all tests in one process. docs/decisions/0011 says which tests are run when.
+PYTEST := $(BIN)/python -m pytest -n $(or $(WORKERS),3) --durations=15 --durations-min=1
 
 test: setup ## run the tests of a change: those that need no Apache server, and one Spark test for each Spark feature
 	@SPROCKETMQ_EXAMPLES=few $(PYTEST) --ignore=tests/interop -m "not slow and not nightly and (not spark or smoke)" $(PYTEST_ARGS)
