@@ -5,7 +5,6 @@ scheduled tasks of BrokerController and DefaultMessageStore)."""
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
@@ -14,7 +13,6 @@ from sprocketmq.broker.service import Periodic
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-log = logging.getLogger("sprocketmq.broker")
 
 _ROUND_INTERVAL_MS: Final = 10_000  # ClientHousekeepingService, and cleanResourceInterval
 

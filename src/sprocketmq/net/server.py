@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -22,8 +21,6 @@ from sprocketmq.net.tls import ServerTls
 from sprocketmq.net.tls_listener import TlsListener
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES
 from sprocketmq.wire.frames.raw_command import HeaderReader
-
-log = logging.getLogger("sprocketmq.net")
 
 _BACKLOG: Final = 1024
 _NO_DESCRIPTORS: Final = (

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -33,8 +32,6 @@ from sprocketmq.wire.text.java_properties import format_properties, parse_proper
 
 if TYPE_CHECKING:
     from sprocketmq.broker.namesrv.namesrv import NameServer
-
-log = logging.getLogger("sprocketmq.namesrv")
 
 
 HANDLERS: Final[HandlerTable[Callable[[NameServer, Connection, Command, int], Command | None]]] = HandlerTable()

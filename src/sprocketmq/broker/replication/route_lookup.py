@@ -4,7 +4,6 @@ cached for 30 s, as Java polls it; this broker's own queues are always up to dat
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.core.produce.route_table import PERM_READ
@@ -18,7 +17,6 @@ from sprocketmq.wire.records.message import MessageQueue
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-log = logging.getLogger("sprocketmq.broker")
 
 _REMEMBERED_MS: Final = 30_000  # loadBalancePollNameServerInterval
 _TIMEOUT_MS: Final = 3_000

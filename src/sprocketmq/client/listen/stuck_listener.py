@@ -8,7 +8,6 @@ callback is logged, and a callback does not block the loop.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 import threading
@@ -24,8 +23,6 @@ from sprocketmq.client.logged_messages import logged_messages
 from sprocketmq.logs import Lines
 from sprocketmq.troubles import Troubles
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
-
-log = logging.getLogger("sprocketmq.client")
 
 _OWN_FILES: Final = (
     os.path.dirname(os.path.abspath(client.__file__)) + os.sep,

@@ -14,7 +14,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final
 
@@ -26,8 +25,6 @@ from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import bodies
 from sprocketmq.wire.requests.consumers import HEART_BEAT
-
-log = logging.getLogger("sprocketmq.client")
 
 _MIN_INTERVAL_MS: Final = 1_000
 

@@ -22,7 +22,7 @@ from pyspark.sql import types as t
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_text
 from sprocketmq.spark.changes.change_formats import EVENT, FORMATS, ChangeFormat
-from sprocketmq.spark.changes.change_values import misfit, quoted, typed
+from sprocketmq.spark.changes.change_values import misfit, parsed_once, quoted, typed
 from sprocketmq.spark.options.source_columns import check_bodies, parsed_columns
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ def change_events(
         **how.parsed,
         "__problem": f"CASE WHEN __text IS NULL AND body IS NOT NULL THEN 'the body is not UTF-8' ELSE {how.problem} END",
         "__events": _split_by_key(events, keys),
-        # Not deterministic, for Spark: otherwise it parses each body up to thirty times more for a filter on failed.
-        "__changes": f"IF(spark_partition_id() >= 0, {changes}, NULL)",
+        "__changes": parsed_once(changes),
         "reason": "coalesce(__problem, try_element_at(filter(__changes.problem, problem -> problem IS NOT NULL), 1))",
     }
     for name, step in steps.items():

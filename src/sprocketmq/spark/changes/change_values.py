@@ -31,6 +31,11 @@ def quoted(text: str) -> str:
     return f"'{escaped}'"
 
 
+def parsed_once(expression: str) -> str:
+    """``expression``, which Spark takes for not deterministic: otherwise it parses each body many times more for a filter on failed."""
+    return f"IF(spark_partition_id() >= 0, {expression}, NULL)"
+
+
 def typed(text: str, kind: t.DataType, bytes_of: str, semantic: str | None) -> str:
     """The value of ``text``. ``bytes_of``: see ``ChangeFormat``. ``semantic``: Debezium's type of the column, null if the event does not
     tell it; None for other formats."""

@@ -7,7 +7,6 @@ What was decompressed lies behind the records in a longer buffer, and is read li
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -23,8 +22,6 @@ from sprocketmq.wire.records.batch import ELEMENT, batch_element_size
 from sprocketmq.wire.records.compression import decompress
 from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH, PROPERTIES_LENGTH_TYPE
 from sprocketmq.wire.records.sys_flag import COMPRESSED, NEED_UNWRAP, WRAPPED
-
-log = logging.getLogger("sprocketmq.spark")
 
 # Bodies of one batch, unpacked: a few kilobytes of records may hold gigabytes, and Arrow counts with 32 bits.
 _MOST_BYTES: Final = 64 * 1024 * 1024

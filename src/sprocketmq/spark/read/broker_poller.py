@@ -13,7 +13,6 @@ only if the name server was asked and does not name the broker (``is_answered``)
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -37,8 +36,6 @@ from sprocketmq.spark.read.source_queues import check_sql92, source_topics
 from sprocketmq.spark.read.unchanged_topics import UnchangedTopics
 from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire.records.message import MessageQueue
-
-log = logging.getLogger("sprocketmq.spark")
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.25

@@ -4,7 +4,6 @@ commits its progress for people and tools to see. The progress of a running quer
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -17,8 +16,6 @@ from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
-
-log = logging.getLogger("sprocketmq.spark")
 
 _AGAIN_S: Final = 10.0
 

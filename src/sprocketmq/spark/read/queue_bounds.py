@@ -9,7 +9,6 @@ it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -28,8 +27,6 @@ from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import Version
 from sprocketmq.wire.headers import GetTopicStatsInfoRequestHeader
 from sprocketmq.wire.records.message import MessageQueue
-
-log = logging.getLogger("sprocketmq.spark")
 
 # PullMessageProcessor, for a queue id beyond the topic's read queues; our broker
 _NO_SUCH_QUEUE: Final = ("queueId[", "queueId is ")

@@ -9,7 +9,6 @@ record yet, or lost. ROLLBACK ends the copy that the check is about, and takes n
 
 from __future__ import annotations
 
-import logging
 import time
 import weakref
 from collections import Counter
@@ -32,8 +31,6 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.properties import PGROUP
 from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
-
-log = logging.getLogger("sprocketmq.spark")
 
 # Properties of the messages, by which a check-back finds the decision.
 QUERY: Final = props.SPARK_QUERY_ID

@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.changes.change_values import quoted
+from sprocketmq.spark.changes.change_values import parsed_once, quoted
 from sprocketmq.spark.values.schema_registry import WireForm
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ def json_steps(
     parsed = f"from_json(concat('{{\"v\":', __text, ',\"e\":1}}'), {quoted(whole.json())}, map({pairs}))"
     steps = {
         "__text": f"try_validate_utf8(cast({payload} AS string))",
-        # Not deterministic, for Spark: otherwise it parses each body up to five times more for a filter on failed.
-        "__json": f"IF(spark_partition_id() >= 0, {parsed}, NULL)",
+        "__json": parsed_once(parsed),
         "__reason": f"CASE {' '.join(problems)} END",
     }
     value = "CASE WHEN __reason IS NULL THEN __json.v END"

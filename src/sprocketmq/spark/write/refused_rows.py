@@ -9,7 +9,6 @@ its dead letters the same ids, if its rows have ids (``row_ids``).
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,8 +25,6 @@ from sprocketmq.spark.send.row_ids import TaskId
 from sprocketmq.spark.send.row_messages import LEFT_OUT
 from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire.records import properties as props
-
-log = logging.getLogger("sprocketmq.spark")
 
 # The limit for the properties of a dead letter, so that there is room for the reason.
 _MOST_PROPERTIES_BYTES: Final = 16_384

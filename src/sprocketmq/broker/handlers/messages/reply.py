@@ -7,7 +7,6 @@ or not (1); the reply is stored in <cluster>_REPLY_TOPIC in both cases (storeRep
 
 from __future__ import annotations
 
-import logging
 import random
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +27,6 @@ from sprocketmq.wire.records.sys_flag import TRANSACTION_NOT_TYPE, with_transact
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-log = logging.getLogger("sprocketmq.broker")
 
 _PUSH_TIMEOUT_MS: Final = 10_000  # Broker2Client.callClient
 
