@@ -105,6 +105,32 @@ def test_a_thread_stands_in_a_slow_sync_while_time_passes_and_a_kill_ends_it_the
     assert len(steps) == 1
 
 
+def test_a_sync_that_ends_later_takes_back_nothing_that_another_has_kept(machine: Machine) -> None:
+    """Both of a folder, and of a file: threads write several files of one folder."""
+    (machine.disk.path / "log").touch()
+
+    def sync(name: str, slow_ms: float) -> None:
+        machine.disk.slow_ms = slow_ms
+        fd = os.open(machine.disk.path / name, os.O_RDONLY)
+        machine.os.fsync(fd)
+        os.close(fd)
+
+    async def work() -> None:
+        slow = [machine.threads.start(lambda name=name: sync(name, 5_000), 0) for name in (".", "log")]
+        await asyncio.sleep(0.001)
+        (machine.disk.path / "new").touch()
+        (machine.disk.path / "log").write_bytes(b"1")
+        quick = [machine.threads.start(lambda name=name: sync(name, 0.1), 0) for name in (".", "log")]
+        await asyncio.wait([asyncio.wrap_future(thread.ended) for thread in quick])
+        assert not any(thread.ended.done() for thread in slow)
+        await asyncio.wait([asyncio.wrap_future(thread.ended) for thread in slow])
+
+    machine.run(work)
+    machine.disk.cut_power()
+    assert machine.read("new") == b""
+    assert machine.read("log") == b"1"
+
+
 def test_the_loops_thread_stands_still_after_a_slow_sync(machine: Machine) -> None:
     machine.disk.slow_ms = 5_000
 

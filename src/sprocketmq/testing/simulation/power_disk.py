@@ -22,7 +22,7 @@ _PIECE_BYTES = 4096
 
 Content = tuple[int, dict[int, bytes]]  # length, and the pieces that are not a hole, by number
 _EMPTY: Content = (0, {})
-_Seen = tuple[int, "dict[str, int] | None", Content]  # inode, names of a folder
+_Seen = tuple[int, int, "dict[str, int] | None", Content]  # number, inode, names of a folder
 
 
 def _content(fd: int) -> Content:
@@ -63,6 +63,8 @@ class PowerDisk:
         self._contents: dict[int, Content] = {}
         self._names: dict[int, dict[str, int]] = {}
         self._dropped: dict[int, dict[int, bytes]] = {}
+        self._looks = 0
+        self._kept_look: dict[int, int] = {}  # by inode: the latest that a sync has kept
         for path in [root, *sorted(root.rglob("*"))]:
             fd = os.open(path, os.O_RDONLY)
             self._keep(self._look(fd))
@@ -87,14 +89,18 @@ class PowerDisk:
         inode = os.fstat(fd).st_ino
         if inode not in self._held:
             self._held[inode] = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
+        self._looks += 1
         if os.path.isdir(path):
-            return inode, {entry.name: entry.inode() for entry in os.scandir(path)}, _EMPTY
-        return inode, None, _content(self._held[inode])
+            return self._looks, inode, {entry.name: entry.inode() for entry in os.scandir(path)}, _EMPTY
+        return self._looks, inode, None, _content(self._held[inode])
 
     def _keep(self, seen: _Seen | None) -> None:
         if seen is None:
             return
-        inode, names, content = seen
+        number, inode, names, content = seen
+        if number < self._kept_look.get(inode, 0):  # a sync that began later has ended before
+            return
+        self._kept_look[inode] = number
         if names is not None:
             self._names[inode] = names
             return
@@ -110,15 +116,13 @@ class PowerDisk:
     def _drop(self, seen: _Seen | None, dice: random.Random) -> None:
         """A sync has failed: some pages were written, the others count as written and are not. A later sync of the same process does not
         write them again."""
-        if seen is None or seen[1] is not None:
+        if seen is None or seen[2] is not None:
             return
-        inode, _, (length, pieces) = seen
+        number, inode, _, (length, pieces) = seen
         before = self._contents.get(inode, _EMPTY)[1]
         changed = {number: piece for number, piece in pieces.items() if before.get(number) != piece}
-        self._dropped.setdefault(inode, {}).update(
-            {number: piece for number, piece in changed.items() if dice.random() < 0.5}
-        )
-        self._keep((inode, None, (length, pieces)))
+        self._dropped.setdefault(inode, {}).update({at: piece for at, piece in changed.items() if dice.random() < 0.5})
+        self._keep((number, inode, None, (length, pieces)))
 
     def forget_dropped(self) -> None:
         """The next process writes them all again: the model is kinder here than Linux."""
