@@ -143,7 +143,7 @@ docs: $(VENV)/.ready ## build the documentation into docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 simulate: $(VENV)/.ready ## run random users of a simulated cluster in random weather (MINUTES=10 for fresh seeds; SEED=... SET="brokers=1; kinds=kills" for one again)
-	@PYTHONHASHSEED=0 $(BIN)/python -m sprocketmq.testing.simulation $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SET),--set "$(SET)") $(if $(SHRINK),--shrink $(SHRINK))
+	@PYTHONHASHSEED=0 $(BIN)/python -m sprocketmq.testing.simulation $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SET),--set "$(SET)") $(if $(SHRINK),--shrink $(SHRINK)) $(if $(JOBS),--jobs $(JOBS))
 
 mutation: $(VENV)/.ready ## change functions one place at a time, and list the changes that no test notices (ROOMS="core/retry wire/text/fastjson.py", TESTS="tests/unit/core", EVERY=20)
 	@$(BIN)/python scripts/mutation $(or $(ROOMS),core/retry) --every $(or $(EVERY),1) $(if $(TESTS),--tests $(TESTS))

@@ -45,6 +45,7 @@ WAITS = {
     "store/files/preallocation.py: written.result()": OWN_POOL,
     "store/services/flush.py: self._thread.join()": "the thread ends after its round; not as the interpreter ends",
     "testing/simulation/disk.py: current_process.get()": NO_WAIT,
+    "testing/simulation/forked.py: self._child.join()": KILLED,
     "testing/simulation/loop.py: current_process.get()": NO_WAIT,
     "testing/simulation/network.py: current_process.get()": NO_WAIT,
     "testing/simulation/threads.py: current_process.get()": NO_WAIT,

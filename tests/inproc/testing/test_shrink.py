@@ -7,7 +7,8 @@ import pytest
 
 from sprocketmq.testing.simulation import Weather, World, __main__, simulate
 from sprocketmq.testing.simulation.draws import DrawError, Draws
-from sprocketmq.testing.simulation.shrink import failure_of, shrunk
+from sprocketmq.testing.simulation.forked import outcome_of
+from sprocketmq.testing.simulation.shrink import Shrink
 
 
 async def breaks(world: World) -> None:
@@ -26,11 +27,12 @@ def run(draws: Draws) -> World:
 
 
 def test_a_failure_is_made_as_small_as_it_can_be() -> None:
-    failed, error = next(
-        (draws, error) for draws in map(Draws, range(9)) if isinstance(error := failure_of(run, draws), LookupError)
-    )
-    given, smaller = shrunk(run, failed, error, 60)
-    assert str(smaller) == "3 cups fell"
+    outcomes = (outcome_of(run, Draws(seed), 60) for seed in range(9))
+    failed = next(outcome for outcome in outcomes if outcome.rule.startswith("LookupError"))
+    shrink = Shrink(run, {}, failed, 60)
+    shrink.search(60)
+    given = shrink.given
+    assert shrink.outcome.error == repr(LookupError("3 cups fell"))
     assert (given["cups"], given["plates"], given["brokers"], given["kinds"]) == ("3", "1", "1", "kills")
     assert given["troubles"].startswith("kills-")
     assert "," not in given["troubles"]

@@ -4,22 +4,24 @@
 from __future__ import annotations
 
 import argparse
-import gc
-import logging
 import os
 import secrets
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Iterator
 from typing import Final
 
 from sprocketmq.testing.simulation.draws import DrawError, Draws
-from sprocketmq.testing.simulation.shrink import shrunk
+from sprocketmq.testing.simulation.forked import ForkedRun, Outcome, first_ended
+from sprocketmq.testing.simulation.shrink import Shrink
 from sprocketmq.testing.simulation.users import RandomUsers
 from sprocketmq.testing.simulation.weather import Weather
 from sprocketmq.testing.simulation.world import World, simulate
 
 # How many times as long users wait and stay, and how many messages they send: timers have their faults in long runs.
 PACES: Final = {"dense": (1, 400), "hours": (60, 150), "days": (600, 60)}
+RUN_LIMIT_S: Final = 600.0  # of this machine's time; most take a few seconds
 
 
 def run(draws: Draws) -> World:
@@ -54,6 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m sprocketmq.testing.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, help="one run; the seed of a failure gives the same run again")
     parser.add_argument("--minutes", type=float, default=1.0, help="fresh seeds for so long (default 1)")
+    parser.add_argument("--jobs", type=int, default=1, help="so many runs at a time (default 1)")
     parser.add_argument(
         "--set", default="", help="draws that are given, such as 'brokers=1; kinds=kills,walls; messages=50'"
     )
@@ -70,42 +73,68 @@ def main() -> None:
             [sys.executable, "-m", "sprocketmq.testing.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
+    began_s = time.monotonic()
+    speeds: defaultdict[str, list[Outcome]] = defaultdict(list)
     try:
         given = given_in(options.set)
+        seeds = fresh_seeds(options.minutes) if options.seed is None else iter([options.seed])
+        for outcome in outcomes(seeds, given, max(1, options.jobs)):
+            if outcome.error:
+                _report(outcome, given, options.shrink)
+                sys.exit(1)
+            speeds[outcome.drawn("pace")].append(outcome)
+            print(  # noqa: T201
+                f"seed {outcome.seed}: {outcome.drawn('pace')}, {outcome.virtual_s:.0f} s in {outcome.real_s:.1f} s, "
+                f"{outcome.steps:,} steps, kinds {outcome.drawn('kinds')}; trace {outcome.digest}",
+                flush=True,
+            )
     except DrawError as error:
         parser.error(str(error))
-    logging.disable(logging.CRITICAL)
-    began_s, virtual_s, runs = time.monotonic(), 0.0, 0
-    while not runs or (options.seed is None and time.monotonic() - began_s < options.minutes * 60):
-        draws = Draws(secrets.randbelow(1 << 32) if options.seed is None else options.seed, given)
-        try:
-            world = run(draws)
-        except DrawError as error:
-            parser.error(str(error))
-        except BaseException as error:
-            _report(draws, given, error, options.shrink)
-            raise
-        if not runs:
-            gc.collect()
-            gc.freeze()  # so that the collections of later runs do not go through all modules
-        runs, virtual_s = runs + 1, virtual_s + world.loop.time()
-        print(  # noqa: T201
-            f"seed {draws.seed}: {draws.made['pace'].text}, {world.loop.time():.0f} s, {world.loop.steps:,} steps, "
-            f"{', '.join(world.sky.kinds) or 'calm'}; trace {world.digest}",
-            flush=True,
-        )
-    real_s = time.monotonic() - began_s
-    print(f"{runs} runs, {virtual_s / 3600:.1f} virtual hours in {real_s / 60:.1f} minutes; nothing was found")  # noqa: T201
+    for pace, ended in sorted(speeds.items()):
+        print(f"{pace}: {_speed(ended):.1f} virtual hours in each minute of a process, {len(ended)} runs")  # noqa: T201
+    everything = [outcome for ended in speeds.values() for outcome in ended]
+    hours, minutes = sum(each.virtual_s for each in everything) / 3600, (time.monotonic() - began_s) / 60
+    print(f"{len(everything)} runs, {hours:.1f} virtual hours in {minutes:.1f} minutes; nothing was found")  # noqa: T201
 
 
-def _report(draws: Draws, given: dict[str, str], error: BaseException, minutes: float) -> None:
-    print(f"seed {draws.seed} failed; again: {command(draws.seed, given)}\n{error!r}", file=sys.stderr, flush=True)  # noqa: T201
-    if not isinstance(error, Exception) or minutes <= 0:
-        return
+def _speed(ended: list[Outcome]) -> float:
+    return sum(each.virtual_s for each in ended) / 60 / max(sum(each.real_s for each in ended), 1e-9)
 
-    given, error = shrunk(run, draws, error, minutes * 60)
-    print(f"the smallest with the same error: {command(draws.seed, given)}", file=sys.stderr)  # noqa: T201
-    print(f"{error!r}\n" + "\n".join(getattr(error, "__notes__", ())), file=sys.stderr)  # noqa: T201
+
+def fresh_seeds(minutes: float) -> Iterator[int]:
+    """At least one."""
+    end_s = time.monotonic() + minutes * 60
+    yield secrets.randbelow(1 << 32)
+    while time.monotonic() < end_s:
+        yield secrets.randbelow(1 << 32)
+
+
+def outcomes(seeds: Iterator[int], given: dict[str, str], jobs: int) -> Iterator[Outcome]:
+    """Of a run of each seed, ``jobs`` at a time, as they end."""
+    running: list[ForkedRun] = []
+    try:
+        while True:
+            while len(running) < jobs and (seed := next(seeds, None)) is not None:
+                running.append(ForkedRun(run, Draws(seed, given), RUN_LIMIT_S))
+            if not running:
+                return
+            ended = first_ended(running)
+            running.remove(ended)
+            yield ended.end()
+    finally:
+        for left in running:
+            left.kill()
+
+
+def _report(failed: Outcome, given: dict[str, str], minutes: float) -> None:
+    print(f"seed {failed.seed} failed; again: {command(failed.seed, given)}", file=sys.stderr)  # noqa: T201
+    print(failed.error, file=sys.stderr, flush=True)  # noqa: T201
+    if minutes > 0:
+        shrink = Shrink(run, given, failed, RUN_LIMIT_S)
+        shrink.search(minutes * 60)
+        given, failed = shrink.given, shrink.outcome
+        print(f"the smallest with the same error: {command(failed.seed, given)}\n{failed.error}", file=sys.stderr)  # noqa: T201
+    print(failed.story, file=sys.stderr)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -408,8 +408,21 @@ def _same_process_id() -> Iterator[None]:
         unique_keys.os = os  # type: ignore[attr-defined]
 
 
+def stores_of(process_id: int) -> list[Path]:
+    """Where the files of the runs of a process are."""
+    return list(_folder().glob(f"{_prefix(process_id)}*"))
+
+
+def _folder() -> Path:
+    return _MEMORY if _MEMORY.is_dir() else Path(tempfile.gettempdir())
+
+
+def _prefix(process_id: int) -> str:
+    return f"sprocketmq-simulation-{process_id:07d}-"
+
+
 @functools.cache
-def _load_all() -> None:
+def load_all() -> None:
     """Import what a program imports when it first needs it: what is replaced for a run is replaced in loaded modules, and a first run
     would not be the same again."""
     for package in (sprocketmq.client, sprocketmq.broker, sprocketmq.store, sprocketmq.net):
@@ -429,13 +442,11 @@ def simulate(
 ) -> World:
     """Run ``main`` in a simulated cluster, until it returns. Raises what it raises, with the seed and the last events as a note.
     ``brokers``: None draws 1 to 3. ``draws``: with values that are given."""
-    _load_all()
+    load_all()
     state = random.getstate()
     random.seed(seed)  # what clients and brokers draw by themselves
     with (
-        tempfile.TemporaryDirectory(
-            prefix="sprocketmq-simulation-", dir=_MEMORY if _MEMORY.is_dir() else None
-        ) as folder,
+        tempfile.TemporaryDirectory(prefix=_prefix(os.getpid()), dir=_folder()) as folder,
         warnings.catch_warnings(),
         contextlib.closing(SimulatedLoop()) as loop,
     ):
