@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 class ClaimedWork(Generic[T]):
-    """Work for whoever claims it first: a thread that calls it, or the caller that could not start the thread. ``outcome``: what
-    the work returned or raised."""
+    """Work for whoever claims it first: a thread that calls it, or the caller that could not start the thread. ``outcome``: of
+    the work."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work: Callable[[], T] | None = work

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``settle`` answers check-backs for the producer group of a stopped transactional write; ``merge-ledger`` merges a ledger of several
-brokers."""
+"""``settle`` answers check-backs for the producer group of a stopped transactional write; ``merge-ledger`` one of several brokers."""
 
 from __future__ import annotations
 

@@ -24,8 +24,7 @@ class Verdict(Enum):
 
 
 class Delivery:
-    """What becomes of a message; here of one that was made by hand: the verdict is only stored. ``item``: None when it is settled, or given
-    up."""
+    """What becomes of a message; here of one that was made by hand: the verdict is only stored. ``item``: None when that is over."""
 
     __slots__ = ("_verdict",)
     item: object = None

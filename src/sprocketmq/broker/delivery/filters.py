@@ -59,7 +59,7 @@ class PullFilter(NamedTuple):
 
     def within_time_slice(self) -> Callable[[memoryview], bool | None] | None:
         """``match_record`` for one read: of the first record, and of further ones for ``_TIME_SLICE_S``; then None. A long expression takes
-        milliseconds for each record."""
+        milliseconds."""
         match_record = self.match_record
         if match_record is None:
             return None

@@ -189,8 +189,8 @@ class TopicTable:
         self._broker.topics_changed()
 
     def _create_system_topics(self) -> None:
-        """The topics of Java's TopicConfigManager.init whose mechanism exists here; more than one, because a 5.x name server refuses a
-        first registration with one."""
+        """The topics of Java's TopicConfigManager.init whose mechanism exists here; a 5.x name server refuses a first registration
+        with one."""
         config, both = self._broker.config, PERM_READ_WRITE
         own = [
             _topic(SELF_TEST_TOPIC, 1, both),

@@ -70,8 +70,7 @@ class Child:
         self._stdin.write(b"\n")
 
     async def stop(self) -> None:
-        """Close its stdin, and wait until it and what it started (a JVM) have ended: nobody holds its stdout any more. What is late is
-        killed."""
+        """Close its stdin, and wait until it and what it started (a JVM) have ended: nobody holds its stdout any more. Else kill."""
         self._stdin.close()
         try:
             async with asyncio.timeout(_STOP_TIMEOUT_S):

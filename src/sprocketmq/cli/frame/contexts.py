@@ -31,8 +31,8 @@ class Context:
 
 
 def contexts_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for application settings. ``~/...``: this user has no home
-    directory, and so no file."""
+    """SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for application settings. ``~/...``: no home directory, no
+    file."""
     path = Path(environment.get(_VARIABLE) or Path(click.get_app_dir("sprocketmq")) / "contexts.json")
     with contextlib.suppress(ConfigurationError):
         return user_path(path)

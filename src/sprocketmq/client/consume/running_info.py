@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a running consumer reports about itself (code 307; Java: DefaultMQPushConsumerImpl.consumerRunningInfo), with the names and
-forms of a Java member, because tools interpret them: ``mqadmin consumerStatus`` reports failing locks and queues that were not
-consumed for a minute."""
+forms of a Java member, because ``mqadmin consumerStatus`` interprets them."""
 
 from __future__ import annotations
 

@@ -271,8 +271,8 @@ class GroupRetryPolicy:
 
 
 def _is_about_size(error: ConfigurationError | RemoteError) -> bool:
-    """Whether the copy is too large to be stored. A busy broker answers MESSAGE_ILLEGAL, too, and stores it later
-    (SendMessageProcessor)."""
+    """Whether the copy is too large to be stored. A busy broker answers MESSAGE_ILLEGAL, too, and stores it
+    later."""
     return isinstance(error, ConfigurationError) or error.code == ResponseCode.MESSAGE_ILLEGAL
 
 

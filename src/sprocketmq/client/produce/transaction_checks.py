@@ -60,8 +60,8 @@ class Check:
 
 
 class TransactionChecks:
-    """The check-back of one producer, whose ``group`` is the name at the brokers. Belongs to its instance's loop. ``workers``: how many
-    callbacks run at once."""
+    """The check-back of one producer, whose ``group`` is the name at the brokers. Belongs to its instance's loop. ``workers``:
+    callbacks at once."""
 
     def __init__(
         self,

@@ -117,8 +117,8 @@ class Cluster:
         or_replica: bool = False,
         **fields: Any,
     ) -> A:
-        """The header of the answer to a request about a queue. ``at``: default: the queue's ``broker``. ``fields``: the other fields of the
-        request's header."""
+        """The header of the answer to a request about a queue. ``at``: default: the queue's ``broker``. ``fields``: the header's other
+        ones."""
         if at is None:
             at = (await self.broker(queue.broker_name, queue.topic, or_replica=or_replica)).address
         return asked.answer_header_in(await self.ask(asked, queue_header(asked, queue, **fields), at=at))

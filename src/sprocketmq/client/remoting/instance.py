@@ -149,8 +149,7 @@ class ClientInstance:
 
     @classmethod
     def _running_instance(cls, client_id: str, addresses: frozenset[str]) -> ClientInstance | None:
-        """The instance of this client id that has a name server in common: clusters share no name server. The list may have changed since
-        it was given."""
+        """The instance of this client id that has a name server in common: clusters share none. The list may have changed."""
         for instance in tuple(cls._instances.values()):
             if instance._loop.is_closed():
                 cls._instances.pop(instance._key, None)  # its loop ended without it

@@ -206,8 +206,7 @@ def _shown(url: str | None) -> str:
 
 
 def _first_line(url: str, redirects: int = _MOST_REDIRECTS) -> str:
-    """What the page says, as Java reads it (DefaultTopAddressing.clearNewLine). Raises OSError, ValueError (no answer with status
-    200)."""
+    """The page as Java reads it (DefaultTopAddressing.clearNewLine). Raises OSError, ValueError (status other than 200)."""
     # Imported here because few programs use an address server.
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
     from urllib.parse import unquote, urljoin, urlsplit

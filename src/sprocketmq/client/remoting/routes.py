@@ -141,8 +141,7 @@ class Routes:
         await _for_each(topics, refresh)
 
     async def refresh_all(self, topics: Iterable[str]) -> None:
-        """Of the periodic refresh, and of a producer's start: failures are logged, what is known stays. Ends when no name server
-        answers."""
+        """Of the periodic refresh, and of a producer's start: failures are logged. Ends when no name server answers."""
         await _for_each(topics, self._try_refresh)
 
     async def _in_turn(

@@ -54,8 +54,7 @@ if TYPE_CHECKING:
 
 
 def vip_address(address: str) -> str:
-    """The broker's second port, two below the first, where a broker that is busy with consumers still accepts sends
-    (MixAll.brokerVIPChannel)."""
+    """The broker's second port, two below the first, away from consumers (MixAll.brokerVIPChannel)."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}"
 

@@ -40,8 +40,7 @@ def register(client: ForkAware) -> None:
 
 
 class LockAcrossForks:
-    """A lock for the whole process; take its ``lock`` anew each time: a forked child gets a new one, because another thread may have
-    held it."""
+    """A lock for the whole process; take its ``lock`` anew each time: a forked child gets a new one, which nobody holds."""
 
     def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
         self._make: Final = make

@@ -210,8 +210,8 @@ class StoreFile:
 
 
 class MappedFile(StoreFile):
-    """A file on disk. The constructor only sets its path; ``create`` creates it, ``view`` maps it. With ``read_only`` nothing is
-    created or written."""
+    """A file on disk. The constructor only sets its path; ``create`` creates it, ``view`` maps it. ``read_only``: never
+    written."""
 
     __slots__ = ("_data_end", "_map", "read_only")
 

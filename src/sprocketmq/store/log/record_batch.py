@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many records of one commit log file at once, as NumPy columns: a tenth of a microsecond for each, where an object would take
-several."""
+"""Many records of one commit log file at once, as NumPy columns: a tenth of a microsecond for each."""
 
 from __future__ import annotations
 
@@ -83,8 +82,7 @@ class RecordBatch:
 
 def read_records(data: memoryview, at: int, end: int, file_start: int, max_records: int) -> RecordBatch:
     """The valid records that follow each other from position ``at`` on: at most ``max_records``, and none that ends after ``end``.
-    A record is valid if its magic, its lengths and its physical offset (``file_start`` + position) are right; checksums are not
-    checked."""
+    A record is valid if its magic, its lengths and its physical offset (``file_start`` + position) are right; not its checksum."""
     first = at
     alike = _equal_sizes(data, at, end, max_records)
     starts: Ints = np.empty(0, np.int64)

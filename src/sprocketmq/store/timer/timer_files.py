@@ -202,8 +202,7 @@ class TimerFiles:
             raise
 
     def ensure_progress_file(self) -> None:
-        """Before a step: a full disk might have space for the step but not for its progress, and the step would be repeated. Raises
-        StoreNotWritable."""
+        """Before a step: a full disk might have space for the step and not for its progress. Raises StoreNotWritable."""
         if not self._progress.count:
             self._progress.save((self.queue_offset, self.read_ms, self.done))
 
@@ -235,7 +234,7 @@ class TimerFiles:
         return check
 
     def sync(self, flushed_position: int, check: TimerCheck) -> None:
-        """Write the log (from ``flushed_position`` on), the wheel and then the checkpoint to the disk; blocks. Raises
+        """Write the log (from ``flushed_position`` on), the wheel and then the checkpoint to the disk. Raises
         StoreNotWritable."""
         self.log.sync(flushed_position)
         self.wheel.sync()

@@ -75,8 +75,7 @@ def check_directory(
 
 
 def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = None) -> MessageStore:
-    """Log and queues are loaded, the end of the log is not searched, the index is not loaded. A broker may have the store open.
-    Raises as ``check_directory``."""
+    """Log and queues are loaded, the end of the log is not searched, the index is not loaded. Raises as ``check_directory``."""
     root = os.path.abspath(os.fspath(path))
     config = config or StoreConfig()
     log_path = config.store_path_commit_log or os.path.join(root, "commitlog")

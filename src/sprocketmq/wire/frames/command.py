@@ -152,8 +152,7 @@ class _ReadHeader(msgspec.Struct):
 
 
 class _ReadHeaderWithNulls(msgspec.Struct):
-    """The same with nulls, or numbers in place of texts, as Apache's C++ client writes them: fastjson converts them, objects and arrays
-    to texts."""
+    """The same with nulls, or numbers in place of texts, as Apache's C++ client writes them: fastjson converts them."""
 
     code: _Int32
     extFields: dict[str, Any] | None = None  # noqa: N815

@@ -154,8 +154,7 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """The text form as bytes, without pairs that have an empty value. Raises ConfigurationError: as ``joined_properties``, or it is
-    longer than 32,767 bytes."""
+    """The text form as bytes, without pairs that have an empty value. Raises ConfigurationError, also over 32,767 bytes."""
     return encode_text(joined_properties(properties))
 
 
@@ -348,8 +347,8 @@ def _checked_user_property(name: object, value: object) -> tuple[str, str]:
 
 
 def checked_value(name: str, value: Any) -> str:
-    """The value of the property ``name`` as a plain str. Raises ConfigurationError: it is not text, is blank, or contains a separator or
-    a lone surrogate."""
+    """The value of the property ``name`` as a plain str. Raises ConfigurationError: no text, blank, or with a separator or lone
+    surrogate."""
     # Printable text contains no separator, and no white space except blanks. Most values pass here, with three calls.
     if type(value) is str and value.isprintable() and value and not value.isspace():
         return value

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The message record: the bytes of the commit log and of the answers to pull, view and query (Java: CommitLog, MessageDecoder). Where
 each field is: ``wire.records.record_layout``. Each function that writes stands next to the one that reads the same. Every decoder is
-safe for hostile bytes: it raises only ProtocolError, and allocates no more than the size of its input (a compressed body:
+safe for hostile bytes: it raises only ProtocolError, and allocates no more than the size of its input (but of
 ``wire.records.compression``)."""
 
 from __future__ import annotations
@@ -94,8 +94,7 @@ def encode_record(
     version: int | None = None,
 ) -> bytes:
     """Return one record. The v6 bits of ``sys_flag`` are set according to the given hosts (address bytes, port). ``version``: 1 or
-    2; None means 2 only if the topic needs it, as in a broker. Raises ProtocolError (topic or properties are too long for their
-    length field)."""
+    2; None means 2 only if the topic needs it, as in a broker. Raises ProtocolError (topic or properties are too long)."""
     topic_bytes, properties_bytes, body_bytes = len(topic), len(properties), len(body)
     v2 = topic_bytes > MAX_TOPIC_V1_BYTES if version is None else version == 2
     most_topic_bytes = MAX_TOPIC_V2_BYTES if v2 else MAX_TOPIC_V1_BYTES
