@@ -15,8 +15,7 @@ T = TypeVar("T")
 
 
 class ClaimedWork(Generic[T]):
-    """Work for whoever claims it first: a thread that calls it, or the caller that could not start the thread. ``outcome``: of
-    the work."""
+    """Work for whoever claims it first: a thread that calls it, or the caller that could not start it."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work: Callable[[], T] | None = work

@@ -87,8 +87,7 @@ class RequestingProtocol(BoundedProtocol):
     def start_send(
         self, opaque: int, frame: bytes, code: int, timeout_ms: int
     ) -> asyncio.Future[StoredAnswer | Command]:
-        """Like ``start_invoke``, for an encoded frame, which has what ``signer`` adds. Only while ``takes_frames``. To stop waiting:
-        ``forget``."""
+        """Like ``start_invoke``, for an encoded frame, which has what ``signer`` adds. Only while ``takes_frames``."""
         future = self._waiting.add(opaque, code, timeout_ms, True)
         self._write_request(frame, 1)
         return future
@@ -131,8 +130,7 @@ class RequestingProtocol(BoundedProtocol):
             del future  # it holds the error, whose traceback holds this frame
 
     async def invoke_oneway(self, command: Command, timeout_ms: int = _ONEWAY_TIMEOUT_MS) -> None:
-        """Write a request that gets no answer. Raises RequestTimeout (the peer does not read, nothing was sent),
-        ConnectionLost."""
+        """Write a request that gets no answer. Raises RequestTimeout (nothing was sent), ConnectionLost."""
         if self.is_congested or not self._turns.is_idle:
             await self._wait_for_turn(command.code, timeout_ms)
             try:

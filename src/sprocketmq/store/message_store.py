@@ -225,7 +225,7 @@ class MessageStore:
         self, queue: ConsumeQueue, message: StoredMessage, now_ms: int, *, most_bytes: int | None = None
     ) -> AppendResult:
         """Also for IPv6 hosts, long topics, transactions and queues with an extension; refuses what is too long. ``most_bytes``:
-        limit of the body; default: max_message_size."""
+        of the body; default: max_message_size."""
         topic = queue.topic_bytes
         size = self._checked_size(message, len(topic), most_bytes)
         has_entry = has_unit(message.sys_flag)
@@ -528,8 +528,8 @@ class MessageStore:
         return self.consume_queues.delete_topic(topic)
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
-        """One retention round: delete expired log files and what pointed into them; returns how many log files went. ``any_hour``:
-        not only in the hours of ``delete_when``."""
+        """One retention round: delete expired log files and what pointed into them; returns how many. ``any_hour``: not only in
+        those of ``delete_when``."""
         return self.retention.clean(now_ms, any_hour=any_hour)
 
 

@@ -36,8 +36,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 class SendTemplate:
     """The request of messages to one queue. ``code``: SEND_MESSAGE_V2, SEND_BATCH_MESSAGE or SEND_REPLY_MESSAGE_V2. ``header``: of any
-    such message, not of a retry topic; only what stays the same is read of it. ``added``: fields of each request, as of a namespace of
-    version 2."""
+    such message, not of a retry topic; only what stays the same is read of it. ``added``: to each request."""
 
     __slots__ = ("_key", "_signed", "_text", "credentials")
 

@@ -36,7 +36,7 @@ class ChildFailed(Exception):
 
 class Child:
     """A Python program that runs until ``stop``; its stderr goes to ``log``. ``options`` go through stdin, because ps shows arguments to
-    other users and there may be a secret key in them."""
+    other users."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         assert process.stdin is not None

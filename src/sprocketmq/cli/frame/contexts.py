@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named clusters in a file of the user. It holds the path of the file with the secret key, never the key itself; it is replaced as a
-whole, and only its owner may read it."""
+"""Named clusters in a file of the user. It holds the path of the secret key, never the key; it is replaced as a whole, readable by
+its owner."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class Context:
 
 
 def contexts_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for application settings. ``~/...``: no home directory, no
-    file."""
+    """SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for settings. ``~/...``: no home, no file."""
     path = Path(environment.get(_VARIABLE) or Path(click.get_app_dir("sprocketmq")) / "contexts.json")
     with contextlib.suppress(ConfigurationError):
         return user_path(path)

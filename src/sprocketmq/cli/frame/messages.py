@@ -71,8 +71,7 @@ def message_line(message: MessageExt) -> str:
 
 
 def body_text(body: bytes, form: str = "auto") -> str:
-    """A body for a terminal. ``form``: "text" (control characters escaped), "json" (indented) or "hex"; "auto" tries JSON, then text,
-    then hex."""
+    """A body for a terminal. ``form``: "text" (control characters escaped), "json" (indented) or "hex"; "auto" tries each."""
     if form in ("auto", "json"):
         try:
             found = json.loads(body)

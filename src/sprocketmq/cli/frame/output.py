@@ -101,7 +101,7 @@ class Output:
         self, lines: Iterable[Column], record: Row, tables: Iterable[tuple[str, Iterable[Column], str]] = ()
     ) -> None:
         """Print one object: each of ``lines`` as "title value", without empty strings, then ``tables`` (heading, columns and key of a
-        list in ``record``). JSON has all of ``record``."""
+        list in ``record``). JSON has all."""
         if self.is_json:
             self._document(dict(record))
             return

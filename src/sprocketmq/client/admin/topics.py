@@ -269,8 +269,7 @@ class TopicRequests(AdminRequests):
         return {name: int(count) for name, _, count in parts}
 
     async def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
-        """Set the number of queues to which an ordered topic is sent, by broker name, also while a broker is down (mqadmin:
-        updateOrderConf -m put)."""
+        """Set the number of queues to which an ordered topic is sent, by broker name (mqadmin: updateOrderConf -m put)."""
         value = ";".join(
             f"{name}:{check_range(f'queues of {name}', count, 1, 65_535)}" for name, count in queues_by_broker.items()
         )

@@ -60,7 +60,7 @@ class DeadLetterMessage:
 
     @property
     def reason(self) -> str | None:
-        """Why it was given up or sent back the last time, if its consumer gave a reason: ``DeadLetter("...")``, Spark's column
+        """Why it was given up or sent back the last time, if its consumer said it: ``DeadLetter("...")``, column
         ``reason``."""
         return self.message.properties.get(props.RETRY_REASON)
 

@@ -249,8 +249,7 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
 
 class OneAtATime:
     """A concurrent listener made of a function of one message, which succeeds by returning. ``OneAtATimeService`` calls ``listener``
-    directly: None means success, other results go through ``answer``. Anything else is ignored, and logged once for each type (rule
-    4)."""
+    directly: None means success, other results go through ``answer``. Anything else is ignored, and logged once for each type."""
 
     __slots__ = ("_group", "_ignored", "is_async", "listener")
 

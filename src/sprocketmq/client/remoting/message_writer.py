@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making the request of a send: ids, properties, compression, header; reading its answer (Java: DefaultMQProducerImpl.sendKernelImpl,
-MessageBatch, MQClientAPIImpl.processSendResponse)."""
+"""Making the request of a send: ids, properties, compression, header; reading its answer (Java:
+DefaultMQProducerImpl.sendKernelImpl)."""
 
 from __future__ import annotations
 

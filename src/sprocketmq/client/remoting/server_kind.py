@@ -52,8 +52,7 @@ class ServerKind(Enum):
 
 
 class ServerKinds:
-    """The kinds of the servers of one client. A server is asked once, when it has refused a request; a proxy is not sent that
-    again."""
+    """The kinds of the servers of one client. A server is asked once, when it has refused a request."""
 
     def __init__(self, pool: ConnectionPool, timeout_ms: int) -> None:
         self._pool, self._timeout_ms = pool, timeout_ms

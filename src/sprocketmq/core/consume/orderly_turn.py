@@ -95,7 +95,7 @@ class TurnEnded(msgspec.Struct, frozen=True):
 
 
 class DeadLetterNeeded(msgspec.Struct, frozen=True):
-    """Send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (to the broker of a locked group: to ``%DLQ%group``), then
+    """Send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (a locked group: ``%DLQ%group``), then
     ``dead_lettered``."""
 
     messages: list[MessageExt]

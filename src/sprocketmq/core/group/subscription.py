@@ -59,8 +59,8 @@ def is_tag_type(expression_type: str | None) -> bool:
 
 
 def parse_tag_expression(topic: str, expression: str | None, now_ms: int) -> SubscriptionData:
-    """The subscription for ``"TagA || TagB"``; None, "" and "*" mean all. ``now_ms``: becomes ``sub_version``. Raises ConfigurationError
-    (the expression names no tag)."""
+    """The subscription for ``"TagA || TagB"``; None, "" and "*" mean all. ``now_ms``: the ``sub_version``. Raises ConfigurationError (no
+    tag)."""
     if expression is None or expression == "" or expression == SUB_ALL:
         return SubscriptionData(topic=topic, sub_string=SUB_ALL, sub_version=now_ms, expression_type=TAG)
     tags = {tag for part in expression.split("||") if (tag := part.strip(_BLANKS))}

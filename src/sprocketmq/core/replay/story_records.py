@@ -87,8 +87,8 @@ class Stall:
 
 @dataclass(slots=True)
 class QueueStory:
-    """What happened to one queue of this consumer. ``added`` and ``dropped`` are times; ``committed`` is the progress in memory and
-    ``persisted`` that of the broker or the file."""
+    """What happened to one queue of this consumer. ``added`` and ``dropped`` are times; ``committed`` progress is in memory,
+    ``persisted`` at the broker or in the file."""
 
     queue: str
     added: list[int] = field(default_factory=list)

@@ -242,8 +242,8 @@ class TransactionTable:
     # -- progress --------------------------------------------------------------------------------------------------------------
 
     def next_open(self, end: int, limit: int) -> int | None:
-        """Move progress over what is done, at most ``limit`` halves; the first open half before ``end``, None when there is none (or the
-        limit came first: ask again)."""
+        """Move progress over what is done, at most ``limit`` halves; the first open half before ``end``, None if none (or the limit came
+        first)."""
         offset, stop = self.half_progress, min(end, self.half_progress + limit)
         settled, superseded = self._settled, self._superseded
         while offset < stop:

@@ -122,8 +122,7 @@ def was_last_held_by_ours(directory: str) -> bool:
 
 
 def is_held(directory: str) -> bool:
-    """Whether a broker, ours or Apache's, has the store open now. A Java broker that starts in that moment takes the store for
-    locked."""
+    """Whether a broker, ours or Apache's, has the store open now. A Java broker that starts then finds it locked."""
     path = os.path.realpath(os.path.join(directory, "lock"))
     with _held_lock:
         if path in _held:  # closing a descriptor of the file would drop that lock

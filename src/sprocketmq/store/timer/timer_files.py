@@ -234,7 +234,7 @@ class TimerFiles:
         return check
 
     def sync(self, flushed_position: int, check: TimerCheck) -> None:
-        """Write the log (from ``flushed_position`` on), the wheel and then the checkpoint to the disk. Raises
+        """Write the log (from ``flushed_position`` on), the wheel, then the checkpoint. Raises
         StoreNotWritable."""
         self.log.sync(flushed_position)
         self.wheel.sync()

@@ -74,8 +74,8 @@ class BloomFilterData(Body):
 
 
 class ConsumerFilterData(Body):
-    """The filter of one group in one topic, made from version ``client_version`` of its subscription. It is dead since ``dead_time``
-    (ms), unless that is before ``born_time``."""
+    """The filter of one group in one topic, made from version ``client_version`` of its subscription. Dead since ``dead_time``,
+    unless before ``born_time``."""
 
     consumer_group: str
     topic: str

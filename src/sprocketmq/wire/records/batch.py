@@ -45,8 +45,7 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 
 def join_elements(flags: Iterable[int], bodies: Sequence[bytes], properties: Sequence[bytes]) -> bytes:
-    """The body of a batch of messages with these flags, bodies and encoded properties (at most 32,767 bytes each). A loop is
-    slower."""
+    """The body of a batch of messages with these flags, bodies and encoded properties (at most 32,767 bytes each)."""
     body_bytes, properties_bytes = list(map(len, bodies)), list(map(len, properties))
     sizes = [EMPTY_ELEMENT_BYTES + one + other for one, other in zip(body_bytes, properties_bytes, strict=True)]
     parts = [b""] * (4 * len(sizes))
@@ -58,8 +57,7 @@ def join_elements(flags: Iterable[int], bodies: Sequence[bytes], properties: Seq
 
 
 def has_more_elements(body: Buffer, most: int) -> bool:
-    """Whether a batch has more than ``most`` elements. Reads only as many sizes as needed; an invalid element ends the
-    count."""
+    """Whether a batch has more than ``most`` elements. Reads as many sizes as needed; an invalid one ends."""
     at, end = 0, len(body)
     if end <= most * EMPTY_ELEMENT_BYTES:
         return False

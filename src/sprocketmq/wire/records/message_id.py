@@ -42,8 +42,8 @@ def offset_message_id(host: tuple[bytes, int], offset: int) -> str:
 
 
 def decode_offset_message_id(message_id: str) -> tuple[tuple[bytes, int], int]:
-    """``((address bytes, port), commit log offset)``. Raises ConfigurationError: not an offset message id. A unique key has the same
-    form, but is looked up in the index."""
+    """``((address bytes, port), commit log offset)``. Raises ConfigurationError. A unique key has the same form, but is looked up in
+    the index."""
     try:
         raw = bytes.fromhex(message_id)
     except ValueError:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The message record: the bytes of the commit log and of the answers to pull, view and query (Java: CommitLog, MessageDecoder). Where
 each field is: ``wire.records.record_layout``. Each function that writes stands next to the one that reads the same. Every decoder is
-safe for hostile bytes: it raises only ProtocolError, and allocates no more than the size of its input (but of
-``wire.records.compression``)."""
+safe for hostile bytes: it raises only ProtocolError, and allocates no more than the size of its input."""
 
 from __future__ import annotations
 
@@ -205,8 +204,8 @@ def blank_size(buffer: Buffer, at: int = 0) -> int:
 
 class RecordView:
     """One record in a buffer. The fixed fields are read at once; body, topic and properties when they are needed. The constructor checks
-    that the lengths add up to the record's size, so nothing is read beyond it. Hosts are address bytes and port. Raises ProtocolError:
-    there is no complete record at ``at``."""
+    that the lengths add up to the record's size, so nothing is read beyond it. Hosts are address bytes and port. Raises
+    ProtocolError."""
 
     __slots__ = (
         "_body_at",
@@ -352,8 +351,7 @@ def _topic_text(topic: bytes) -> str:
 
 
 def check_record(buffer: Buffer, at: int = 0, check_crc: bool = True) -> RecordView:
-    """Check the record at ``at`` (magic, sizes and, if requested, the body's checksum) and return it. Raises ProtocolError: the
-    record is invalid; the message says why."""
+    """Check the record at ``at`` (magic, sizes and, if requested, the body's checksum) and return it. Raises ProtocolError."""
     view = RecordView(buffer, at)
     if check_crc:
         crc = crc32(view.body) & BODY_CRC_MASK
