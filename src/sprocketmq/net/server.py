@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -70,7 +70,7 @@ class Server:
         self._user_on_open, self._user_on_close = on_open, on_close
         self._tls, self._limits = tls, limits or Limits()
         self._share = connection_share()
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # in the order of their opening
         # For each connection with a backlog: the backlog, and since when its peer has read hardly any of it.
         self._stalled: dict[Connection, tuple[tuple[int, int], float]] = {}
         self.refused_connections = self.cut_off_connections = 0
@@ -91,8 +91,8 @@ class Server:
             connection.after_fork_in_child()
 
     @property
-    def connections(self) -> frozenset[Connection]:
-        return frozenset(self._connections)
+    def connections(self) -> Collection[Connection]:
+        return list(self._connections)
 
     async def start(self, host: str, port: int) -> int:
         """Listen on ``host:port`` (port 0: any free one) and return the port. Raises ConfigurationError (port or host cannot be
@@ -161,7 +161,7 @@ class Server:
         if not self._has_room() or not self._share.take():
             connection.abort()
             return
-        self._connections.add(connection)
+        self._connections[connection] = None
         connection.set_socket_buffers(self._limits.send_buffer_bytes, self._limits.receive_buffer_bytes)
         if self._user_on_open is not None:
             self._user_on_open(connection)
@@ -169,7 +169,7 @@ class Server:
     def _closed(self, connection: Connection) -> None:
         if connection not in self._connections:  # it was refused
             return
-        self._connections.discard(connection)
+        del self._connections[connection]
         self._share.give_back()
         self._stalled.pop(connection, None)
         if self._user_on_close is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import time
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ class BrokerIdentity:
         self.message_id_prefix = offset_message_id(self.host, 0)[:-16]
         self.meanings = PropertyMeanings(self._marks.decode())
         self.answers = SentAnswers(self.message_id_prefix, config.region_id, self.trace_on)
-        self._unique_key_prefix = unique_key_prefix(self.host[0], os.getpid(), id(self) & 0x7FFFFFFF)
+        self._unique_key_prefix = unique_key_prefix(self.host[0], os.getpid(), random.getrandbits(31))
         self._counter = itertools.count()
         self._month_start_ms = self._next_month_ms = 0
 

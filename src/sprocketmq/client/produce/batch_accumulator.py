@@ -157,7 +157,7 @@ class BatchAccumulator:
         self._create_future: Callable[[], asyncio.Future[SendResult]] = self._loop.create_future
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._delivering: set[_SendBatch] = set()
+        self._delivering: dict[_SendBatch, None] = {}
         self._routes_in_use: dict[str, list[MessageQueue]] = {}  # by topic: the queues that keys are shared out to
         self._sweep: asyncio.TimerHandle | None = None  # rule 6
         self._linger_s = settings.batch_max_delay_ms / 1000
@@ -387,7 +387,7 @@ class BatchAccumulator:
             for batch in ready:
                 if self._open.get(batch.destination) is batch:  # nothing joins it any more
                     del self._open[batch.destination]
-                self._delivering.add(batch)
+                self._delivering[batch] = None
                 self._start(self._deliver(batch), partial(self._cut_delivery, batch))
         if self._timer is None and (due_ms := batches.next_due_ms) is not None:
             self._timer = self._clock.call_later(due_ms - self._clock.now_ms(), self._on_time)
@@ -442,7 +442,7 @@ class BatchAccumulator:
             self._delivered(batch)
 
     def _delivered(self, batch: _SendBatch) -> None:
-        self._delivering.discard(batch)
+        self._delivering.pop(batch, None)
         self._batches.answered(batch)
         self._go()
 

@@ -178,6 +178,7 @@ class _Os(ModuleType):
         for name in ("mkdir", "link"):
             setattr(self, name, self._naming(getattr(os, name)))
         self.fdatasync = self.fsync
+        self.getpid = lambda: os.getpid() if disk_here() is None else 1  # it is in files, whose bytes are counted
 
     def _changing(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def changes(*args: Any, **options: Any) -> Any:

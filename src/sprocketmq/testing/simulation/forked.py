@@ -4,7 +4,6 @@ than the first, and the seed of a failure would not give it again."""
 
 from __future__ import annotations
 
-import gc
 import logging
 import multiprocessing
 import os
@@ -60,13 +59,10 @@ class ForkedRun:
         self._began_s = time.monotonic()
         self._result, result = _FORK.Pipe(duplex=False)
         self._child = _FORK.Process(target=_run, args=(run, draws, result))
-        gc.collect()
-        gc.freeze()  # so that collections in the child do not go through what it has from here
         with warnings.catch_warnings():
             # Other threads of this process (of a test runner) hold no lock that a run takes.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._child.start()
-        gc.unfreeze()
         result.close()
 
     @property

@@ -15,11 +15,13 @@ import asyncio
 import asyncio.base_events
 import contextlib
 import contextvars
+import gc
 import heapq
 import itertools
 import logging
+import sys
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ T = TypeVar("T")
 current_process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("current_process", default=None)
 # So many callbacks in one moment of virtual time are taken for code that never waits.
 _MOST_CALLS_AT_ONCE: Final = 2_000_000
+_COLLECT_AFTER: Final = (
+    100_000  # callbacks: clients that are collected may do something, in each process at the same moment
+)
 _MOST_CALLS: Final = 20_000_000  # of a run: a long one has a million
 
 
@@ -68,7 +73,7 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         self._now_s = 0.0
         self.tasks_made = 0
         self._timers = 0  # so many were made: what is due at one time runs in the order of its making
-        self.steps = 0
+        self.steps = self._collected = 0
         self.uncaught: list[dict[str, Any]] = []
         # Held, also those of dead processes: their ``finally`` blocks must not run as if an exception had come.
         self._tasks: dict[Process | None, list[asyncio.Task[Any]]] = {}
@@ -120,6 +125,9 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
                 raise SimulationError(
                     f"the run does not end: {self.steps:,} steps, and {self._now_s:.0f} s have passed"
                 )
+            if self.steps > self._collected + _COLLECT_AFTER:
+                self._collected = self.steps
+                gc.collect()
             if not self._stopping:
                 self._go_to_next_timer()
 
@@ -176,6 +184,32 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         if options.get("ssl"):
             raise SimulationError("a simulated network has no TLS")
         return await self.network.connect(protocol_factory, host, port)
+
+    @contextlib.contextmanager
+    def gathering_at_once(self) -> Iterator[None]:
+        """Let ``asyncio.gather`` be that of Python 3.12 on 3.11, too, where it takes a turn of the loop to see what has ended already: in
+        the meantime something else would run first."""
+        if sys.version_info >= (3, 12):
+            yield
+            return
+        gather = asyncio.gather
+
+        def gather_at_once(*awaited: Any, **options: Any) -> Any:
+            before = len(self._ready)
+            outer = gather(*awaited, **options)
+            added = [self._ready.pop() for _ in range(len(self._ready) - before)][::-1]
+            for handle in added:
+                if getattr(handle._callback, "__qualname__", "") == "gather.<locals>._done_callback":  # type: ignore[attr-defined]
+                    handle._run()
+                else:
+                    self._ready.append(handle)
+            return outer
+
+        asyncio.gather = gather_at_once
+        try:
+            yield
+        finally:
+            asyncio.gather = gather
 
     def close(self) -> None:
         """What has not ended is thrown away, as at the end of a process; its ``finally`` blocks run here, where nothing answers."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import errno
+import hashlib
 import itertools
 import random
 from collections import deque
@@ -128,6 +129,8 @@ class Network:
         self.loop, self.draws = loop, draws
         loop.network = self
         self.weather = LinkWeather()
+        self._trace = hashlib.sha256()
+        self.unlike = b""  # a text of this run that another process has not: the path of its files
         self.hosts: dict[str, Host] = {}  # by address
         self._servers: dict[tuple[str, int], SimulatedServer] = {}
         self._ports = itertools.count(_FIRST_PORT)
@@ -138,6 +141,14 @@ class Network:
         host = Host(name, f"10.0.{number >> 8}.{number & 255}", self)
         self.hosts[host.address] = host
         return host
+
+    def trace(self, what: bytes) -> None:
+        """Something has happened: what is sent, and each line of the story."""
+        self._trace.update(b"%r %b" % (self.loop.time(), what.replace(self.unlike, b"")))
+
+    @property
+    def digest(self) -> str:
+        return self._trace.hexdigest()[:16]
 
     # -- weather ---------------------------------------------------------------------------------------------------------------
 
@@ -275,7 +286,9 @@ class SimulatedTransport(asyncio.Transport):
     def write(self, data: Any) -> None:
         if not data or self._gone or self._closing:
             return
-        self._out.append(bytes(data))
+        data = bytes(data)
+        self._network.trace(data)
+        self._out.append(data)
         self._out_bytes += len(data)
         self._pump()
         if self._out_bytes > self._high_bytes and not self._is_paused and self._protocol is not None:

@@ -8,12 +8,13 @@ import contextlib
 import contextvars
 import functools
 import gc
-import hashlib
 import importlib
 import os
 import pkgutil
 import random
+import sys
 import tempfile
+import uuid
 import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -27,7 +28,10 @@ import sprocketmq.client
 import sprocketmq.net
 import sprocketmq.store
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
+from sprocketmq.broker.tables import broker_identity
 from sprocketmq.client import async_client
+from sprocketmq.client.dead_letters import dead_letter_message
+from sprocketmq.client.produce import request_reply
 from sprocketmq.client.remoting import unique_keys
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.errors import StoreError
@@ -141,6 +145,7 @@ class World:
         self.loop = loop
         self.threads = Threads(self.loop, draws.stream("threads"))
         self.network = Network(self.loop, draws)
+        self.network.unlike = str(store_dir).encode()
         self.lives: dict[Host, int] = {}
         self._runs: dict[Host, Run] = {}
         self._running: dict[Host, Broker | NameServer] = {}
@@ -152,7 +157,6 @@ class World:
             {"messageDelayLevel": _DELAY_LEVELS, **self._drawn_config(), **config}
         )
         self.story: deque[str] = deque(maxlen=_STORY_LINES)
-        self._digest = hashlib.sha256()
         self._failed: asyncio.Future[object] = self.loop.create_future()
         self.namesrv = self.network.add_host("namesrv")
         self._runs[self.namesrv] = self._run_name_server
@@ -191,14 +195,13 @@ class World:
 
     @property
     def digest(self) -> str:
-        """Of everything that happened; the same for the same seed and program."""
-        return self._digest.hexdigest()[:16]
+        """Of all that was sent and noted, and when; the same for the same seed and program."""
+        return self.network.digest
 
     def note(self, event: str) -> None:
         """Add a line to the run's story."""
-        line = f"{self.loop.time():10.3f} s  {event.replace(str(self._store_dir), 'STORES')}"
-        self.story.append(line)
-        self._digest.update(line.encode())
+        self.story.append(f"{self.loop.time():10.3f} s  {event.replace(str(self._store_dir), 'STORES')}")
+        self.network.trace(event.encode())
 
     # -- programs --------------------------------------------------------------------------------------------------------------
 
@@ -364,11 +367,14 @@ class World:
         )
 
     def run(self, main: Callable[[World], Coroutine[Any, Any, object]]) -> None:
+        async def begin() -> None:
+            await self.all_up()
+            await main(self)
+
         async def program() -> None:
             for host in (self.namesrv, *self.brokers):
                 self.restart(host)
-            await self.all_up()
-            work = asyncio.ensure_future(main(self))
+            work: asyncio.Future[object] = asyncio.ensure_future(begin())
             done, _ = await asyncio.wait({work, self._failed}, return_when=asyncio.FIRST_COMPLETED)
             for ended in done:
                 ended.result()
@@ -397,15 +403,25 @@ class World:
 
 
 @contextlib.contextmanager
-def _same_process_id() -> Iterator[None]:
-    """Unique keys have it, and the pages of an index depend on them: with the real one a seed would be another run in each process."""
-    system = ModuleType("os")
+def _same_ids() -> Iterator[None]:
+    """Unique keys have the process id, and the pages of an index depend on them: with the real one a seed would be another run in each
+    process. So would it with random ids that no seed decides."""
+    system, ids = ModuleType("os"), ModuleType("uuid")
     system.__dict__.update(vars(os), getpid=lambda: 1)
-    unique_keys.os = system  # type: ignore[attr-defined]
+    ids.__dict__.update(vars(uuid), uuid4=lambda: uuid.UUID(int=random.getrandbits(128), version=4))
+    changed: list[tuple[Any, str, ModuleType]] = [
+        (unique_keys, "os", system),
+        (broker_identity, "os", system),
+        (request_reply, "uuid", ids),
+        (dead_letter_message, "uuid", ids),
+    ]
+    for module, name, value in changed:
+        setattr(module, name, value)
     try:
         yield
     finally:
-        unique_keys.os = os  # type: ignore[attr-defined]
+        for module, name, _ in changed:
+            setattr(module, name, sys.modules[name])
 
 
 def stores_of(process_id: int) -> list[Path]:
@@ -443,7 +459,7 @@ def simulate(
     """Run ``main`` in a simulated cluster, until it returns. Raises what it raises, with the seed and the last events as a note.
     ``brokers``: None draws 1 to 3. ``draws``: with values that are given."""
     load_all()
-    state = random.getstate()
+    state, collects = random.getstate(), gc.isenabled()
     random.seed(seed)  # what clients and brokers draw by themselves
     with (
         tempfile.TemporaryDirectory(prefix=_prefix(os.getpid()), dir=_folder()) as folder,
@@ -453,13 +469,18 @@ def simulate(
         # Clients of dead processes were not shut down, and what they still awaited never ends.
         warnings.simplefilter("ignore", ResourceWarning)
         warnings.simplefilter("ignore", RuntimeWarning)
+        # What is collected when is a part of the run: ``SimulatedLoop`` sees to it, and not to what was here before.
+        gc.disable()
+        gc.collect()
+        gc.freeze()
         world = World(loop, draws or Draws(seed), weather, Path(folder), brokers, config)
         try:
             with (
                 virtual_time(world.loop),
+                world.loop.gathering_at_once(),
                 simulated_threads(world.threads),
                 simulated_disks(world.disk_here),
-                _same_process_id(),
+                _same_ids(),
             ):
                 world.run(main)
             world.draws.check_given()
@@ -472,5 +493,8 @@ def simulate(
         finally:
             random.setstate(state)
             world.close()
+            gc.unfreeze()
             gc.collect()
+            if collects:
+                gc.enable()
         return world

@@ -74,7 +74,6 @@ class Watch:
         steps, count = loop.steps, len(network.hosts)
         await asyncio.sleep(_QUIET_S)
         each = (loop.steps - steps) / _QUIET_S / count
-        self._world.note(f"quiet: {each:.1f} steps a second of each host")
         if each > _QUIET_STEPS:
             self._ledger.breaks(f"nothing is left to do, and each of {count} hosts takes {each:.0f} steps a second")
 
