@@ -40,7 +40,7 @@ def run_one(seed: str) -> str:
 
 @pytest.mark.slow
 def test_a_seed_is_the_same_run_in_each_process() -> None:
-    traces = [run_one(seed) for seed in ("16", "20", "16", "20")]
+    traces = [run_one(seed) for seed in ("16", "33", "16", "33")]
     assert traces[:2] == traces[2:]
     assert traces[0] != traces[1]
 
