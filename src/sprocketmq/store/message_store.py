@@ -46,6 +46,7 @@ from sprocketmq.troubles import Troubles
 from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES
 from sprocketmq.wire.records.record import encode_record, record_size, write_ipv4_record
 from sprocketmq.wire.records.record_layout import (
+    BLANK_BYTES,
     HOSTS_V6,
     IPV4_BYTES,
     IPV6_BYTES,
@@ -211,6 +212,17 @@ class MessageStore:
         queue.max_offset = queue_offset + 1
         log.indexed_offset = physical_offset
         return AppendResult(physical_offset, queue_offset, now_ms, size)
+
+    def make_room(self, message: StoredMessage, bytes_before: int) -> None:
+        """Make room for a message behind so many bytes of records that come before it: the appends that follow at once lack no space,
+        but if a file of the log is too small for all. Raises as ``append``."""
+        if self.refusal is not None:
+            raise self.refusal.with_traceback(None)
+        queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
+        if queue.at > queue.room:
+            queue.make_room()
+        size = bytes_before + self._checked_size(message, len(queue.topic_bytes))
+        self.commit_log.reserve(min(size, self.commit_log.file_size_bytes - BLANK_BYTES))
 
     def append_again(self, message: StoredMessage, now_ms: int) -> AppendResult:
         """``append`` for a copy of a stored message: its body may exceed ``max_message_size``, which limits new messages."""

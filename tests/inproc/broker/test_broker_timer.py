@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 
 import pytest
 
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.store import StoredMessage
+from sprocketmq.store.files import mapped_progress
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.recall_handle import RecallHandle
@@ -420,3 +422,71 @@ def test_lost_timer_files_are_made_again(disk_cluster, lost):
     assert set(got) == {b"%d" % n for n in range(10)}
     if lost in ("timerwheel", "timerlog"):
         assert len(got) == 10, "what was delivered is known from the checkpoint"
+
+
+# -- a clock that is set back ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["kill", "power cut", "stop"])
+def ends(request, disk_cluster, monkeypatch):
+    """How a broker ends, and a new one begins."""
+
+    def end() -> None:
+        if request.param == "stop":
+            disk_cluster.restart_broker()
+        else:
+            disk_cluster.kill()
+
+    if request.param == "kill":  # else a copy is another file, as after a power cut
+        monkeypatch.setattr(mapped_progress, "_identity", lambda file: b"")
+    return end
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_what_was_sent_after_the_clock_was_set_back_is_not_lost(disk_cluster, ends, saves):
+    client = disk_cluster.client()
+    send(client, b"before", TIMER_DELAY_SEC=5)
+    disk_cluster.clock.advance(8_000)
+    assert client.bodies() == [b"before"]
+    disk_cluster.clock.jump(-20_000)
+    send(client, b"after", TIMER_DELAY_SEC=5)
+    disk_cluster.clock.advance(3_000 if saves else 1)
+    ends()
+    disk_cluster.clock.advance(20_000)
+    assert disk_cluster.client().bodies() == [b"before", b"after"]
+
+
+@pytest.mark.parametrize("until_end_ms", [0, 3_000])
+@pytest.mark.parametrize("after_ms", [0, 3_000])
+def test_what_was_delivered_before_the_clock_was_set_back_comes_once(disk_cluster, ends, until_end_ms, after_ms):
+    client = disk_cluster.client()
+    send(client, b"x", TIMER_DELAY_SEC=10)
+    disk_cluster.clock.advance(11_000)
+    assert client.bodies() == [b"x"]
+    disk_cluster.clock.advance(until_end_ms)
+    ends()
+    disk_cluster.clock.jump(-9_000)
+    disk_cluster.clock.advance(after_ms)
+    send(disk_cluster.client(), b"y", TIMER_DELAY_SEC=1)
+    disk_cluster.clock.advance(3_000)
+    ends()
+    disk_cluster.clock.advance(20_000)
+    assert disk_cluster.client().bodies() == [b"x", b"y"]
+
+
+@pytest.mark.parametrize("disk_cluster", [{"recall_message_enable": True}], indirect=True)
+def test_a_start_after_the_time_of_a_message_knows_that_it_was_recalled(disk_cluster, tmp_path):
+    """The recall stands behind many others in the queue, which is read in steps."""
+    client = disk_cluster.client()
+    send(client, b"before", TIMER_DELAY_SEC=1)
+    disk_cluster.clock.advance(4_000)
+    handles = [send(client, b"%d" % number, TIMER_DELAY_SEC=30).ext_fields["recallHandle"] for number in range(250)]
+    assert recall(client, handles[7]).code == 0
+    disk_cluster.copy_as_killed(tmp_path / "cut")
+    shutil.rmtree(tmp_path / "cut" / "timerlog")  # as a power cut may leave it
+    (tmp_path / "cut" / "timerwheel").unlink()
+    disk_cluster.clock.jump(60_000)
+    disk_cluster.restart_on(tmp_path / "cut")
+    disk_cluster.clock.advance(5_000)
+    expected = [b"before", *(b"%d" % number for number in range(250) if number != 7)]
+    assert disk_cluster.client().bodies() == expected

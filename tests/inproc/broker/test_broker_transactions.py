@@ -398,6 +398,7 @@ def test_a_commit_whose_mark_was_cut_off_is_found_before_the_start_delivers_anyt
     cluster.restart_on(killed)
     client = cluster.client()
     assert client.bodies(OP) == [b"0"]
+    cluster.clock.advance(1)
     assert bodies(client, queue_id=0) == [b"due"]
     assert end(client, half, COMMIT).code == 0
     assert bodies(client) == [b"x"]
@@ -479,6 +480,20 @@ def test_a_full_disk_keeps_a_commit_from_being_half_done(cluster, client):
     cluster.on_loop(lambda: cluster.broker.store.refuse_appends(None))
     a_round(cluster)
     cluster.eventually(lambda: len(checks(client)) == 1)
+    assert end(client, half, COMMIT).code == 0
+    assert bodies(client) == [b"x"]
+
+
+def test_nothing_is_committed_while_its_mark_has_no_room(disk_cluster):
+    """After a kill it would be committed again."""
+    cluster = disk_cluster
+    client = cluster.client()
+    half = send_half(cluster, client)
+    marks = Path(cluster.store_dir) / "consumequeue" / OP
+    marks.touch()  # so that its queue cannot be made
+    assert end(client, half, COMMIT).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert bodies(client) == []
+    marks.unlink()
     assert end(client, half, COMMIT).code == 0
     assert bodies(client) == [b"x"]
 

@@ -4,7 +4,7 @@
     send with TIMER_*  --> rmq_sys_wheel_timer, queue 0     with REAL_TOPIC, REAL_QID and TIMER_OUT_MS for place and time
                              |  read in order: queue_offset
                              v
-                           slot of its second (timer wheel, timer log)          the second has passed already: delivered at once
+                           slot of its second (timer wheel, timer log)          a week late: delivered at once
                              |  one timer, for the nearest slot in use
                              v
                            in the order they were sent: - recalled (a unit of the slot names its key): dropped
@@ -30,7 +30,7 @@ import heapq
 import logging
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -75,6 +75,7 @@ _FIRST_ENTRIES: Final = 8  # queue entries read at a step's begin; then twice as
 _WALK: Final = 1_000  # links followed between two returns to the loop
 _RETRY_MS: Final = 1_000
 _LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
+_LATE_MS: Final = 7 * 24 * 3_600_000  # after a longer time the wheel may need the slot for another time
 _NEVER_ENQUEUED: Final = 2**63 - 1  # Java's mark in TIMER_ENQUEUE_MS of a message that was due when it was read
 # The extra length of a copy: TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS and TIMER_ROLL_TIMES, each with a Long.
 _STAMPS_BYTES: Final = 3 * (len("TIMER_DEQUEUE_MS") + 1 + 20 + 1)
@@ -97,11 +98,21 @@ class _Round(Struct):
     slot_ms: int
     last: int
     position: int
+    copies_before: int  # its copies are behind this place of the log
     until: int = -1
     units: list[TimerUnit] = field(default_factory=list)
     deletes: list[TimerUnit] = field(default_factory=list)
     keys: dict[_Named, bool] | None = None  # keys to recall -> whether they were found; None before the list's end
     at: int = 0
+
+
+class _Done(NamedTuple):
+    """A delivered slot that the wheel still has. Once its copies are on the disk it is emptied there; until the wheel is on the disk, too,
+    a start has to find its copies."""
+
+    slot_ms: int
+    last: int
+    copies_before: int
 
 
 class TimerMessages:
@@ -127,13 +138,16 @@ class TimerMessages:
         self._round: _Round | None = None
         self._timer: Timer | None = None
         self._armed_for = 0
+        self._is_catching_up = True  # a recall may stand behind what is due
         self._reading = False  # the queue is being read, or a timer will start reading
         self._read_timer: Timer | None = None
         self._counts: dict[str, int] = {}  # changes of the present step by topic
-        # Physical offsets of messages that were delivered before the start, until all that was due then is done.
+        # Physical offsets of messages that were delivered before the start, until the last slot that has one of them is done.
         self._delivered: set[int] = set()
-        self._started_ms = 0
+        self._delivered_until_ms = 0
         self._copies_before = 0  # copies before this place of the log are of messages that the progress counts
+        self._done: list[_Done] = []
+        self._emptying: list[_Done] = []  # when the copies before the present snapshot are on the disk
         self._save_timer: Timer | None = None
         self._saving: asyncio.Future[None] | None = None
         self._flushed_position = 0
@@ -152,10 +166,12 @@ class TimerMessages:
         check = self.files.check
         self._flushed_position = check.last_timer_log_flush_pos
         self._copies_before = check.copies_before or 0
-        self._started_ms = self._clock.now_ms()
+        self._delivered_until_ms = self._clock.now_ms()
         if check.copies_before is not None or not check.counter:  # copies of a Java broker name no message
             found = delivered_from(self._store, TIMER_TOPIC, check.copies_before)
             self._delivered = {record.physical_offset for record in found}
+            self._delivered_until_ms = max(self._delivered_until_ms, self.files.latest_slot_ms(self._delivered))
+        self._done = [_Done(slot.time_ms, slot.last, self._copies_before) for slot in self.files.not_emptied]
         first, end = self._store.min_offset(TIMER_TOPIC, 0), self._store.max_offset(TIMER_TOPIC, 0)
         self.files.queue_offset = min(max(self.files.queue_offset, first), end)
         self._due = sorted(self.files.wheel.slots)
@@ -172,9 +188,11 @@ class TimerMessages:
         if self._saving is not None:
             await asyncio.wait([self._saving])
         if was_running and self.files.root is not None and self._was_used():
-            check = self._snapshot()
             try:
                 self._store.flush()
+                self._begin_emptying()
+                self._empty_done()
+                check = self._snapshot()
                 self.files.sync(self._flushed_position, check)
                 self._metrics_file.save(self.content().encode())
             except StoreError as error:
@@ -261,17 +279,19 @@ class TimerMessages:
 
     def _snapshot(self) -> TimerCheck:
         if self._round is None:
-            if not self._reading and self.read_ms > self._started_ms:
+            if not self._reading and self.read_ms > self._delivered_until_ms:
                 self._delivered.clear()
             self._count_copies()
-        return self.files.snapshot(self.read_ms, self._clock.now_ms(), self._copies_before)
+        copies_before = min([self._copies_before, *(done.copies_before for done in self._done + self._emptying)])
+        return self.files.snapshot(self.read_ms, self._clock.now_ms(), copies_before)
 
     def _count_copies(self) -> None:
         if not self._delivered:
             self._copies_before = self._store.max_physical_offset
 
     def note_log_growth(self) -> None:
-        if self._was_used() and self._store.max_physical_offset - self._copies_before > MOST_UNCOUNTED_BYTES:
+        uncounted_bytes = self._store.max_physical_offset - (self.files.check.copies_before or 0)
+        if self._was_used() and uncounted_bytes > MOST_UNCOUNTED_BYTES:
             self._changed()
 
     def content(self) -> TimerMetricsSerializeWrapper:
@@ -295,7 +315,7 @@ class TimerMessages:
 
     def check_invariants(self) -> None:
         assert set(self._due) == set(self.files.wheel.slots), "heap and wheel know different slots"
-        if self._running and self._due:
+        if self._running and self._due and not self._is_catching_up:
             assert self._timer is not None, "something waits and no timer is set"
 
     # -- reading the queue -----------------------------------------------------------------------------------------------------
@@ -325,14 +345,14 @@ class TimerMessages:
             delay_ms = _RETRY_MS
         finally:
             self._note_counts(now_ms)
-        self._arm()
         if self.files.queue_offset != begin:
             self._changed()
         if delay_ms or left <= 0:
             self._read_timer = self._clock.call_later(delay_ms, self._read_queue)
         else:
-            self._reading = False
+            self._reading = self._is_catching_up = False
             self.files.caught_up()
+        self._arm()
 
     def _link_new(self, now_ms: int) -> int:
         """Do one step of reading. Returns the unused part of the step at the queue's end; 0 or less if the end was not reached."""
@@ -367,13 +387,15 @@ class TimerMessages:
         if entry.queue_offset < offset and out_ms < delivered_ms:
             return 0
         deletes = props.get_property(raw, props.TIMER_DEL_UNIQKEY) is not None
-        if out_ms < write_ms:
+        if out_ms < write_ms - _LATE_MS:
             if deletes:
                 return 0
             if entry.physical_offset not in self._delivered:
                 self._undeliverable.deliver(_copy(record, _NEVER_ENQUEUED, now_ms, rolls=False), now_ms)
             return entry.size
         slot_ms, rolls = self.rules.place(out_ms, write_ms)
+        if entry.physical_offset in self._delivered:
+            self._delivered_until_ms = max(self._delivered_until_ms, slot_ms)
         magic = MAGIC_DEFAULT | (MAGIC_ROLL if rolls else 0) | (MAGIC_DELETE if deletes else 0)
         is_new = self.files.wheel.get(slot_ms) is None
         unit = TimerUnit(-1, magic, write_ms, slot_ms - write_ms, entry.physical_offset, entry.size, _topic_hash(topic))
@@ -386,7 +408,7 @@ class TimerMessages:
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        if not self._running or self._round is not None or not self._due:
+        if not self._running or self._is_catching_up or self._round is not None or not self._due:
             return
         nearest = self._due[0]
         if self._timer is not None:
@@ -408,7 +430,7 @@ class TimerMessages:
         slot = self.files.wheel.slots[nearest]
         if nearest != self.files.read_ms or not self.files.done:  # else a kill interrupted it
             self._count_copies()
-        self._round = _Round(nearest, slot.last, slot.last)
+        self._round = _Round(nearest, slot.last, slot.last, self._copies_before)
         self._step()
 
     def _step(self) -> None:
@@ -477,7 +499,8 @@ class TimerMessages:
                 sentence = "the timer log's unit for commit log offset %d, due at %d, has no whole record of %s there; it is skipped"
                 self._failed("gone timer messages", sentence, unit.physical_offset, part.slot_ms, TIMER_TOPIC)
             part.at += 1
-            files.record_progress(files.queue_offset, part.slot_ms, part.at)
+            is_first = self._due[0] == part.slot_ms  # else the clock went back, and an earlier slot is in use again
+            files.record_progress(files.queue_offset, self._due[0], part.at if is_first else 0)
             left_bytes -= unit.size
             if left_bytes <= 0:
                 return
@@ -494,7 +517,8 @@ class TimerMessages:
                     return
         if unit.deletes and not unit.rolls:
             return
-        copy = _copy(record, unit.write_ms, now_ms, rolls=unit.rolls)
+        enqueue_ms = _NEVER_ENQUEUED if unit.delayed_ms < 0 else unit.write_ms
+        copy = _copy(record, enqueue_ms, now_ms, rolls=unit.rolls)
         if unit.physical_offset not in self._delivered:
             (self._undeliverable.wait_on if unit.rolls else self._undeliverable.deliver)(copy, now_ms)
         topic = destination(raw)[0] if unit.rolls else copy.topic
@@ -506,9 +530,11 @@ class TimerMessages:
                 self._counts[topic] = self._counts.get(topic, 0) + 1
         slot = self.files.wheel.slots[part.slot_ms]
         if slot.last != part.last:  # the clock went back meanwhile, and a unit was linked behind this position
-            self._round = _Round(part.slot_ms, slot.last, slot.last, until=part.last)
+            self._round = _Round(part.slot_ms, slot.last, slot.last, part.copies_before, until=part.last)
             return
         self.files.wheel.forget(part.slot_ms)
+        if self.files.root is not None:
+            self._done.append(_Done(part.slot_ms, part.last, part.copies_before))
         if self._due[0] == part.slot_ms:
             heapq.heappop(self._due)
         else:  # the clock went back, and an earlier slot is in use again
@@ -548,6 +574,7 @@ class TimerMessages:
             self._changed()
             return
         end = self._store.max_physical_offset
+        self._begin_emptying()
         check, metrics = self._snapshot(), self.content().encode()
         work = ClaimedWork(functools.partial(self._sync, end, check, metrics))
         try:
@@ -574,6 +601,21 @@ class TimerMessages:
             self._failed("timer progress", "the timer's progress is not written: %s", error)
             return
         self.files.log.delete_before(self._store.min_physical_offset)
+        try:
+            self._empty_done()
+        except StoreError as failure:
+            self._failed("timer progress", "delivered slots are not emptied yet: %s", failure)
+
+    def _begin_emptying(self) -> None:
+        self._emptying += self._done
+        self._done = []
+
+    def _empty_done(self) -> None:
+        while self._emptying:
+            slot_ms, last, _ = self._emptying[0]
+            if self.files.wheel.get(slot_ms) is None:  # else the clock went back, and it is in use again
+                self.files.wheel.empty(slot_ms, last)
+            del self._emptying[0]
 
 
 def _copy(record: WaitingRecord, enqueue_ms: int, now_ms: int, *, rolls: bool) -> StoredMessage:

@@ -60,6 +60,7 @@ _OP_MARKS: Final = props.encode_properties({props.TAGS: OP_TAG})
 _SET_ASIDE_MARKS: Final = props.encode_properties({props.TAGS: OP_TAG, SET_ASIDE: "true"})
 _OP_TAGS_CODE: Final = tags_code(OP_TAG)
 _UNIQ_KEY: Final = props.UNIQ_KEY.encode()
+_MOST_ADDED_BYTES: Final = 1_024  # to a committed message that cannot be delivered and is set aside
 _HOUR_MS: Final = 3_600_000
 _OPEN_PER_TURN: Final = 64  # half messages that are checked between two returns to the loop
 _DONE_PER_TURN: Final = 20_000  # settled half messages that are skipped between two of them; they cost very little
@@ -214,6 +215,8 @@ class Transactions:
         settlement = self._table.settlement(half.queue_offset, transaction)
         if settlement.before is None:
             if outcome is Outcome.COMMIT:
+                # A commit without its mark would be made again after a kill.
+                self._store.make_room(self._mark_of(half.queue_offset, now_ms), half.size + _MOST_ADDED_BYTES)
                 self._undeliverable.deliver(_committed(half), now_ms)
             self._table.ended(transaction, outcome)
             self.ended[outcome] += 1
@@ -236,9 +239,13 @@ class Transactions:
 
     def _mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:
         """Write the op message that marks the half message at ``half_offset`` as settled; with ``set_aside`` its transaction stays open."""
+        message = self._mark_of(half_offset, now_ms, _SET_ASIDE_MARKS if set_aside else _OP_MARKS)
+        op_offset = self._broker.put(message, now_ms).queue_offset
+        self._table.marked(half_offset, transaction, op_offset, set_aside=set_aside)
+
+    def _mark_of(self, half_offset: int, now_ms: int, marks: bytes = _OP_MARKS) -> StoredMessage:
         identity = self._broker.identity
-        marks = _SET_ASIDE_MARKS if set_aside else _OP_MARKS
-        message = StoredMessage(
+        return StoredMessage(
             OP_TOPIC,
             0,
             b"%d" % half_offset,
@@ -248,8 +255,6 @@ class Transactions:
             store_host=identity.host,
             tags_code=_OP_TAGS_CODE,
         )
-        op_offset = self._broker.put(message, now_ms).queue_offset
-        self._table.marked(half_offset, transaction, op_offset, set_aside=set_aside)
 
     # -- check rounds ----------------------------------------------------------------------------------------------------------------
 

@@ -4,10 +4,13 @@
     timerwheel, timerlog/    in the page cache: a kill loses nothing of them
     config/timercheck        written when log and wheel are on the disk: where to begin after a power cut, and what Apache reads
                              (what was delivered since then is found in the commit log)
-    timercheck, from 2048    queue_offset, read_ms, done: to the last step, while the machine runs (``mapped_progress``)
+    timercheck, from 2048    queue_offset, read_ms, done: to the last step, while the machine runs (``mapped_progress``), and the
+                             counter of the checkpoint beside which they are
 
 1. Every queue entry before ``queue_offset`` is delivered, or in the log and linked from its slot.
-2. Every slot before ``read_ms`` is delivered; of the slot at ``read_ms`` the first ``done`` units are.
+2. Every slot before ``read_ms`` is delivered; of the slot at ``read_ms`` the first ``done`` units are. If the clock is set back,
+   ``read_ms`` goes back to the first slot that is used then. Of the slots behind it, those that are delivered are empty in the wheel,
+   or their copies are behind ``copies_before`` in the commit log.
 3. Progress that is read back after a kill is never ahead of what was done: at worst a step is done twice.
 4. Each lost file is rebuilt from the others, or from the queue.
 """
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +34,7 @@ from sprocketmq.store.timer.timer_wheel import Slot, TimerWheel
 log = logging.getLogger("sprocketmq.store")
 
 _LIVE_AT: Final = 2048
+_LIVE_NUMBERS: Final = 4
 _EVERYTHING: Final = (1 << 63) - 1
 
 
@@ -50,6 +54,7 @@ class TimerFiles:
         self._progress = MappedProgress(self._check_path, _LIVE_AT)
         self.queue_offset = self.read_ms = self.done = 0
         self.skip_before = (0, 0)
+        self.not_emptied: list[Slot] = []  # found at the start: before ``read_ms``, and not yet emptied in the wheel
         self._known: Any = None  # sorted physical offsets of units at or behind queue_offset
         self._is_named = False
 
@@ -79,7 +84,9 @@ class TimerFiles:
         self.log.load()
         self.log.recover(self.check.last_timer_log_flush_pos, log_end)
         self.read_ms = self.check.last_read_time_ms
-        if live is not None and len(live) == 3 and live[1] >= self.read_ms:
+        if live is not None and (len(live) != _LIVE_NUMBERS or live[3] < self.check.counter):
+            live = None  # a Java broker has run since
+        if live is not None:
             self.read_ms, self.done = live[1], 0 if self._progress.differs else live[2]
         known_queue_offset = max(self.check.last_timer_queue_offset, live[0] if live else 0)
         newest = self.log.last_unit()
@@ -90,7 +97,10 @@ class TimerFiles:
             self.skip_before = (known_queue_offset, self.read_ms)
             return
         wheel_exists = self.wheel.exists
-        self.wheel.load(self.read_ms)
+        self.wheel.load(min(self.read_ms, self.check.last_read_time_ms))
+        self.not_emptied = [slot for slot in self.wheel.slots.values() if slot.time_ms < self.read_ms]
+        for slot in self.not_emptied:
+            self.wheel.forget(slot.time_ms)
         begin = self.check.last_timer_log_flush_pos if wheel_exists else self.log.files.start
         broken = {slot.time_ms for slot in self.wheel.slots.values() if slot.last >= self.log.end}
         damaged = None if broken else self._damaged_slot()
@@ -104,7 +114,7 @@ class TimerFiles:
                 "%d slots of %s point behind the timer log, they are linked again", len(broken), self.wheel.path
             )
             for time_ms in broken:
-                self.wheel.forget(time_ms)
+                self.wheel.empty(time_ms, -1)
             begin = self.log.files.start
         self._link_again()
         self._find_queue_offset(queue_offset_of(newest), live, begin)
@@ -158,13 +168,17 @@ class TimerFiles:
             behind = [
                 time_ms
                 for time_ms, end in zip(slots.tolist(), ends.tolist(), strict=True)
-                if (slot := self.wheel.get(time_ms)) is None or slot.last < end
+                if self._last_linked(time_ms) < end
             ]
             for index in waiting[np.isin(times[waiting], behind)][::-1].tolist() if behind else []:
                 position, time_ms = first_position + index * units.dtype.itemsize, int(times[index])
-                slot = self.wheel.get(time_ms)
-                if slot is None or slot.last < position:
-                    self._put_slot(slot, time_ms, position, -1 if int(units["magic"][index]) & MAGIC_DELETE else 1)
+                if self._last_linked(time_ms) < position:
+                    self._put_slot(
+                        self.wheel.get(time_ms),
+                        time_ms,
+                        position,
+                        -1 if int(units["magic"][index]) & MAGIC_DELETE else 1,
+                    )
                     lost += position < self.check.last_timer_log_flush_pos
         if lost:  # they were synced with the wheel
             log.error(
@@ -172,6 +186,21 @@ class TimerFiles:
                 self.wheel.path,
                 counted(lost, "waiting message"),
             )
+
+    def _last_linked(self, time_ms: int) -> int:
+        slot = self.wheel.get(time_ms)
+        return self.wheel.emptied.get(time_ms, -1) if slot is None else slot.last
+
+    def latest_slot_ms(self, physical_offsets: Collection[int]) -> int:
+        """The time of the last slot that has a unit for one of these records; 0 if none has."""
+        latest_ms = 0
+        for _, units in self.log.scan(self.log.files.start):
+            import numpy as np
+
+            found = units[np.isin(units["physical"], list(physical_offsets))]
+            times = found["write_ms"].astype(np.int64) + found["delayed_ms"]
+            latest_ms = max(latest_ms, int(times.max(initial=0)))
+        return latest_ms
 
     def _put_slot(self, slot: Slot | None, time_ms: int, position: int, change: int) -> None:
         if slot is None:
@@ -193,6 +222,8 @@ class TimerFiles:
 
     def add(self, slot_ms: int, unit: TimerUnit) -> None:
         """Append ``unit`` and link it as the last one of its slot. Raises StoreNotWritable; nothing waits that did not before."""
+        if slot_ms < self.read_ms:  # the clock was set back
+            self.record_progress(self.queue_offset, slot_ms, 0)
         slot = self.wheel.get(slot_ms)
         position = self.log.append(unit, -1 if slot is None else slot.last)
         try:
@@ -204,18 +235,22 @@ class TimerFiles:
     def ensure_progress_file(self) -> None:
         """Before a step: a full disk might have space for the step and not for its progress. Raises StoreNotWritable."""
         if not self._progress.count:
-            self._progress.save((self.queue_offset, self.read_ms, self.done))
+            self._progress.save((self.queue_offset, self.read_ms, self.done, self.check.counter))
 
     def record_progress(self, queue_offset: int, read_ms: int, done: int) -> None:
         self.ensure_progress_file()
-        live = self._progress
         if queue_offset != self.queue_offset:
-            live.change(0, queue_offset)
+            self._progress.change(0, queue_offset)
+        self.queue_offset = queue_offset
+        self._record_read(read_ms, done)
+
+    def _record_read(self, read_ms: int, done: int) -> None:
+        live = self._progress
         if read_ms != self.read_ms:
             live.change(2, 0)  # rule 3: the count of one slot must never stand next to another slot
             live.change(1, read_ms)
         live.change(2, done)
-        self.queue_offset, self.read_ms, self.done = queue_offset, read_ms, done
+        self.read_ms, self.done = read_ms, done
 
     def snapshot(self, read_ms: int, now_ms: int, copies_before: int | None = None) -> TimerCheck:
         """The checkpoint for the time when everything written so far is on the disk; for ``sync``."""
@@ -231,7 +266,10 @@ class TimerFiles:
                 check.counter + 1,
                 copies_before,
             )
-        return check
+            if read_ms != self.read_ms:
+                self._record_read(read_ms, 0)
+            self._progress.change(3, self.check.counter)
+        return self.check
 
     def sync(self, flushed_position: int, check: TimerCheck) -> None:
         """Write the log (from ``flushed_position`` on), the wheel, then the checkpoint. Raises

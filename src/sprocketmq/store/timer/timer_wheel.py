@@ -48,6 +48,7 @@ class TimerWheel:
     def __init__(self, path: str | None, precision_ms: int) -> None:
         self.path, self.precision_ms = path, precision_ms
         self.slots: dict[int, Slot] = {}
+        self.emptied: dict[int, int] = {}  # slots that were found empty -> the last unit that was delivered of them
         self._map: mmap.mmap | None = None
         self._is_new = False  # its name may not be on the disk
         self._may_differ = False  # from what is on the disk
@@ -59,6 +60,7 @@ class TimerWheel:
 
     def load(self, since_ms: int) -> None:
         self.slots.clear()
+        self.emptied.clear()
         if self.path is None or not os.path.exists(self.path):
             return
         self._is_new = self._may_differ = True  # a killed process may have synced neither its name nor its bytes
@@ -83,8 +85,11 @@ class TimerWheel:
                 _SLOT.iter_unpack(raw[: len(raw) - len(raw) % _SLOT.size]), begin // _SLOT.size
             ):
                 time_ms = unit * self.precision_ms
-                if time_ms >= since_ms and unit % WHEEL_SLOTS == number and time_ms > 0 and last >= 0:
-                    self.slots[time_ms] = Slot(time_ms, first, last, count, magic)
+                if time_ms >= since_ms and unit % WHEEL_SLOTS == number and time_ms > 0:
+                    if last >= 0:
+                        self.slots[time_ms] = Slot(time_ms, first, last, count, magic)
+                    else:
+                        self.emptied[time_ms] = first
             begin += len(raw)
 
     def get(self, time_ms: int) -> Slot | None:
@@ -92,6 +97,10 @@ class TimerWheel:
 
     def put(self, slot: Slot) -> None:
         """Raises StoreNotWritable; the slot is as before."""
+        self._write(slot)
+        self.slots[slot.time_ms] = slot
+
+    def _write(self, slot: Slot) -> None:
         if self.path is not None:
             at = slot.time_ms // self.precision_ms % WHEEL_SLOTS * _SLOT.size
             view = self._map or self._open(self.path)
@@ -101,7 +110,6 @@ class TimerWheel:
                 self._pages.add(at // PAGE_BYTES)
             _SLOT.pack_into(view, at, slot.time_ms // self.precision_ms, slot.first, slot.last, slot.number, slot.magic)
             self._may_differ = True
-        self.slots[slot.time_ms] = slot
 
     def delete(self) -> None:
         self.close()
@@ -111,6 +119,12 @@ class TimerWheel:
 
     def forget(self, time_ms: int) -> None:
         """Remove a delivered slot from memory. It stays in the file, as in Apache's: readers know up to when all is delivered."""
+        self.slots.pop(time_ms, None)
+
+    def empty(self, time_ms: int, last: int) -> None:
+        """Remove a slot from the file, too, whose units up to ``last`` are delivered, and whose copies are on the disk: they do not come
+        again if the clock is set back. Raises StoreNotWritable; the file is as before."""
+        self._write(Slot(time_ms, first=last))
         self.slots.pop(time_ms, None)
 
     def number(self, time_ms: int) -> int:

@@ -151,7 +151,9 @@ class Sender:
         sent.is_recalled = True  # perhaps, if it is not answered
         began_s = self.here.world.loop.time()
         await self._ended(self._producer.recall(sent.topic, handle))
-        sent.is_gone = self.here.world.loop.time() < sent.due_s - _RECALL_S and began_s < sent.due_s - _RECALL_S
+        world = self.here.world
+        if world.is_sync_flush or "power" not in world.sky.kinds:  # else it may be lost
+            sent.is_gone = world.loop.time() < sent.due_s - _RECALL_S and began_s < sent.due_s - _RECALL_S
 
     async def _one_way(self) -> None:
         sent, message = self._new()
