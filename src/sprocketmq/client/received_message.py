@@ -108,7 +108,7 @@ class ReceivedMessage(MessageExt[V]):
         self._delivery.settle(Verdict.NACK, RetryLater(reason, delay_ms=delay_ms, delay_level=delay_level))
 
     def dead_letter(self, reason: str = "") -> None:
-        """No retry can help: to the dead-letter topic of the group now. ``reason``: of
+        """No retry can help: to the dead letters now. ``reason``: of
         ``DeadLetterMessage.reason``."""
         self._delivery.settle(Verdict.DEAD_LETTER, DeadLetter(reason))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web console: pages about a cluster. ``sprocketmq console`` serves it, or ``sprocketmq serve --console``. It uses the public
-client alone."""
+"""The web console: pages about a cluster. ``sprocketmq console`` serves it, or ``sprocketmq serve --console``. By the public
+client."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ _MOST_KINDS: Final = 4096  # notices of further kinds are dropped, like pushes
 
 
 class BoundedProtocol(asyncio.Protocol):
-    """The part of a Connection that limits its memory. ``backs_up``: the peer does not read. ``is_congested``: more
-    bytes wait than should."""
+    """The part of a Connection that limits its memory. ``backs_up``: the peer does not read; ``is_congested``: too
+    long."""
 
     # Slots, because attribute access is slow for objects with more than thirty attributes, and each read uses about thirty.
     __slots__ = (

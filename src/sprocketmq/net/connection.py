@@ -86,8 +86,7 @@ _NOT_GRPC: Final = "use its remoting port, or a name server (always the latter i
 
 
 class Connection(RequestingProtocol):
-    """Protocol object of one connection; made by ConnectionPool (client side) or Server (server side). ``state``: the owner's notes,
-    such as the client id."""
+    """Protocol object of one connection; made by ConnectionPool or Server. ``state``: the owner's notes, such as the client id."""
 
     __slots__ = (
         "_answer_readers",

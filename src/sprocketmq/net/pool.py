@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to many addresses, opened on demand, one per address (Java: NettyRemotingClient's channel table). Callers that need the
-same address wait for one connect. A broken connection is removed at once, and the next call opens a new one. After a fork the child's
-copy is closed."""
+same address wait for one connect. A broken connection is removed at once; the next call opens one. A forked child's copy is
+closed."""
 
 from __future__ import annotations
 
@@ -248,8 +248,7 @@ class ConnectionPool:
             connection.close()
 
     def close_unused(self, most: int, *, but: str) -> None:
-        """Close connections while more than ``most`` are open, except that to ``but``: those silent for the longest time; none that waits
-        for an answer."""
+        """Close connections while more than ``most`` are open, except that to ``but``: the most silent; none that waits for an answer."""
         if but in self._open or len(self._open) <= most:
             return
         unused = sorted(

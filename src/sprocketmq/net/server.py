@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A listening socket whose connections speak the remoting protocol (Java: NettyRemotingServer). One peer cannot block it for others: a
-connection above the limit is closed at once, a silent one after a while, and so is one whose peer reads (nearly) nothing, even
-half-closed."""
+connection above the limit is closed at once, a silent one after a while, and so is one whose peer reads (nearly) nothing."""
 
 from __future__ import annotations
 
@@ -95,8 +94,7 @@ class Server:
         return list(self._connections)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen on ``host:port`` (port 0: any free one) and return the port. Raises ConfigurationError (port or host cannot be
-        had)."""
+        """Listen on ``host:port`` (port 0: any free one) and return the port. Raises ConfigurationError."""
         loop = asyncio.get_running_loop()
         try:
             self.host, self.port = host, await self._listen(host, port)

@@ -54,8 +54,7 @@ class TlsSettings:
 
 
 class ServerTls:
-    """The TLS context of new connections. Call ``reload_if_changed`` periodically. Raises ConfigurationError (a file, or
-    contradicting settings)."""
+    """The TLS context of new connections. Call ``reload_if_changed`` periodically. Raises ConfigurationError."""
 
     def __init__(self, settings: TlsSettings) -> None:
         self.settings = settings
@@ -110,8 +109,7 @@ def _context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _check_dates(context: ssl.SSLContext, cert_path: str) -> None:
-    """Log a certificate that clients refuse for its dates. The ssl module shows no dates, but a client that trusts this certificate
-    checks them, in memory."""
+    """Log a certificate that clients refuse for its dates. The ssl module shows none, but a client in memory checks them."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

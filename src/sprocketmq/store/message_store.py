@@ -540,7 +540,7 @@ class MessageStore:
         return self.consume_queues.delete_topic(topic)
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
-        """One retention round: delete expired log files and what pointed into them; returns how many. ``any_hour``: not only in
+        """One retention round: delete expired log files and what pointed there; returns how many. ``any_hour``: not only in
         those of ``delete_when``."""
         return self.retention.clean(now_ms, any_hour=any_hour)
 

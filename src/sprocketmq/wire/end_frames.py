@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""END_TRANSACTION frames for many half messages of one topic, written from a template: three numbers differ. Byte for byte those of
-``encode_command``."""
+"""END_TRANSACTION frames for many half messages of one topic, written from a template: three numbers differ."""
 
 from __future__ import annotations
 

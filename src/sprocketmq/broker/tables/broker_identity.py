@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class BrokerIdentity:
-    """Made when the broker's address is known: ``host`` (address bytes, port) is in each record and both ids, ``region_id`` and
-    ``trace_on`` in each answer."""
+    """Made when the address is known: ``host`` (address bytes, port) is in each record and id, ``region_id`` and ``trace_on``
+    in each answer."""
 
     def __init__(self, config: BrokerConfig, host: str, port: int) -> None:
         self.host = packed_address((host, port))

@@ -106,8 +106,7 @@ class TopicTable:
         return None
 
     def deleted_content(self) -> bytes | None:
-        """``deletedTopics.json``: the log's end at each deletion (ours). None: nothing to write; an existing file is written also
-        when empty."""
+        """``deletedTopics.json``: the log's end at each deletion (ours). None: nothing to write."""
         return msgspec.json.encode(self.deleted) if self._has_deletions_on_disk else None
 
     def load_deletions(self, deleted: dict[str, int]) -> None:

@@ -35,8 +35,8 @@ class ChildFailed(Exception):
 
 
 class Child:
-    """A Python program that runs until ``stop``; its stderr goes to ``log``. ``options`` go through stdin, because ps shows arguments to
-    other users."""
+    """A Python program that runs until ``stop``; its stderr goes to ``log``. ``options`` go through stdin: ps shows arguments to
+    others."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         assert process.stdin is not None

@@ -217,8 +217,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
-        """Create a consumer group, or replace its settings: GroupSettings, such as ``retry_max_times=5``; others by
-        default (mqadmin: updateSubGroup)."""
+        """Create a consumer group, or replace its settings: GroupSettings, as ``retry_max_times=5`` (mqadmin:
+        updateSubGroup)."""
         self._run(self._async.create_group(group, cluster=cluster, broker=broker, **settings))
 
     def alter_group(
@@ -288,8 +288,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.lag(group, topic))
 
     def group_summaries(self) -> list[GroupSummary]:
-        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress): first unknown lags with
-        members, then the largest."""
+        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress): the worst first."""
         return self._run(self._async.group_summaries())
 
     def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
@@ -358,8 +357,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.consumer_offset(group, queue))
 
     def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the offset of the next message that ``group`` consumes. No member may be online: it would overwrite it. A 5.x
-        broker must know the group."""
+        """Set the offset of the next message that ``group`` consumes. No member may be online; a 5.x broker must know
+        it."""
         self._run(self._async.set_consumer_offset(group, queue, offset))
 
     def reset_offset_by_time(
@@ -380,8 +379,7 @@ class Admin(BlockingClient[AsyncAdmin]):
 
     def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
         """Copy the progress of ``source`` to ``destination``, in one ``topic`` or (default) in all (mqadmin: cloneGroupOffset).
-        No member of ``destination`` may be online, and 5.x brokers must know it. Returns the new offset by queue; not of the
-        retry topic."""
+        No member of ``destination`` may be online, and 5.x brokers must know it. Returns the new offset by queue."""
         return self._run(self._async.clone_offsets(source, destination, topic))
 
     def consume_status(
@@ -685,8 +683,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     def acls(
         self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
     ) -> list[bodies.AclInfo]:
-        """The policies of one broker whose subject and resource contain ``subject_filter`` and ``resource_filter``, if given
-        (mqadmin: listAcl; 5.x)."""
+        """The policies of one broker whose subject and resource contain ``subject_filter``, ``resource_filter`` (listAcl;
+        5.x)."""
         return self._run(self._async.acls(broker, subject_filter, resource_filter))
 
     def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:

@@ -80,8 +80,8 @@ class OffsetRequests(AdminRequests):
         return offset
 
     async def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the offset of the next message that ``group`` consumes. No member may be online: it would overwrite it. A 5.x
-        broker must know the group."""
+        """Set the offset of the next message that ``group`` consumes. No member may be online; a 5.x broker must know
+        it."""
         check_range("offset", offset, 0, _MAX)
         await commit_offset(self._cluster, check_group(group), queue, offset, at=await self._address_of(queue))
 
@@ -198,8 +198,7 @@ class OffsetRequests(AdminRequests):
 
     async def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
         """Copy the progress of ``source`` to ``destination``, in one ``topic`` or (default) in all (mqadmin: cloneGroupOffset).
-        No member of ``destination`` may be online, and 5.x brokers must know it. Returns the new offset by queue; not of the
-        retry topic."""
+        No member of ``destination`` may be online, and 5.x brokers must know it. Returns the new offset by queue."""
         check_group(destination)
         cloned: dict[MessageQueue, int] = {}
         for queue, progress in (await self._admin.consumer_progress(source, topic)).items():

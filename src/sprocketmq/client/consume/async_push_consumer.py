@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The push consumer: pulls by itself and calls a listener (Java: DefaultMQPushConsumer and its Impl). The first start
-imports ``running_consumer``."""
+"""The push consumer: pulls by itself and calls a listener (Java: DefaultMQPushConsumer and its Impl). Most is in
+``running_consumer``."""
 
 from __future__ import annotations
 

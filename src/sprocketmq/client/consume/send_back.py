@@ -81,8 +81,7 @@ def retry_copy(
     message: MessageExt, group: str, max_reconsume_times: int, delay_level: int, reason: str = ""
 ) -> Message:
     """The message to send to ``%RETRY%group``. ``message``: its topic restored to the original. ``delay_level``: 0 and -1 mean the
-    dead-letter topic, which a limit of 0 makes of it at every broker (4.9 reads only the count). ``reason``: stored as
-    RETRY_REASON."""
+    dead-letter topic, which a limit of 0 makes of it at every broker. ``reason``: stored as RETRY_REASON."""
     copy = Message(retry_topic(group), message.body, flag=message.flag)
     copied = copy.properties
     copied.update({name: value for name, value in message.properties.items() if name not in _NOT_COPIED})

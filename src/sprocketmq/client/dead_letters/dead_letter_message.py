@@ -60,8 +60,8 @@ class DeadLetterMessage:
 
     @property
     def reason(self) -> str | None:
-        """Why it was given up or sent back the last time, if its consumer said it: ``DeadLetter("...")``, column
-        ``reason``."""
+        """Why it was given up or sent back the last time, if its consumer said it (``DeadLetter``,
+        ``reason``)."""
         return self.message.properties.get(props.RETRY_REASON)
 
     @property

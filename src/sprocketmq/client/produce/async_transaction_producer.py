@@ -50,7 +50,7 @@ _DELAYS = (props.DELAY, props.TIMER_DELAY_MS, props.TIMER_DELAY_SEC, props.TIMER
 
 class TransactionSendResult(SendResult, frozen=True):
     """The broker's acknowledgement of a half message, and how its transaction ended here: ``local_transaction_state`` is what
-    ``execute`` returned (UNKNOWN when it raised, ROLLBACK_MESSAGE when the half was not stored safely), ``local_failure`` what it
+    ``execute`` returned (UNKNOWN when it raised, ROLLBACK_MESSAGE when the half is not safe), ``local_failure`` what it
     raised."""
 
     local_transaction_state: LocalTransactionState = LocalTransactionState.UNKNOWN
@@ -163,8 +163,7 @@ class AsyncTransactionProducer(AsyncProducer):
 
     def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> Send | None:
         """Begin ``send_prepared`` without waiting, for callers that keep many sends in flight; ``prepared`` takes what it returns.
-        None: it cannot be sent at once (no route or connection, it must be signed, the broker does not read): use
-        ``send_prepared``."""
+        None: it cannot be sent at once (no route or connection, it must be signed): use ``send_prepared``."""
         self._refuse_delay(message)
         send = Send(message, queue, extra=self._half_properties)
         return send if self._started().begin(send) else None

@@ -217,8 +217,7 @@ class ClientInstance:
 
     def add_sender(self, settings: SendSettings, options: ClientOptions | None = None) -> Sender:
         """A new sender for a producer group, which is in the heartbeats from now on. ``options``: the producer's own, which
-        decide on namespace, VIP channel and delay levels; the instance itself sends without them. Raises ConfigurationError (the
-        group has one)."""
+        decide on namespace, VIP channel and delay levels; the instance itself sends without them."""
         if settings.group in self._senders:
             raise ConfigurationError(
                 f"instance {self.client_id} has a producer of group {settings.group!r} already; use that one, or another instance_name"

@@ -43,8 +43,7 @@ _MOST_REDIRECTS: Final = 5
 
 class NameServers:
     """Belongs to one loop. ``addresses``: the result of ``parse_addresses``. ``from_environment``: the list came from
-    NAMESRV_ADDR, which ``reread`` reads again. ``behind_proxy``: whether the last route, and so its addresses, came
-    from a proxy."""
+    NAMESRV_ADDR, which ``reread`` reads again. ``behind_proxy``: whether the last route came from one."""
 
     def __init__(
         self,

@@ -45,8 +45,7 @@ class _Awaited(NamedTuple):
 
 
 class Routes:
-    """Belongs to one client and its loop. ``are_refreshed``: whether the owner calls ``refresh_all`` each 30 s. Else ``recent`` asks
-    again after 10 s."""
+    """Belongs to one loop. ``are_refreshed``: the owner calls ``refresh_all`` each 30 s. Else ``recent`` asks again after 10 s."""
 
     def __init__(self, name_servers: NameServers, outages: Outages, *, are_refreshed: bool = False) -> None:
         self._name_servers, self._outages, self._are_refreshed = name_servers, outages, are_refreshed

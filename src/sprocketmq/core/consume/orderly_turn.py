@@ -95,8 +95,7 @@ class TurnEnded(msgspec.Struct, frozen=True):
 
 
 class DeadLetterNeeded(msgspec.Struct, frozen=True):
-    """Send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (a locked group: ``%DLQ%group``), then
-    ``dead_lettered``."""
+    """Send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES, then ``dead_lettered``."""
 
     messages: list[MessageExt]
 

@@ -126,8 +126,7 @@ class AllocateByConfig(Struct, frozen=True):
 
 
 class AllocateByMachineRoom(Struct, frozen=True):
-    """MACHINE_ROOM: shares only queues whose broker is called ``room@name`` with a room in ``rooms``; others are not read. Java:
-    AllocateMessageQueueByMachineRoom."""
+    """MACHINE_ROOM: only queues of brokers ``room@name`` with a room in ``rooms``. Java: AllocateMessageQueueByMachineRoom."""
 
     rooms: frozenset[str]
     name: ClassVar[str] = "MACHINE_ROOM"

@@ -236,8 +236,7 @@ class DecisionLedger:
         self.start, self._added = start, self._kept
 
     def summary(self, least: int) -> QuerySummary | None:
-        """The summary that a writer should append (rule 6); None if not enough was read, or the last one is younger than ``least``
-        records."""
+        """The summary that a writer should append (rule 6); None if too little was read, or the last one is younger."""
         known = max(
             (summary for summary in self._summaries if summary.read_to >= self.start), key=_read_to, default=None
         )
@@ -340,8 +339,7 @@ class RowCountMismatch:
 
 @dataclass(frozen=True, slots=True)
 class OtherTopics:
-    """The batch is decided, by a write of the same name to these topics: none in common, or as many rows. A plan that changed has other
-    rows (``RowCountMismatch``)."""
+    """The batch is decided, by a write of the same name to these topics: none in common, or as many rows."""
 
     decided: frozenset[str]
 

@@ -242,8 +242,7 @@ class TransactionTable:
     # -- progress --------------------------------------------------------------------------------------------------------------
 
     def next_open(self, end: int, limit: int) -> int | None:
-        """Move progress over what is done, at most ``limit`` halves; the first open half before ``end``, None if none (or the limit came
-        first)."""
+        """Move progress over what is done, at most ``limit`` halves; the first open half before ``end``, if found."""
         offset, stop = self.half_progress, min(end, self.half_progress + limit)
         settled, superseded = self._settled, self._superseded
         while offset < stop:

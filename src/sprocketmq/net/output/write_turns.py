@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns for callers that wait to write to a peer that does not read: one at a time, in the order of the requests for them. A caller that
-stopped waiting is passed over; one that waits longer than its timeout has written nothing. A new caller goes to the end while others
-wait or have a turn."""
+stopped waiting is passed over; one that timed out has written nothing. A new caller goes to the end while others wait or have a turn."""
 
 from __future__ import annotations
 

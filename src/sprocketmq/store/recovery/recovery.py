@@ -276,8 +276,7 @@ class Recovery:
         return True
 
     def _add_run(self, batch: RecordBatch, queue: ConsumeQueue, indexes: Ints, tags: Ints) -> Ints:
-        """Add the missing entries of records of one queue, if they follow on those there. Returns those to add one by one: none, or
-        all."""
+        """Add the missing entries of records of one queue, if they follow on those there. Returns those to add one by one."""
         import numpy as np
 
         offsets = batch.queue_offset[indexes]

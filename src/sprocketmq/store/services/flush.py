@@ -224,8 +224,7 @@ class Flusher:
         self._sync_some_queues(None)
 
     def _sync_some_queues(self, at_once: int | None = _QUEUES_AT_ONCE) -> None:
-        """One step of a round; the last step moves the checkpoint. Its place is read first, so that all records before it have
-        their entries."""
+        """One step of a round; the last step moves the checkpoint. Its place is read first: entries before it exist."""
         current = self._round
         if current is None:
             indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms

@@ -272,7 +272,7 @@ class TimerFiles:
         return self.check
 
     def sync(self, flushed_position: int, check: TimerCheck) -> None:
-        """Write the log (from ``flushed_position`` on), the wheel, then the checkpoint. Raises
+        """The log (from ``flushed_position`` on), the wheel, then the checkpoint. Raises
         StoreNotWritable."""
         self.log.sync(flushed_position)
         self.wheel.sync()

@@ -118,8 +118,7 @@ def _usual_file_size(directory: str, unit_bytes: int, least_bytes: int = 1) -> i
 def check_store(
     store: MessageStore, summary: StoreSummary | None = None, losses: Losses | None = None
 ) -> Iterator[Problem]:
-    """Check an open store, from the thread that owns it. With ``losses``: one opened for reading; then the end of its log is
-    found, too."""
+    """Check an open store, from the thread that owns it. With ``losses``: one opened for reading, whose end is found."""
     summary = StoreSummary() if summary is None else summary
     log, end = store.commit_log, store.max_physical_offset
     if losses is None:

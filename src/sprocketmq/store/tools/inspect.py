@@ -23,8 +23,7 @@ _SHOWN_BYTES = 200
 
 
 class StoreInspector:
-    """Every result consists of plain values, ready for a table or for JSON. Raises StoreCorrupt (``path`` is not a store
-    directory)."""
+    """Every result consists of plain values, ready for a table or for JSON. Raises StoreCorrupt."""
 
     def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:
         self._store = open_read_only(path, config)

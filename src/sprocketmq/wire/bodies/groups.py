@@ -74,8 +74,7 @@ class BloomFilterData(Body):
 
 
 class ConsumerFilterData(Body):
-    """The filter of one group in one topic, made from version ``client_version`` of its subscription. Dead since ``dead_time``,
-    unless before ``born_time``."""
+    """The filter of one group in one topic, of version ``client_version`` of its subscription. Dead from ``dead_time`` on."""
 
     consumer_group: str
     topic: str

@@ -41,8 +41,7 @@ class ProducerData(Body):
 
 
 class SubscriptionData(Body):
-    """The subscription of a group to one topic. ``code_set`` holds the hash codes of ``tags_set``. ``sub_version``: when it was made, in
-    ms; the newest counts."""
+    """The subscription of a group to one topic. ``code_set`` holds the hash codes of ``tags_set``. ``sub_version``: when made, in ms."""
 
     topic: str = ""
     sub_string: str = ""

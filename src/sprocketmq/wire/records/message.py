@@ -126,15 +126,13 @@ class Message:
 
     @property
     def properties_text(self) -> str:
-        """The text form of the properties (see ``wire.records.properties``). Raises ConfigurationError (a name or value is not
-        text, or holds a separator)."""
+        """The text form of the properties (see ``wire.records.properties``). Raises ConfigurationError."""
         text = self._text
         return props.joined_properties(self.properties) if text is None else text
 
     @property
     def exposed_properties(self) -> Mapping[str, str]:
-        """The properties if the dict was read, and may have been changed. Else none: only tags, keys, user
-        properties and the UNIQ_KEY."""
+        """The properties if the dict was read, and may have been changed. Else none."""
         return _NOTHING if self._text is not None else self.properties
 
     @property

@@ -347,7 +347,7 @@ def _checked_user_property(name: object, value: object) -> tuple[str, str]:
 
 
 def checked_value(name: str, value: Any) -> str:
-    """The value of the property ``name`` as a plain str. Raises ConfigurationError: no text, blank, with a separator or
+    """The value of the property ``name`` as a plain str. Raises ConfigurationError: blank, with a separator or
     surrogate."""
     # Printable text contains no separator, and no white space except blanks. Most values pass here, with three calls.
     if type(value) is str and value.isprintable() and value and not value.isspace():
@@ -384,8 +384,7 @@ def _advice(value: object) -> str:
 
 
 def join_keys(keys: str | Iterable[str]) -> str:
-    """Index keys, separated by blanks; one text may contain several, as in Java's setKeys. Raises ConfigurationError: not text, blank,
-    or (in a list) with white space."""
+    """Index keys, separated by blanks; one text may contain several, as in Java's setKeys. Raises ConfigurationError."""
     if isinstance(keys, str):
         if keys.isprintable() and keys and KEY_SEPARATOR not in keys:
             return plain_text(keys)

@@ -204,8 +204,7 @@ def blank_size(buffer: Buffer, at: int = 0) -> int:
 
 class RecordView:
     """One record in a buffer. The fixed fields are read at once; body, topic and properties when they are needed. The constructor checks
-    that the lengths add up to the record's size, so nothing is read beyond it. Hosts are address bytes and port. Raises
-    ProtocolError."""
+    that the lengths add up to the record's size, so nothing is read beyond it. Hosts are bytes and port. Raises ProtocolError."""
 
     __slots__ = (
         "_body_at",
