@@ -401,7 +401,7 @@ class Broker(Service):
         if connection.is_closed:
             return
         if connection.is_congested:  # its peer does not read: the messages stay in the store until it does
-            connection.when_writable(lambda: self.parked.wake_again(pull))
+            connection.when_writable(lambda: self.parked.answer_soon(pull))
             return
         group = pull.header.consumer_group
         try:

@@ -255,7 +255,7 @@ def fill_level(cluster, level: int, count: int, body_bytes: int = 0, queue_id: i
         now_ms = cluster.clock.now_ms()
         for n in range(count):
             message = StoredMessage("flights", queue_id, b"%d" % n + bytes(body_bytes))
-            broker.schedule.redirect(message, level, now_ms)
+            broker.schedule.let_wait(message, level, now_ms)
             broker.put(message, now_ms)
 
     cluster.on_loop(fill)

@@ -315,7 +315,7 @@ def fill_timers(cluster, count: int, delay_ms: int) -> None:
             message = StoredMessage(
                 "flights", 0, b"%d" % n, props.encode_properties({props.TIMER_DELAY_MS: str(delay_ms)})
             )
-            assert broker.timers.redirect(message, now_ms) is None
+            assert broker.timers.let_wait(message, now_ms) is None
             broker.put(message, now_ms)
 
     cluster.on_loop(fill)

@@ -73,11 +73,11 @@ def make_waiting_store(engine: Engine, root: Path, salt: int = 0) -> tuple[set[s
             message = StoredMessage(TOPIC, 0, body, b"UNIQ_KEY\x01k%d\x02" % number, born_timestamp_ms=now_ms)
             match number % 4:
                 case 0:  # a part is delivered in the first two seconds
-                    broker.schedule.redirect(message, 1 if number < 20 else 5, now_ms)
+                    broker.schedule.let_wait(message, 1 if number < 20 else 5, now_ms)
                 case 1 | 2:
                     delay_ms = 1_000 if number < 20 else 60_000
                     message.properties = props.set_property(message.properties, props.TIMER_DELAY_MS, str(delay_ms))
-                    assert broker.timers.redirect(message, now_ms) is None
+                    assert broker.timers.let_wait(message, now_ms) is None
                 case 3:
                     broker.transactions.prepare(message)
             place = broker.put(message, now_ms)

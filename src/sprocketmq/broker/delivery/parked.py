@@ -55,7 +55,7 @@ class ParkedPulls:
         # Work in progress, by queue or _EXPIRED: the pulls that are still to be checked; and in which order the next steps are taken.
         self._checks: dict[object, Iterator[ParkedPull[PullRequest] | None]] = {}
         self._turns: deque[object] = deque()
-        self._again: deque[PullRequest] = deque()
+        self._to_answer: deque[PullRequest] = deque()
         self._is_scheduled = False
         self._timer: Timer | None = None
         self._timer_due_ms = 0
@@ -113,11 +113,11 @@ class ParkedPulls:
     def offset_reset(self, group: str, topic: str, queue_id: int) -> None:
         """The group was moved there: its pulls are told so at once. At Apache's they wait for a message, or for 15 s."""
         for request in self._pulls.take(topic, queue_id, lambda request: request.header.consumer_group == group):
-            self.wake_again(request)
+            self.answer_soon(request)
 
-    def wake_again(self, request: PullRequest) -> None:
+    def answer_soon(self, request: PullRequest) -> None:
         """Answer a pull that has left its place, in the next turn of the loop."""
-        self._again.append(request)
+        self._to_answer.append(request)
         self._schedule()
 
     def connection_closed(self, connection: Connection) -> None:
@@ -144,16 +144,17 @@ class ParkedPulls:
         ends_s = perf_counter() + _TIME_SLICE_S
         self._is_scheduled = False
         for queue in [queue for queue in self._arrived if queue not in self._checks]:
-            self._begin(queue, self._waiters_of(queue))
+            end, tags_codes = self._broker.store.max_offset(*queue), self._arrived.pop(queue)
+            self._begin(queue, self._pulls.wake(*queue, end, tags_codes))
         turns = self._turns
         try:
-            while (self._again or turns) and perf_counter() < ends_s:
-                if self._again:
-                    self._broker.answer_pull_again(self._again.popleft())
+            while (self._to_answer or turns) and perf_counter() < ends_s:
+                if self._to_answer:
+                    self._broker.answer_pull_again(self._to_answer.popleft())
                 if turns:
                     self._step(turns.popleft())
         finally:
-            if self._again or turns:
+            if self._to_answer or turns:
                 self._schedule()
 
     def _begin(self, what: object, steps: Iterator[ParkedPull[PullRequest] | None]) -> None:
@@ -174,9 +175,6 @@ class ParkedPulls:
             return
         if pull is not None:
             self._broker.answer_pull_again(pull.request)
-
-    def _waiters_of(self, queue: tuple[str, int]) -> Iterator[ParkedPull[PullRequest] | None]:
-        return self._pulls.wake(*queue, self._broker.store.max_offset(*queue), self._arrived.pop(queue))
 
     def _expire(self) -> None:
         self._timer = None

@@ -122,9 +122,9 @@ class ScheduleMessageService:
         self._timers.clear()
         self._turns.clear()
 
-    # -- redirecting -----------------------------------------------------------------------------------------------------------
+    # -- waiting ----------------------------------------------------------------------------------------------------------------
 
-    def redirect(self, message: StoredMessage, level: int, now_ms: int) -> None:
+    def let_wait(self, message: StoredMessage, level: int, now_ms: int) -> None:
         """Redirect ``message`` into the queue of its level; the caller then stores it as usual. Java: transformDelayLevelMessage."""
         raw = message.properties
         if level > self.levels.max_level:
@@ -141,15 +141,12 @@ class ScheduleMessageService:
 
     def waiting(self, level: int) -> int:
         queue_id = queue_of_delay_level(level)
-        return self._store.max_offset(SCHEDULE_TOPIC, queue_id) - self._position(level)
-
-    def progress(self, level: int) -> int:
-        return self._position(level)
+        return self._store.max_offset(SCHEDULE_TOPIC, queue_id) - self.progress(level)
 
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
-    def _position(self, level: int) -> int:
-        """Progress, moved into the queue's range: files may have expired, or a queue may have been truncated by recovery."""
+    def progress(self, level: int) -> int:
+        """Moved into the queue's range: files may have expired, or a queue may have been truncated by recovery."""
         queue_id = queue_of_delay_level(level)
         first, end = self._store.min_offset(SCHEDULE_TOPIC, queue_id), self._store.max_offset(SCHEDULE_TOPIC, queue_id)
         return min(max(self._progress.get(level, 0), first), end)
@@ -160,7 +157,7 @@ class ScheduleMessageService:
 
     def _watch(self, level: int, pause_ms: int = 0) -> None:
         queue_id = queue_of_delay_level(level)
-        head = self._store.units(SCHEDULE_TOPIC, queue_id, self._position(level), 1)
+        head = self._store.units(SCHEDULE_TOPIC, queue_id, self.progress(level), 1)
         if head:
             now_ms, due_ms = self._clock.now_ms(), head[0].tags_code
             sleep_ms = due_ms - now_ms if due_ms <= self._latest_due_ms(level, now_ms) else 0
@@ -203,7 +200,7 @@ class ScheduleMessageService:
 
     def _deliver_due(self, level: int) -> bool:
         """Do one step; returns whether the level has more due messages."""
-        store, queue_id, position = self._store, queue_of_delay_level(level), self._position(level)
+        store, queue_id, position = self._store, queue_of_delay_level(level), self.progress(level)
         now_ms, records = self._clock.now_ms(), WaitingRecords(store)
         latest_ms = self._latest_due_ms(level, now_ms)
         count, left, left_bytes = _FIRST_ENTRIES, _STEP_MESSAGES, _STEP_BYTES

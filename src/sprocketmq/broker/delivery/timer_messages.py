@@ -204,7 +204,7 @@ class TimerMessages:
 
     # -- redirecting -----------------------------------------------------------------------------------------------------------
 
-    def redirect(self, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
+    def let_wait(self, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
         """Redirect a message with a delivery time; the caller then stores it as usual. Java: transformTimerMessage."""
         if not self.enabled:
             return TimerRefusal(

@@ -58,7 +58,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 _FIRST_RENEWAL_MS: Final = 1_000
 _LEAVE_TIMEOUT_S: Final = 10.0
 _SHUTDOWN_WARNING_S: Final = 1.0
-_AT_ONCE: Final = 20  # announcements after changes of the members; then one a second
+_BURST: Final = 20  # announcements after changes of the members; then one each _PACE_MS
 _PACE_MS: Final = 1_000
 _QUESTIONS_AT_ONCE: Final = 32
 _MINUTE_MS: Final = 60_000
@@ -110,7 +110,7 @@ class RunningConsumer:
         self._latest_subscriptions: dict[str, bodies.SubscriptionData] = {}  # of each topic, in any heartbeat or pull
         self.unconfirmed: set[str] = set()
         self._confirming = asyncio.Lock()
-        self._announced_ms: deque[int] = deque(maxlen=_AT_ONCE)  # the last announcements after changes of the members
+        self._announced_ms: deque[int] = deque(maxlen=_BURST)  # the last announcements after changes of the members
         self._announces_later = False
         self._hides_subscription: set[str] = set()  # brokers that do not say by which subscription they filter
         self._has_retry_topic: set[str] = set()  # brokers
@@ -143,7 +143,7 @@ class RunningConsumer:
         self.started_ms = self.clock.now_ms()
 
     @property
-    def own_name(self) -> str:
+    def own_name(self) -> str:  # as its user knows it
         return unwrap(self.namespace, self.name)
 
     def recorded(self, decides: C) -> C:
@@ -343,7 +343,7 @@ class RunningConsumer:
         if not self.stopping and not self._announces_later:
             # Each heartbeat of members whose topics differ changes the group's, of which the broker notifies all of them again.
             recent, now_ms = self._announced_ms, self.clock.steady_ms()
-            self._announces_later = len(recent) == _AT_ONCE and now_ms - recent[0] < _AT_ONCE * _PACE_MS
+            self._announces_later = len(recent) == _BURST and now_ms - recent[0] < _BURST * _PACE_MS
             self._keep(self._announce_later if self._announces_later else self._announce_now)
 
     async def _announce_later(self) -> None:

@@ -83,7 +83,7 @@ class Recovery:
         log, losses = self._log, self._losses
         clean_stop = losses.stop is Stop.CLEAN
         self._fill_lost_entries()
-        is_broken = bool(losses.queues or losses.empty_folders)
+        rebuilds_queues = bool(losses.queues or losses.empty_folders)
         self._delete_broken_queues()
         if not log.files.files:
             # Apache does the same: without a log the entries point nowhere. Fillers keep the offsets of messages that were given up.
@@ -98,7 +98,7 @@ class Recovery:
             return
         self._delete_resurrected_queues()
         self.begin = self._begin_after_clean_stop() if clean_stop else self._begin_after_crash()
-        if is_broken:
+        if rebuilds_queues:
             self.begin = log.min_offset
         elif losses.scan_from is not None:
             self.begin = min(self.begin, losses.scan_from)
@@ -165,7 +165,7 @@ class Recovery:
     # -- where to begin --------------------------------------------------------------------------------------------------------
 
     def _begin_after_clean_stop(self) -> int:
-        newest = max((self._newest_end(queue) for queue in self._queues.queues.values()), default=self._log.min_offset)
+        newest = max((self._last_end(queue) for queue in self._queues.queues.values()), default=self._log.min_offset)
         totals, last = self._checkpoint.queue_totals, self._log.files.files[-1]
         if (
             totals is not None
@@ -176,8 +176,8 @@ class Recovery:
             newest = totals.log_end
         return max(newest, self._log.min_offset)
 
-    def _newest_end(self, queue: ConsumeQueue, log_end: int | None = None) -> int:
-        """The end of the record of the last entry. Entries that their record does not confirm are dropped first (Apache truncates a
+    def _last_end(self, queue: ConsumeQueue, log_end: int | None = None) -> int:
+        """Of the record of the last entry. Entries that their record does not confirm are dropped first (Apache truncates a
         queue without zeroing), but one with a flipped bit is repaired, and those after it stay."""
         end = confirmed_end(self._log, queue, log_end)
         while end < queue.max_offset and self._is_damaged(queue, end, log_end):
@@ -379,7 +379,7 @@ class Recovery:
         ends: list[int] = []  # before it
         for queue in self._queues.queues.values():
             before = queue.max_offset
-            end = self._newest_end(queue, self._log.max_offset)
+            end = self._last_end(queue, self._log.max_offset)
             ends.append(queue.max_offset if end <= known_end else queue.first_from(known_end))
             if queue.max_offset < before and end < self.begin:
                 _log.warning(

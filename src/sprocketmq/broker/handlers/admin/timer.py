@@ -39,7 +39,7 @@ def handle_recall(broker: Broker, connection: Connection, command: Command, now_
     if handle is None:
         return answer
     message = _recall_message(broker, connection, header, handle, now_ms)
-    refusal = broker.timers.redirect(message, now_ms)
+    refusal = broker.timers.let_wait(message, now_ms)
     if refusal is not None:
         answer.code, answer.remark = ResponseCode.SYSTEM_ERROR, refusal.remark
         return answer

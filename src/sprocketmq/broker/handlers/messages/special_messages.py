@@ -52,7 +52,7 @@ def special_message(
     properties as sent; those of a message to a retry topic may have changed since."""
     topic = message.topic  # "%": of a retry topic, or a dead letter by now
     if meaning.delay_level > 0 and not (message.sys_flag & TRANSACTION_MASK or topic[0] == "%" or topic == TIMER_TOPIC):
-        broker.schedule.redirect(message, meaning.delay_level, now_ms)
+        broker.schedule.let_wait(message, meaning.delay_level, now_ms)
         return None
     message.properties = raw = props.remove_property(message.properties, props.POP_CK)
     prepared = message.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED_TYPE
@@ -109,9 +109,9 @@ def wait_if_asked(broker: Broker, message: StoredMessage, now_ms: int) -> TimerR
         level = delay_level(message.properties)
         if level > 0:
             message.properties = without_timer(message.properties)
-            broker.schedule.redirect(message, level, now_ms)
+            broker.schedule.let_wait(message, level, now_ms)
         elif is_timer(message.properties):
-            return broker.timers.redirect(message, now_ms)
+            return broker.timers.let_wait(message, now_ms)
     return None
 
 
