@@ -122,7 +122,7 @@ class ScheduleMessageService:
         self._timers.clear()
         self._turns.clear()
 
-    # -- waiting ----------------------------------------------------------------------------------------------------------------
+    # -- waiting ---------------------------------------------------------------------------------------------------------------
 
     def let_wait(self, message: StoredMessage, level: int, now_ms: int) -> None:
         """Redirect ``message`` into the queue of its level; the caller then stores it as usual. Java: transformDelayLevelMessage."""
