@@ -4,8 +4,8 @@
 Rules
 1. A trouble is a cause at a place: a text or tuple of few, such as a server's address and the code with which it refuses. Queues, topics,
    groups and messages are no causes; ``of`` names them, and the next line of the trouble lists those that came meanwhile.
-2. The first failure is logged at once. What follows is logged at DEBUG and counted; the first of it after a minute is a line again,
-   with the time for which the trouble lasts, and the count.
+2. The first failure is logged at once. What follows is logged at DEBUG and counted. A minute later, or when the owner is closed, a line has
+   the time for which the trouble lasts, and the count; the next failure has it, or ``sweep``.
 3. It ends with ``over``, or, unless ``lasts`` was said, when nothing has failed for two minutes: owners call ``sweep`` in their periodic
    work. One failure alone has no end then.
 4. What begins again within a minute of its last line is the same trouble, so that what comes and goes is two lines a minute.
@@ -42,11 +42,11 @@ class Trouble:
     line since it began, or began again. Times are the clock's."""
 
     __slots__ = (
-        "began_ms", "count", "is_over", "is_told", "last_ms", "lasts", "logged_ms", "names", "text", "unlogged",
+        "began_ms", "count", "is_over", "is_told", "last_ms", "lasts", "level", "logged_ms", "names", "text", "unlogged",
     )  # fmt: skip
 
-    def __init__(self, now_ms: float, lasts: bool) -> None:
-        self.lasts, self.is_over, self.is_told = lasts, False, True
+    def __init__(self, now_ms: float, lasts: bool, level: int) -> None:
+        self.lasts, self.level, self.is_over, self.is_told = lasts, level, False, True
         self.began_ms = self.last_ms = self.logged_ms = now_ms
         self.count = self.unlogged = 0
         self.names: dict[str, None] = {}
@@ -84,7 +84,7 @@ class Troubles:
     ) -> None:
         """``sentence`` % ``args`` failed, or failed again. ``error``: its traceback is logged, too."""
         now_ms, stacklevel = self._now_ms(), stacklevel + 1
-        begun = Trouble(now_ms, lasts)
+        begun = Trouble(now_ms, lasts, level)
         trouble = self._open.setdefault(cause, begun)
         if trouble.is_over:
             if trouble.was_told(now_ms):
@@ -109,11 +109,23 @@ class Troubles:
             trouble.unlogged += 1
             self._log.debug(sentence, *args, exc_info=exc_info, extra=extra, stacklevel=stacklevel)
             return
+        self._log.log(
+            level,
+            sentence + " (for %s%s%s)",
+            *args,
+            *self._told_again(trouble, now_ms),
+            exc_info=exc_info,
+            extra=extra,
+            stacklevel=stacklevel,
+        )
+
+    @staticmethod
+    def _told_again(trouble: Trouble, now_ms: float) -> tuple[str, str, str]:
+        """For how long, how many more, and which, for a line of a trouble that had one before."""
         trouble.logged_ms, trouble.is_told, more, trouble.unlogged = now_ms, True, trouble.unlogged, 0
         names, trouble.names = listed(trouble.names), {}
-        sentence += " (for %s" + (", %s more since the last line" if more else "%s") + "%s)"
-        args = (*args, _span(now_ms - trouble.began_ms), f"{more:,}" if more else "", names and f": {names}")
-        self._log.log(level, sentence, *args, exc_info=exc_info, extra=extra, stacklevel=stacklevel)
+        more_text = f", {more:,} more since the last line" if more else ""
+        return _span(now_ms - trouble.began_ms), more_text, names and f": {names}"
 
     def more(self, cause: Hashable, of: str = "") -> None:
         """Count what failed because of an open trouble, without a line."""
@@ -142,6 +154,19 @@ class Troubles:
                     self._open.pop(cause, None)
             elif trouble.is_quiet(now_ms):
                 self._end(cause, now_ms)
+            elif not trouble.was_told(now_ms):
+                self._tell_unlogged(trouble, now_ms)
+
+    def close(self) -> None:
+        """The owner ends: what was only counted is said."""
+        now_ms = self._now_ms()
+        for trouble in list(self._open.values()):
+            if not trouble.is_over:
+                self._tell_unlogged(trouble, now_ms)
+
+    def _tell_unlogged(self, trouble: Trouble, now_ms: float) -> None:
+        if trouble.unlogged:
+            self._log.log(trouble.level, "%s (for %s%s%s)", trouble.text, *self._told_again(trouble, now_ms))
 
     def _end(self, cause: Hashable, now_ms: float) -> None:
         """It is quiet."""

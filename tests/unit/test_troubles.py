@@ -66,11 +66,28 @@ def test_what_nobody_ends_is_over_when_it_is_quiet() -> None:
         watch.at(second).sweep()
     assert watch.lines == [
         (0, "bad bytes of 10.0.0.7"),
+        (60, "bad bytes of 10.0.0.7 (for 60 s, 2 more since the last line)"),
         (170, "over for 130 s, it lasted 40 s (3 times): bad bytes of 10.0.0.7"),
     ]
     watch.at(300).failed("frames", "bad bytes of %s", "10.0.0.8")
     watch.at(500).sweep()
-    assert watch.lines[2:] == [(300, "bad bytes of 10.0.0.8")], "what happened once has no end"
+    assert watch.lines[3:] == [(300, "bad bytes of 10.0.0.8")], "what happened once has no end"
+
+
+def test_what_is_counted_is_said_a_minute_later_and_when_the_owner_ends() -> None:
+    watch = Watch()
+    for second in (0, 10, 20):
+        watch.at(second).failed("a", "no order", of=f"message-{second}")
+    watch.at(59).sweep()
+    assert watch.lines == [(0, "no order")]
+    watch.at(61).sweep()
+    watch.at(62).failed("a", "no order", of="message-62")
+    watch.at(63).close()
+    watch.at(64).close()
+    assert watch.lines[1:] == [
+        (61, "no order (for 61 s, 2 more since the last line: message-10, message-20)"),
+        (63, "no order (for 63 s, 1 more since the last line: message-62)"),
+    ]
 
 
 def test_what_lasts_ends_only_when_it_is_told() -> None:

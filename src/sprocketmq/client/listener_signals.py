@@ -21,7 +21,7 @@ from typing import Final
 
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS, DelayLevels
-from sprocketmq.errors import ValueDeserializationError
+from sprocketmq.errors import ValueDeserializationError, described
 
 _LONGEST_MS: Final = 366 * 86_400_000
 
@@ -42,7 +42,7 @@ class RetryLater(ListenerSignal):
     """Raise it in a listener to get the message again after a delay of your choice.
 
     Args:
-        reason: for the log.
+        reason: for the log, and for the dead letter if this was the last try.
         delay_ms: the wait in milliseconds; default the schedule chooses, as after any failure. Concurrent consumption rounds it up
             to the broker's next delay level (1 s, 5 s, 10 s, 30 s, 1 to 10 min, 20 min, 30 min, 1 h, 2 h); an orderly queue pauses
             for it, within 10 ms and 30 s.
@@ -79,7 +79,12 @@ class DeadLetter(ListenerSignal):
 
 
 def reason_of(failure: BaseException | None) -> str:
-    """The reason that is kept with a dead letter; empty when the listener gave none, and the body was not at fault."""
-    if isinstance(failure, DeadLetter):
+    """The reason that is kept with a dead letter; empty when the listener gave none and raised nothing. It names no message, so that
+    dead letters can be counted by it."""
+    if failure is None:
+        return ""
+    if isinstance(failure, ListenerSignal):
         return str(failure.reason)
-    return str(failure) if isinstance(failure, ValueDeserializationError) else ""
+    if isinstance(failure, ValueDeserializationError) and failure.__cause__ is not None:
+        return f"the body cannot be deserialized: {described(failure.__cause__)}"
+    return described(failure)

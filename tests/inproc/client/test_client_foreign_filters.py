@@ -127,7 +127,7 @@ def test_members_with_two_filters_are_told_of_once_a_minute(rocketmq, caplog):
     with members[0], members[1]:
         for _ in range(40):
             rocketmq.advance(1_000)
-    told = [one.getMessage() for one in caplog.records if "another member subscribes" in one.getMessage()]
+        told = [one.getMessage() for one in caplog.records if "another member subscribes" in one.getMessage()]
     assert told
     assert len(told) <= 2
 

@@ -237,13 +237,13 @@ class Stage:
         works = [one]
         if holder.client is not None:
             works.append(asyncio.ensure_future(CALLS[second](holder, turns)))
-        _, late = await asyncio.wait(works, timeout=LIMIT_S)
+        done, late = await asyncio.wait(works, timeout=LIMIT_S)
         assert not late, f"{kind}: {first} beside {second} hangs: {late}"
         for work in works:
             failure = None if work.cancelled() else work.exception()
             if failure is not None and not isinstance(failure, ALLOWED):
                 raise failure
-        del works, one
+        del works, done, one, work, failure  # a traceback holds the client
         if holder.client is not None:
             await asyncio.wait_for(holder.client.shutdown(), LIMIT_S)
             assert not await self.members(group), f"{kind}: {first} beside {second}: a shutdown left a ghost"

@@ -37,6 +37,14 @@ def test_poll_gives_every_message_once_and_the_next_poll_commits(rocketmq, produ
     assert rocketmq.consumer_offset("backfill", "flights") == {0: 25, 1: 25}
 
 
+def test_a_poll_of_nothing_is_refused(rocketmq):
+    with rocketmq.pull_consumer("backfill") as consumer:
+        with pytest.raises(rmq.ConfigurationError, match="subscribes to nothing"):
+            consumer.poll(timeout_ms=0)
+        consumer.subscribe("flights")
+        assert consumer.poll(timeout_ms=0) == []
+
+
 def test_without_auto_commit_nothing_is_done_until_commit(rocketmq, producer):
     send_all(producer, ["0", "1", "2"])
     with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:

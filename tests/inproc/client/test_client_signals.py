@@ -116,6 +116,29 @@ def test_the_reason_of_a_dead_letter_is_kept_with_it(rocketmq, producer, consume
     assert "RETRY_REASON" not in rocketmq.messages("flights")[1].properties
 
 
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (ValueError("card refused"), "ValueError: card refused"),
+        (rmq.RetryLater("the tower is silent"), "the tower is silent"),
+        (rmq.RetryLater(), None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["message", "concurrent", "orderly"])
+def test_the_last_failure_is_the_reason_of_a_dead_letter(rocketmq, producer, consumers, kind, failure, reason):
+    def one(message: rmq.MessageExt) -> None:
+        raise failure
+
+    def several(messages: list[rmq.MessageExt], context: Any) -> Any:
+        raise failure
+
+    consumers(one if kind == "message" else several, kind=kind, max_reconsume_times=1)
+    send_all(producer, ["bad"])
+    rocketmq.advance_until(lambda: rocketmq.messages("%DLQ%delays"))
+    (dead,) = rocketmq.messages("%DLQ%delays")
+    assert (dead.properties.get("RETRY_REASON"), dead.reconsume_times) == (reason, 2)
+
+
 def test_a_dead_letter_whose_copy_is_refused_is_made_by_the_broker_without_its_reason(
     rocketmq, producer, consumers, caplog
 ):

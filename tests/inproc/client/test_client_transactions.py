@@ -149,7 +149,7 @@ def test_what_check_and_execute_raise_is_logged_with_the_traceback_and_the_keys(
     with producer(rocketmq, look) as ops:
         half = ops.send_in_transaction(rmq.Message("flights", b"x", keys="o-1"), execute=execute)
         rocketmq.advance_until(lambda: len(asked) == 3, step_ms=10_000, patience_ms=100)
-    said = [record for record in caplog.records if " raised " in record.getMessage()]
+    said = [record for record in caplog.records if " raised " in record.getMessage() and record.exc_info]
     ends_with = [f"{half.message_id} (keys o-1{more})" for more in ("", ", check 1", ", check 2")]
     assert [record.getMessage().endswith(named) for record, named in zip(said, ends_with, strict=True)] == [True] * 3
     assert ["in execute" in (record.exc_text or "") for record in said] == [True, False, False]

@@ -93,6 +93,18 @@ def test_consumers_of_both_kinds_run_with_a_health_check_until_a_signal(
     assert [sum(rocketmq.consumer_offset(group, "orders").values()) for group in ("billing", "audit")] == [1, 1]
 
 
+def test_a_health_port_that_is_taken_is_refused_before_any_message_is_delivered(
+    rocketmq: Any, cli: Cli, tmp_path: Path
+) -> None:
+    rocketmq.create_topic("orders", queues=2)
+    write(tmp_path, "1")
+    send(rocketmq, b"7")
+    port = rocketmq.namesrv_addr.rpartition(":")[2]
+    ended = cli.run("run", "shop_app", "--app-dir", str(tmp_path), "-n", rocketmq.namesrv_addr, "--health-port", port)
+    assert (ended.code, ended.out) == (2, "")
+    assert "--health-port" in ended.err
+
+
 def test_a_blocked_loop_is_unhealthy_and_a_second_signal_ends_at_once(rocketmq: Any, cli: Cli, tmp_path: Path) -> None:
     write(tmp_path, "1")
     server = cli.start(

@@ -129,9 +129,9 @@ class Application:
                 self._add(name, await self._made(value))
             for consumer in self._consumers:
                 _async(consumer)._check_listens()
-            await asyncio.gather(*(_of(consumer, _async(consumer).start()) for consumer in self._consumers))
-            if self._health is not None:
+            if self._health is not None:  # before the consumers: if the port is taken, no message has been delivered
                 self._server = _HealthServer(*self._health, self._report, asyncio.get_running_loop())
+            await asyncio.gather(*(_of(consumer, _async(consumer).start()) for consumer in self._consumers))
         except BaseException:
             await self.astop()
             raise

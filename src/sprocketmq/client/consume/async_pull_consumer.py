@@ -24,6 +24,7 @@ from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.pull_settings import PullSettings
 from sprocketmq.client.settings.split_options import split_options
+from sprocketmq.client.settings.subscriptions import subscription_of
 from sprocketmq.client.settings.validators import (
     MAX_OFFSET,
     check_duration,
@@ -34,7 +35,7 @@ from sprocketmq.client.settings.validators import (
     check_topic,
 )
 from sprocketmq.core.callbacks import check_callback
-from sprocketmq.core.group.subscription import FilterExpression, build_subscription
+from sprocketmq.core.group.subscription import FilterExpression
 from sprocketmq.errors import ClosedError, ConfigurationError, TopicNotExist
 from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import ResponseCode
@@ -173,7 +174,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         if on_queues_changed is not None:
             check_callback("on_queues_changed", on_queues_changed, "topic, queues, own_queues", may_be_async=True)
         topic = wrap(self._options.namespace, check_topic(topic))
-        subscription = build_subscription(topic, expression, self._options.clock.now_ms())
+        subscription = subscription_of(self._group, topic, expression, self._options.clock.now_ms())
         await self._check_expressions([subscription])
         self._subscriptions[topic] = subscription
         if on_queues_changed is not None:
@@ -211,7 +212,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         for topic in sorted({queue.topic for queue in assigned}):
             named = unwrap(self._options.namespace, topic)
             wanted = expression.get(named, "*") if isinstance(expression, Mapping) else expression
-            subscriptions[topic] = build_subscription(check_topic(topic), wanted, now_ms)
+            subscriptions[topic] = subscription_of(self._group, check_topic(topic), wanted, now_ms)
         await self._check_expressions(subscriptions.values())
         self._assigned = assigned
         self._subscriptions.clear()
@@ -272,6 +273,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     async def _poll(self, max_messages: int, timeout_ms: float | None) -> list[TakenMessages]:
         running = self._started_here()
+        if not self._subscriptions and self._assigned is None:
+            raise ConfigurationError(
+                f"consumer {self.group!r} subscribes to nothing; call subscribe(topic) or assign(queues) before poll()"
+            )
         max_messages = check_range("max_messages", max_messages, 1, 1 << 20)
         if timeout_ms is None:
             timeout_ms = self._settings.poll_timeout_ms

@@ -17,9 +17,10 @@ from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.client.settings.split_options import split_options
+from sprocketmq.client.settings.subscriptions import subscription_of
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
 from sprocketmq.core.callbacks import check_callback
-from sprocketmq.core.group.subscription import FilterExpression, build_subscription
+from sprocketmq.core.group.subscription import FilterExpression
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.process.stop_signals import stop_event
@@ -128,7 +129,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         """Subscribe to ``topic``, before ``start`` or while the consumer runs. ``topic``: the name of the topic; it need not exist
         yet. ``expression``: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``."""
         topic = wrap(self._options.namespace, check_topic(topic))
-        self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
+        self._subscriptions[topic] = subscription_of(self._group, topic, expression, self._options.clock.now_ms())
         if self._running is not None:
             self._running.subscription_changed()
 

@@ -60,8 +60,8 @@ class DeadLetterMessage:
 
     @property
     def reason(self) -> str | None:
-        """Why it was given up or sent back the last time, if its consumer said it (``DeadLetter``,
-        ``reason``)."""
+        """Why it was given up: the reason of ``DeadLetter("...")``, the type and text of what the listener raised the last time, or Spark's
+        column ``reason``. None: the listener raised nothing, or another client consumed it."""
         return self.message.properties.get(props.RETRY_REASON)
 
     @property

@@ -202,6 +202,7 @@ class Listener:
             batch.context.message_queue,
             "those not acknowledged become dead letters" if is_last else self._service.consequence,
             logged_messages(batch.messages, limit),
+            of=batch.messages[0].message_id,
             extra={
                 "consumer_group": consumer.name,
                 "topic": batch.messages[0].topic,

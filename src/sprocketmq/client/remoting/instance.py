@@ -182,6 +182,7 @@ class ClientInstance:
             del self._instances[self._key]
         await self._tasks.close()
         await self.cluster.aclose()
+        self.cluster.outages.troubles.close()
 
     def _start(self) -> None:
         options = self._options

@@ -132,9 +132,9 @@ class Outages:
             return
         self.troubles.failed(cause, sentence, *args, of=of, level=level)
 
-    def raised(self, error: BaseException, sentence: str, *args: Any, extra: Any = None) -> None:
-        """Log what a function of the user raised: a trouble of its line of code."""
-        self.troubles.failed(raised_at(error), sentence, *args, error=error, extra=extra)
+    def raised(self, error: BaseException, sentence: str, *args: Any, of: str = "", extra: Any = None) -> None:
+        """Log what a function of the user raised: a trouble of its line of code. ``of``: the message."""
+        self.troubles.failed(raised_at(error), sentence, *args, of=of, error=error, extra=extra)
 
     def _call(self, callback: Callable[[ServerOutage], object] | None, outage: ServerOutage) -> None:
         if callback is not None:

@@ -10,6 +10,7 @@ So a member sends its subscription again, with a newer version, when another mem
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -49,6 +50,7 @@ def sql92(expression: str) -> FilterExpression:
 
 
 _BLANKS: Final = "".join(map(chr, range(33)))  # Java: String.trim
+_CONDITION: Final = re.compile(r"[<>=()']| (?:and|or|not|between|in|is) ", re.IGNORECASE)
 _LINES: Final = {ord(one): None for one in "\t\r\n"}
 TAG_TYPES: Final[frozenset[str | None]] = frozenset((None, "", TAG))
 """The types of a tag expression; old clients send none. Java: ExpressionType.isTagType."""
@@ -93,6 +95,11 @@ def build_subscription(topic: str, expression: FilterExpression | str | None, no
     if expression.type == SQL92:
         return SubscriptionData(topic=topic, sub_string=text, sub_version=now_ms, expression_type=SQL92)
     raise ConfigurationError(f"the expression type is {expression.type!r}, TAG and SQL92 are allowed; use sql92(...)")
+
+
+def tags_like_sql(subscription: SubscriptionData) -> list[str]:
+    """Tags that somebody may have meant as a condition, such as ``a > 5``."""
+    return sorted(tag for tag in subscription.tags_set if _CONDITION.search(tag))
 
 
 def renewed(subscription: SubscriptionData, now_ms: int) -> SubscriptionData:

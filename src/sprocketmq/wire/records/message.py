@@ -313,9 +313,7 @@ class MessageExt(Message, Generic[V]):
         """The body as the consumer's ``value_deserializer`` reads it, when it is first asked for; ``body`` stays as it is. Raises
         ValueDeserializationError, with topic, id and reason, when the body is something else; ConfigurationError when the consumer has
         no ``value_deserializer`` for this topic."""
-        try:
-            return self._value
-        except AttributeError:
+        if not hasattr(self, "_value"):
             self._value = self._deserialized()
         return self._value
 

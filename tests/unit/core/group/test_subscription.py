@@ -16,6 +16,7 @@ from sprocketmq.core.group.subscription import (
     same_subscription,
     sql92,
     tags_code_matcher,
+    tags_like_sql,
 )
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.hashing import tags_code
@@ -93,6 +94,20 @@ def test_a_blank_condition_and_an_unknown_type_are_refused():
         sql92("  ")
     with pytest.raises(ConfigurationError, match="'XPATH', TAG and SQL92 are allowed"):
         build_subscription("flights", FilterExpression("a", "XPATH"), 0)
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("a > 5", ["a > 5"]),
+        ("UA || tag in ('x')", ["tag in ('x')"]),
+        ("New York || DL", []),
+        ("a>5", ["a>5"]),
+        ("*", []),
+    ],
+)
+def test_tags_that_look_like_a_condition_are_found(expression, found):
+    assert tags_like_sql(build_subscription("flights", expression, 0)) == found
 
 
 def test_a_renewed_subscription_is_newer_whatever_the_clock_says():
