@@ -16,8 +16,7 @@ from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessag
 def settle_half_messages(
     group: str, topics: tuple[str, ...], target: Target, timeout_s: float, assignments: tuple[str, ...] = ()
 ) -> int:
-    """Also resume half messages for which the ledger has a decision and which the brokers gave up. Returns 1 if some of ``topics``
-    are left."""
+    """Also resume half messages for which the ledger has a decision and which the brokers gave up. Returns 1 if some are left."""
     responder = _member(group, topics, target, assignments)
     try:
         ends = responder.engine.run(responder.half_queue_ends())

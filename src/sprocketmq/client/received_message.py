@@ -108,8 +108,7 @@ class ReceivedMessage(MessageExt[V]):
         self._delivery.settle(Verdict.NACK, RetryLater(reason, delay_ms=delay_ms, delay_level=delay_level))
 
     def dead_letter(self, reason: str = "") -> None:
-        """No retry can help: to the dead letters now. ``reason``: of
-        ``DeadLetterMessage.reason``."""
+        """No retry can help: to the dead letters now, with this ``reason``."""
         self._delivery.settle(Verdict.DEAD_LETTER, DeadLetter(reason))
 
     @property

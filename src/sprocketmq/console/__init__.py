@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web console: pages about a cluster. ``sprocketmq console`` serves it, or ``sprocketmq serve --console``. By the public
-client."""
+"""The web console: pages about a cluster, by the public client. ``sprocketmq console`` serves it, or ``serve --console``."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ _MOST_KINDS: Final = 4096  # notices of further kinds are dropped, like pushes
 
 
 class BoundedProtocol(asyncio.Protocol):
-    """The part of a Connection that limits its memory. ``backs_up``: the peer does not read; ``is_congested``: too
-    long."""
+    """Limits the memory of a Connection. ``backs_up``: some bytes wait for the peer; ``is_congested``: too many."""
 
     # Slots, because attribute access is slow for objects with more than thirty attributes, and each read uses about thirty.
     __slots__ = (

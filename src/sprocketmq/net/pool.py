@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to many addresses, opened on demand, one per address (Java: NettyRemotingClient's channel table). Callers that need the
-same address wait for one connect. A broken connection is removed at once; the next call opens one. A forked child's copy is
-closed."""
+same address wait for one connect. A broken connection is removed at once; the next call opens one. A forked copy is closed."""
 
 from __future__ import annotations
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 class BrokerIdentity:
-    """Made when the address is known: ``host`` (address bytes, port) is in each record and id, ``region_id`` and ``trace_on``
-    in each answer."""
+    """Made when the address is known: ``host`` (address bytes, port) is in each record and id, the others in answers."""
 
     def __init__(self, config: BrokerConfig, host: str, port: int) -> None:
         self.host = packed_address((host, port))

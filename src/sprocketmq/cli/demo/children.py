@@ -35,8 +35,7 @@ class ChildFailed(Exception):
 
 
 class Child:
-    """A Python program that runs until ``stop``; its stderr goes to ``log``. ``options`` go through stdin: ps shows arguments to
-    others."""
+    """A Python program that runs until ``stop``; its stderr goes to ``log``. ``options`` go through stdin, not seen by ps."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         assert process.stdin is not None

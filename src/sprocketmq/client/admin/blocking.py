@@ -133,7 +133,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Change the given settings of a topic, as of ``create_topic``, on each broker, without waiting for the name server
         (mqadmin's updateTopic replaces all settings). ``read_queues``, ``write_queues``, ``perm``, ``order``, ``attributes``:
         default: unchanged. ``cluster``, ``broker``: default: wherever the topic exists. Returns the new settings by broker name,
-        with the ``attributes`` before the change."""
+        the ``attributes`` before."""
         return self._run(
             self._async.alter_topic(
                 topic,
@@ -217,8 +217,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
-        """Create a consumer group, or replace its settings: GroupSettings, as ``retry_max_times=5`` (mqadmin:
-        updateSubGroup)."""
+        """Create a consumer group, or replace all of its GroupSettings (mqadmin: updateSubGroup)."""
         self._run(self._async.create_group(group, cluster=cluster, broker=broker, **settings))
 
     def alter_group(
@@ -357,8 +356,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.consumer_offset(group, queue))
 
     def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the offset of the next message that ``group`` consumes. No member may be online; a 5.x broker must know
-        it."""
+        """Set the offset of the next message of ``group``. No member may be online; a 5.x broker must know it."""
         self._run(self._async.set_consumer_offset(group, queue, offset))
 
     def reset_offset_by_time(
@@ -549,8 +547,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._async.name_servers
 
     def wipe_write_perm(self, broker_name: str) -> dict[str, int]:
-        """Stop producers from sending to a broker, until it registers again or until ``add_write_perm`` (mqadmin: wipeWritePerm).
-        Returns how many topics, by name server."""
+        """Stop producers from sending to a broker, until it registers again (mqadmin: wipeWritePerm). Returns how many topics, by
+        name server."""
         return self._run(self._async.wipe_write_perm(broker_name))
 
     def add_write_perm(self, broker_name: str) -> dict[str, int]:
@@ -683,8 +681,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def acls(
         self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
     ) -> list[bodies.AclInfo]:
-        """The policies of one broker whose subject and resource contain ``subject_filter``, ``resource_filter`` (listAcl;
-        5.x)."""
+        """The policies of one broker by ``subject_filter``, ``resource_filter``; default: any (mqadmin: listAcl; 5.x)."""
         return self._run(self._async.acls(broker, subject_filter, resource_filter))
 
     def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:

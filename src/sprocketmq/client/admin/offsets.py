@@ -80,8 +80,7 @@ class OffsetRequests(AdminRequests):
         return offset
 
     async def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the offset of the next message that ``group`` consumes. No member may be online; a 5.x broker must know
-        it."""
+        """Set the offset of the next message of ``group``. No member may be online; a 5.x broker must know it."""
         check_range("offset", offset, 0, _MAX)
         await commit_offset(self._cluster, check_group(group), queue, offset, at=await self._address_of(queue))
 

@@ -128,7 +128,7 @@ class TopicRequests(AdminRequests):
         """Change the given settings of a topic, as of ``create_topic``, on each broker, without waiting for the name server
         (mqadmin's updateTopic replaces all settings). ``read_queues``, ``write_queues``, ``perm``, ``order``, ``attributes``:
         default: unchanged. ``cluster``, ``broker``: default: wherever the topic exists. Returns the new settings by broker name,
-        with the ``attributes`` before the change."""
+        the ``attributes`` before."""
         for name, queues in (("read_queues", read_queues), ("write_queues", write_queues)):
             if queues is not None:
                 check_range(name, queues, 1, 65_535)

@@ -195,7 +195,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def assign(
         self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*"
     ) -> None:
-        """Read exactly these queues, whatever other members do. A second call replaces the first. ``expression``: for all, or by
+        """Read exactly these queues, whatever other members do. A second call replaces them. ``expression``: for all, or by
         topic."""
         if self._subscriptions and self._assigned is None:
             raise ConfigurationError("topics were subscribed, a consumer either subscribes or is assigned")
@@ -362,8 +362,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         running.service.queues.position_changed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
-        """The offset of the first message stored at or after ``timestamp_ms``. If there is none, the end (4.9: the last
-        message)."""
+        """The offset of the first message stored at or after ``timestamp_ms``. None: the end (4.9: the last one)."""
         timestamp_ms = check_time_ms("timestamp_ms", timestamp_ms, or_zero=True)
         running, queue = self._started_here(), self._inside(queue)
         asked = requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The push consumer: pulls by itself and calls a listener (Java: DefaultMQPushConsumer and its Impl). Most is in
+"""The push consumer: pulls by itself and calls a listener (Java: DefaultMQPushConsumer). It runs in
 ``running_consumer``."""
 
 from __future__ import annotations

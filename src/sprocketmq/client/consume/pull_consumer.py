@@ -120,7 +120,7 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         self._run(self._async.unsubscribe(topic))
 
     def assign(self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*") -> None:
-        """Read exactly these queues, whatever other members do. A second call replaces the first. ``expression``: for all, or by
+        """Read exactly these queues, whatever other members do. A second call replaces them. ``expression``: for all, or by
         topic."""
         self._run(self._async.assign(queues, expression))
 
@@ -165,8 +165,7 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         self._run(self._async.seek_to_end(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
-        """The offset of the first message stored at or after ``timestamp_ms``. If there is none, the end (4.9: the last
-        message)."""
+        """The offset of the first message stored at or after ``timestamp_ms``. None: the end (4.9: the last one)."""
         return self._run(self._async.offset_for_timestamp(queue, timestamp_ms))
 
     def min_offset(self, queue: MessageQueue) -> int:

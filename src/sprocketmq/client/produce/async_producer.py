@@ -370,8 +370,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return await self._started().recall(topic, recall_handle)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues to which messages of ``topic`` can be sent, or could if it existed (Java:
-        fetchPublishMessageQueues)."""
+        """The queues to which ``topic`` can be sent, or could if it existed (Java: fetchPublishMessageQueues)."""
         return await self._started().queue_choice.publish_queues(topic)
 
     def _started(self) -> Sender:

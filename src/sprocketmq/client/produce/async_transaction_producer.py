@@ -50,8 +50,7 @@ _DELAYS = (props.DELAY, props.TIMER_DELAY_MS, props.TIMER_DELAY_SEC, props.TIMER
 
 class TransactionSendResult(SendResult, frozen=True):
     """The broker's acknowledgement of a half message, and how its transaction ended here: ``local_transaction_state`` is what
-    ``execute`` returned (UNKNOWN when it raised, ROLLBACK_MESSAGE when the half is not safe), ``local_failure`` what it
-    raised."""
+    ``execute`` returned (UNKNOWN when it raised, ROLLBACK_MESSAGE when the half is not safe), ``local_failure`` its error."""
 
     local_transaction_state: LocalTransactionState = LocalTransactionState.UNKNOWN
     local_failure: BaseException | None = None
@@ -154,8 +153,7 @@ class AsyncTransactionProducer(AsyncProducer):
     ) -> tuple[SendResult, HalfPlace]:
         """Store ``message``, which has no delay, as a half message that others will end: code that stores the decision, or
         ``check``, which reads it. A half whose send failed may be stored all the same; ``check`` must know that it does not count.
-        With a status other than SEND_OK it may get lost. Returns the acknowledgement, and where the half lies; nothing of it is
-        kept here."""
+        With a status other than SEND_OK it may get lost. Returns the acknowledgement, and where the half lies."""
         half = await self._send_half(Send(message, queue, timeout_ms=timeout_ms), None)
         if half.status is SendStatus.SEND_OK:
             self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)

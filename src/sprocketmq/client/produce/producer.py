@@ -282,6 +282,5 @@ class Producer(BlockingClient[AsyncProducer]):
         return self._run(self._async.recall(topic, recall_handle))
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues to which messages of ``topic`` can be sent, or could if it existed (Java:
-        fetchPublishMessageQueues)."""
+        """The queues to which ``topic`` can be sent, or could if it existed (Java: fetchPublishMessageQueues)."""
         return self._run(self._async.publish_queues(topic))

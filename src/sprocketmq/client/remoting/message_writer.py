@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making the request of a send: ids, properties, compression, header; reading its answer (Java:
+"""The request of a send: ids, properties, compression, header; and its answer (Java:
 DefaultMQProducerImpl.sendKernelImpl)."""
 
 from __future__ import annotations

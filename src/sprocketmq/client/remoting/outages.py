@@ -111,8 +111,7 @@ class Outages:
     def failed(
         self, what: str, error: Exception | None, sentence: str, *args: Any, of: str = "", level: int = logging.WARNING
     ) -> None:
-        """Log what may fail again and again, with the traceback of an unexpected error. ``what``: no name; ``of``: the group, topic or
-        queue."""
+        """Log what may fail again and again; an unexpected error with its traceback. ``what``: no name; ``of``: the topic, say."""
         cause: Any = what
         if isinstance(error, NetworkError | RequestTimeout):
             named = f"{what} of {of}" if of else what

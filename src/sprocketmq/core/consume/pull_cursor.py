@@ -86,8 +86,7 @@ class OffsetRead(msgspec.Struct, frozen=True):
 
 
 class PullReturned(msgspec.Struct, frozen=True):
-    """``messages`` passed the tag check; ``next_begin_offset``: the broker's, or before an unreadable message.
-    ``is_beyond_end``: what was asked."""
+    """``messages`` passed the tag check; ``next_begin_offset``: the broker's, or before an unreadable message."""
 
     status: PullStatus
     next_begin_offset: int

@@ -37,8 +37,7 @@ class FilterExpression(Struct, frozen=True):
 def sql92(expression: str) -> FilterExpression:
     """A SQL92 filter over message properties, evaluated by the broker (which must have ``enablePropertyFilter=true``).
 
-    ``expression``: for example ``"distance > 1000 AND carrier = 'UA'"``; the broker checks it. Raises ConfigurationError (it is
-    blank)."""
+    ``expression``: for example ``"distance > 1000 AND carrier = 'UA'"``; the broker checks it. Raises ConfigurationError."""
     if not isinstance(expression, str):
         raise ConfigurationError(f"expression is {expression!r}, text (str) is allowed")
     _check_readable(expression)

@@ -52,8 +52,7 @@ class QueueRoundRobin:
         is_available: Callable[[str], bool] | None = None,
         is_reachable: Callable[[str], bool] | None = None,
     ) -> MessageQueue:
-        """The next queue of ``queues``. ``last_broker``: of the failed try. ``is_reachable``: if ``is_available`` accepts
-        none."""
+        """The next queue. ``last_broker``: of the failed try. ``is_reachable``: if ``is_available`` accepts none."""
         for is_usable in (is_available, is_reachable):
             if is_usable is not None and (queue := self._first(queues, last_broker, is_usable)):
                 return queue

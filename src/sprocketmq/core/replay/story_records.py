@@ -17,15 +17,8 @@ class StoryEvent:
 
 @dataclass(slots=True)
 class Delivery:
-    """One stored copy of a message, from the pull to its end in this consumer.
-
-    Attributes:
-        status: the listener's last answer.
-        pulled_ms, taken_ms, begun_ms, ended_ms, settled_ms: None for a step that it did not reach.
-        sent_back, dead_lettered, timed_out: what happened to it.
-        dropped: its queue was dropped before it was settled.
-        late: the listener answered after a retry copy was stored.
-    """
+    """One stored copy of a message, from the pull to its end in this consumer. Times are None for a step that it did not reach.
+    ``dropped``: its queue was, before it was settled. ``late``: the listener answered after a retry copy was stored."""
 
     life: str
     queue: str

@@ -290,8 +290,7 @@ class MappedFile(StoreFile):
             raise not_writable(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
     def take_room(self, begin: int, end: int) -> None:
-        """Move ``room`` to ``end``, after zeros were written from ``begin`` to there. Raises StoreNotWritable
-        (``disk_space``)."""
+        """Move ``room`` to ``end``, after zeros were written from ``begin`` to there. Raises StoreNotWritable."""
         with disk_errors(self.path):
             allow_writes_at_ends(self._mapping(), self.path, begin, end)
         self.room = end

@@ -38,7 +38,7 @@ _HEAD_SIZES = np.array([layout.size for layout in LAYOUTS], np.int64)
 
 class RecordBatch:
     """Columns with one element for each record. ``starts``, ``body_at``, ``topic_at`` and ``properties_at`` are positions in the
-    file; ``end`` is behind the last record."""
+    file; ``end``: of the last record."""
 
     __slots__ = (
         "body_at", "body_bytes", "body_crc", "data", "end", "physical_offset", "prepared", "properties_at", "properties_bytes", "queue_id",

@@ -110,7 +110,7 @@ def lost_messages(queues: ConsumeQueueTable, begin: int, end: int) -> dict[Key, 
 
 
 def lost_entries(totals: QueueTotals, found: tuple[int, int]) -> str | None:
-    """What the queues have fewer than the checkpoint says; None if all is there. ``found``: queues with entries, and
+    """What the queues have fewer than the checkpoint says; None if nothing. ``found``: queues with entries, and
     their sum."""
     if found[0] >= totals.queues and found[1] >= totals.sum_of_ends:
         return None

@@ -272,8 +272,7 @@ class TimerFiles:
         return self.check
 
     def sync(self, flushed_position: int, check: TimerCheck) -> None:
-        """The log (from ``flushed_position`` on), the wheel, then the checkpoint. Raises
-        StoreNotWritable."""
+        """Log (from ``flushed_position`` on), wheel, then checkpoint. Raises StoreNotWritable."""
         self.log.sync(flushed_position)
         self.wheel.sync()
         save_timer_check(self._check_path, check, is_named=self._is_named)

@@ -51,11 +51,10 @@ class Command(msgspec.Struct):
     """One request or response.
 
     Attributes:
-        code: request code, or response code of an answer.
         opaque: number that pairs a response with its request; each side counts its own requests.
         flag: bit 0 response, bit 1 one-way (no answer is expected, not even an error).
         version: ``MQVersion`` ordinal of the sender.
-        remark: text for people; holds the error of a failed request.
+        remark: the error of a failed request.
         ext_fields: the typed header as strings; read with :meth:`header`.
         body: empty when absent: the wire cannot tell the two apart.
         serialize_type: encoding this command was received in, or will be written in.

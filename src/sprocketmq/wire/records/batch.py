@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The body of SEND_BATCH_MESSAGE (Java: MessageDecoder.encodeMessages / decodeMessages). An element is ``ELEMENT``, the body, the length
-of the properties as in a record, and the properties, without padding. Topic, sysFlag and born timestamp are in the request header.
-Bodies of elements are never compressed."""
+of the properties as in a record, and the properties, without padding. Topic, sysFlag and born timestamp are in the header. Bodies are
+never compressed."""
 
 from __future__ import annotations
 

@@ -347,8 +347,7 @@ def _checked_user_property(name: object, value: object) -> tuple[str, str]:
 
 
 def checked_value(name: str, value: Any) -> str:
-    """The value of the property ``name`` as a plain str. Raises ConfigurationError: blank, with a separator or
-    surrogate."""
+    """The value of the property ``name`` as a plain str. Raises ConfigurationError."""
     # Printable text contains no separator, and no white space except blanks. Most values pass here, with three calls.
     if type(value) is str and value.isprintable() and value and not value.isspace():
         return value
