@@ -29,14 +29,12 @@ Interceptor = Callable[[Connection, Command, RequestHandler], "Command | None"]
 
 
 class Periodic:
-    """Calls ``callback`` every ``interval_ms`` of ``clock``, first after ``first_ms`` (default: the interval), until cancelled."""
+    """Calls ``callback`` every ``interval_ms`` of ``clock``, until cancelled."""
 
-    def __init__(
-        self, clock: Clock, interval_ms: float, callback: Callable[[], object], first_ms: float | None = None
-    ) -> None:
+    def __init__(self, clock: Clock, interval_ms: float, callback: Callable[[], object]) -> None:
         self._clock, self._interval_ms, self._callback = clock, interval_ms, callback
         self._troubles = Troubles(log, clock.steady_ms)
-        self._timer: Timer | None = clock.call_later(interval_ms if first_ms is None else first_ms, self._tick)
+        self._timer: Timer | None = clock.call_later(interval_ms, self._tick)
 
     def cancel(self) -> None:
         if self._timer is not None:

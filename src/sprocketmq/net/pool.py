@@ -69,7 +69,6 @@ class ConnectionPool:
     Args:
         credentials: used to sign requests. With RenewableCredentials a refused request is signed again if the keys have changed.
         namespace: added to requests (version 2 of namespaces).
-        on_close: called with the address of a connection that was lost.
         on_lost: called with the address and the error when no connection could be opened, and when a request fails because its connection
             broke or stayed silent.
         on_heard: called with the address when a connection has its first answer.
@@ -85,7 +84,6 @@ class ConnectionPool:
         ssl_context: ssl.SSLContext | None = None,
         credentials: Credentials | RenewableCredentials | None = None,
         namespace: str | None = None,
-        on_close: Callable[[str], None] | None = None,
         on_reopen: Callable[[str], None] | None = None,
         on_lost: Callable[[str, Exception], None] = lambda address, error: None,
         on_heard: Callable[[str], None] = lambda address: None,
@@ -102,7 +100,7 @@ class ConnectionPool:
             # 5.x; Java: NamespaceRpcHook
             self.added_fields = {"nsd": "true", "ns": namespace}
             self._signer = _adding(self.added_fields, self._signer)
-        self._on_close, self._on_reopen, self._on_lost, self._on_heard = on_close, on_reopen, on_lost, on_heard
+        self._on_reopen, self._on_lost, self._on_heard = on_reopen, on_lost, on_heard
         self._lost: set[str] = set()
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, _Opening] = {}  # connecting, or with callers that have not continued yet
@@ -348,8 +346,6 @@ class ConnectionPool:
         if self._open.get(address) is connection:
             del self._open[address]
             self._lost.add(address)
-            if self._on_close is not None:
-                self._on_close(address)
 
 
 # By OpenSSL's X509_V_ERR numbers: not yet valid, expired, another host name, another IP address.

@@ -22,10 +22,9 @@ ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 
 
 class KVConfigTable:
-    def __init__(
-        self, path: str, max_keys: int = 10_000, max_bytes: int = 4 << 20, troubles: Troubles | None = None
-    ) -> None:
-        self.max_keys, self.max_bytes = max_keys, max_bytes
+    max_keys, max_bytes = 10_000, 4 << 20
+
+    def __init__(self, path: str, troubles: Troubles | None = None) -> None:
         self._on_disk = ConfigFile(path or None)
         self._file = TableFile(
             self._on_disk, lambda: fastjson.dumps_sorted(KVConfig(config_table=self._table)), troubles=troubles

@@ -29,9 +29,9 @@ class Context:
     tls_ca: str | None = None
 
 
-def contexts_path(environment: Mapping[str, str] = os.environ) -> Path:
+def contexts_path() -> Path:
     """SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for settings. ``~/...``: no home, no file."""
-    path = Path(environment.get(_VARIABLE) or Path(click.get_app_dir("sprocketmq")) / "contexts.json")
+    path = Path(os.environ.get(_VARIABLE) or Path(click.get_app_dir("sprocketmq")) / "contexts.json")
     with contextlib.suppress(ConfigurationError):
         return user_path(path)
     return path

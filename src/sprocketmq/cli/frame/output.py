@@ -73,8 +73,8 @@ def at(title: str, key: str, *, wide: bool = False, none: str = UNKNOWN) -> Colu
     return Column(title, key, time_text, wide, none)
 
 
-def span(title: str, key: str, *, wide: bool = False, none: str = UNKNOWN) -> Column:
-    return Column(title, key, duration, wide, none)
+def span(title: str, key: str, *, wide: bool = False) -> Column:
+    return Column(title, key, duration, wide)
 
 
 def perm(*, wide: bool = False) -> Column:

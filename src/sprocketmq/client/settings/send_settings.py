@@ -15,7 +15,6 @@ from sprocketmq.client.settings.validators import (
     check_range,
     check_settings,
     check_topic,
-    int_option,
 )
 from sprocketmq.client.settings.values import Serializers, check_value_functions
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
@@ -108,7 +107,8 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
         check_topic(self.create_topic_key, "create_topic_key")
         force_setattr(self, "topics", self._checked_topics())
         force_setattr(self, "retry_response_codes", self._checked_codes())
-        int_option("send_msg_max_timeout_per_request_ms", self.send_msg_max_timeout_per_request_ms, 1, _DAY_MS)
+        if self.send_msg_max_timeout_per_request_ms != -1:
+            check_range("send_msg_max_timeout_per_request_ms", self.send_msg_max_timeout_per_request_ms, 1, _DAY_MS)
         for name, low, high in _RANGES:
             check_range(name, getattr(self, name), low, high)
         kind = CompressionType.of(self.compress_type)

@@ -154,11 +154,6 @@ def check_time_ms(name: str, value: int | datetime, *, or_zero: bool = False) ->
     return value_ms
 
 
-def int_option(name: str, value: int, low: int, high: int, off: int = -1) -> int:
-    """Like check_range, with one more value that means "off"."""
-    return off if value == off else check_range(name, value, low, high)
-
-
 def check_text(name: str, value: str) -> str:
     """The value, when it is text that can be sent, logged and read: not blank, no control characters, no lone surrogates."""
     if not isinstance(value, str):

@@ -43,10 +43,10 @@ class _Lock(Struct):
 
 
 class QueueLockTable:
-    """``max_live_ms``: after which a lock that was not renewed is free. ``max_locks``: a request may name queues that do not exist."""
+    """``max_locks``: a request may name queues that do not exist."""
 
-    def __init__(self, max_live_ms: int = BROKER_LOCK_MAX_LIVE_MS, max_locks: int = 100_000) -> None:
-        self.max_live_ms, self.max_locks = max_live_ms, max_locks
+    def __init__(self, max_locks: int = 100_000) -> None:
+        self.max_locks = max_locks
         self._count = 0
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
 
@@ -112,8 +112,9 @@ class QueueLockTable:
                 del self._groups[group]
         return removed
 
-    def _is_expired(self, lock: _Lock, now_ms: int) -> bool:
-        return now_ms - lock.last_update_ms > self.max_live_ms
+    @staticmethod
+    def _is_expired(lock: _Lock, now_ms: int) -> bool:
+        return now_ms - lock.last_update_ms > BROKER_LOCK_MAX_LIVE_MS
 
     def check_invariants(self) -> None:
         assert self._count == sum(map(len, self._groups.values()))

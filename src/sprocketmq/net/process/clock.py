@@ -164,10 +164,9 @@ class ManualClock:
             self._run(timer)
         self._now_ms = target_ms
 
-    def turn_loops(self, limit_s: float = _TURN_S) -> None:
-        """Wait until each running event loop that uses this clock has done what it can do now; not for that of the calling thread.
-        ``limit_s``: seconds of real time, for a loop that something blocks."""
-        self._turn_loops(0, limit_s)
+    def turn_loops(self) -> None:
+        """Wait until each running event loop that uses this clock has done what it can do now; not for that of the calling thread."""
+        self._turn_loops(0, _TURN_S)
 
     def is_at_rest(self, hanging: Set[object] = frozenset()) -> bool:
         """Whether nothing more happens before a timer of this clock is due, as far as the clock can know. Takes a moment of real

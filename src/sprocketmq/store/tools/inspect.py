@@ -11,7 +11,6 @@ from sprocketmq.store.index.index_files import index_text
 from sprocketmq.store.log.log_walk import LogWalk
 from sprocketmq.store.queue.unit import FILLER_SIZE
 from sprocketmq.store.services.dispatch import index_texts
-from sprocketmq.store.store_config import StoreConfig
 from sprocketmq.store.tools.check import open_read_only
 from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.properties import decode_properties
@@ -25,8 +24,8 @@ _SHOWN_BYTES = 200
 class StoreInspector:
     """Every result consists of plain values, ready for a table or for JSON. Raises StoreCorrupt."""
 
-    def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:
-        self._store = open_read_only(path, config)
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._store = open_read_only(path)
         for queue in self._store.consume_queues.queues.values():
             queue.min_offset = queue.first_from(self._store.min_physical_offset)
 

@@ -16,9 +16,9 @@ class DataVersion(Body):
     state_version: int = 0
     timestamp: int = 0
 
-    def next_version(self, now_ms: int, state_version: int = 0) -> None:
+    def next_version(self, now_ms: int) -> None:
         self.timestamp = now_ms
-        self.state_version = state_version
+        self.state_version = 0
         self.counter += 1
 
 

@@ -362,10 +362,9 @@ def check_record(buffer: Buffer, at: int = 0, check_crc: bool = True) -> RecordV
     return view
 
 
-def decode_record(buffer: Buffer, at: int = 0, broker_name: str = "", decompress: bool = True) -> MessageExt:
-    """Decode the record at ``at`` into a message. Ignores bytes after it. See :func:`decode_records`."""
-    view = RecordView(buffer, at)
-    return decode_records(view.raw, broker_name, decompress)[0]
+def decode_record(buffer: Buffer, broker_name: str = "", decompress: bool = True) -> MessageExt:
+    """Decode the record at the beginning of ``buffer`` into a message. See :func:`decode_records`."""
+    return decode_records(RecordView(buffer, 0).raw, broker_name, decompress)[0]
 
 
 def decode_records(

@@ -37,17 +37,11 @@ def with_transaction_type(sys_flag: int, transaction: int) -> int:
 PULL_COMMIT_OFFSET: Final = 0x1  # the broker stores commitOffset of the request
 PULL_SUSPEND: Final = 0x2  # the broker may hold the request until messages arrive
 PULL_SUBSCRIPTION: Final = 0x4  # the broker uses subscription and expressionType of the request
-PULL_CLASS_FILTER: Final = 0x8
-PULL_LITE_PULL: Final = 0x10
 
 
-def pull_sys_flag(
-    *, commit_offset: bool, suspend: bool, subscription: bool, class_filter: bool = False, lite_pull: bool = False
-) -> int:
+def pull_sys_flag(*, commit_offset: bool, suspend: bool, subscription: bool) -> int:
     return (
         (PULL_COMMIT_OFFSET if commit_offset else 0)
         | (PULL_SUSPEND if suspend else 0)
         | (PULL_SUBSCRIPTION if subscription else 0)
-        | (PULL_CLASS_FILTER if class_filter else 0)
-        | (PULL_LITE_PULL if lite_pull else 0)
     )
