@@ -12,6 +12,7 @@ import sprocketmq as rmq
 from embedded_proxy import embedded_proxy, second_broker_of
 from proxy_shop import TOPIC, Shop, open_shop
 from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.store.services import retention
 from sprocketmq.testing import EmbeddedRocketMQ
 
@@ -36,6 +37,12 @@ def a_disk_with_room() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(retention, "_used_percent", lambda path: 50.0)
         yield
+
+
+@pytest.fixture(scope="session")
+def the_parser_is_loaded() -> None:
+    """It may take longer than a request waits, on a machine with much to do."""
+    compile_sql92("a = 1")
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,8 @@ What Apache 5.4.0 makes of such a batch is in its golden commit log: each messag
 
 from __future__ import annotations
 
-import asyncio
 import re
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,13 +21,6 @@ from sprocketmq.wire.records.properties import UNIQ_KEY, get_property
 from sprocketmq.wire.records.record import RecordView
 
 BATCHES = frames(code=320, kind="request")
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
 
 
 def name_of(frame: GoldenFrame) -> str:

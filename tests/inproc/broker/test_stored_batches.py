@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -23,13 +22,6 @@ from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES, TAGS, get_property
 from sprocketmq.wire.records.record import RecordView
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
 
 
 def refusal_of(batch: SoundBatch) -> str | None:

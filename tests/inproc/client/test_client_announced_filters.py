@@ -15,10 +15,11 @@ import pytest
 import sprocketmq as rmq
 from embedded_proxy import embedded_proxy
 from sprocketmq.core.group.subscription import FilterExpression
-from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.net.process.clock import SystemClock
 from sprocketmq.testing import HEARTBEATS, EmbeddedRocketMQ
 from sprocketmq.testing.faults import FaultInjector
+
+pytestmark = pytest.mark.usefixtures("the_parser_is_loaded")
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 QUEUES = 2
@@ -28,11 +29,6 @@ FILTERS: dict[str, dict[str, FilterExpression | str]] = {
 }
 
 WORDS_OF_A = {"A", "kind = 'A'"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def the_parser_is_loaded() -> None:
-    compile_sql92("a = 1")
 
 
 class Member:

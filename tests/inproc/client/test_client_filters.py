@@ -6,19 +6,14 @@ from __future__ import annotations
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
 
+pytestmark = pytest.mark.usefixtures("the_parser_is_loaded")
+
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 FAR = rmq.sql92("distance > 1000 AND carrier IN ('UA', 'DL')")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def the_parser_is_loaded() -> None:
-    """It may take longer than a request waits, on a machine with much to do."""
-    compile_sql92("a = 1")
 
 
 def _send(producer: rmq.Producer, *flights: tuple[str, int]) -> None:

@@ -12,13 +12,14 @@ import sprocketmq as rmq
 from inproc.broker.conftest import RawClient
 from sprocketmq.broker.tables.consumers import ConsumerGroup, ConsumerTable
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription
-from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import ConsumerData, HeartbeatData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import UnregisterClientRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_SUBSCRIPTION
+
+pytestmark = pytest.mark.usefixtures("the_parser_is_loaded")
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 HOUR_MS = 3_600_000
@@ -27,11 +28,6 @@ FILTERS: dict[str, tuple[FilterExpression | str, FilterExpression | str]] = {
     "sql92": (rmq.sql92("kind = 'A'"), rmq.sql92("kind IN ('A', 'B')")),
     "everything": ("A", "*"),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def the_parser_is_loaded() -> None:
-    compile_sql92("a = 1")
 
 
 class Peer:

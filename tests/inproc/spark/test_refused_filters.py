@@ -13,7 +13,6 @@ from inproc.spark.as_spark import Readers, ask, first_batch, send
 from sprocketmq.broker.handlers.messages.pull_checks import no_property_filter
 from sprocketmq.client.remoting import pulls
 from sprocketmq.client.remoting.pulls import read_queue
-from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.source import RocketMQDataSource
@@ -21,14 +20,10 @@ from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
+pytestmark = pytest.mark.usefixtures("the_parser_is_loaded")
+
 REFUSED = r"sql92 is 'a >', which broker broker-a refuses: .*; correct the expression$"
 SWITCH_ON = "; set enablePropertyFilter=true at the brokers (`sprocketmq broker config set`), or filter by tags"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def the_parser_is_loaded() -> None:
-    """It may take longer than a request waits, on a machine with much to do."""
-    compile_sql92("a = 1")
 
 
 @pytest.fixture
