@@ -232,3 +232,102 @@ def test_a_kill_resets_connections_and_a_power_cut_leaves_them_until_the_host_is
     pair.run(work)
     assert isinstance(pair.client.lost[0], ConnectionResetError)
     assert pair.server.lost == []  # nothing runs in a dead process
+
+
+def test_a_narrow_link_is_shared_by_the_connections_of_its_host(pair: Pair) -> None:
+    async def work() -> None:
+        await pair.connect()
+        pair.here.bytes_per_s = 1_000
+        first, pair.client = pair.client, Peer()
+        at_first, pair.server = pair.server, Peer()
+        await pair.dial()
+        for client in (first, pair.client):
+            client.transport.write(bytes(10_000))
+        await asyncio.sleep(9)
+        assert 8_000 < len(at_first.received) + len(pair.server.received) < 10_000
+        at_first.transport.write(bytes(10_000))  # the other direction is as wide as ever
+        await asyncio.sleep(1)
+        assert len(first.received) == 10_000
+        await asyncio.sleep(15)
+        assert (len(at_first.received), len(pair.server.received)) == (10_000, 10_000)
+
+    pair.run(work)
+
+
+def test_a_deaf_process_reads_nothing_and_goes_on_otherwise(pair: Pair) -> None:
+    async def work() -> None:
+        await pair.connect()
+        pair.there.process.is_deaf = True
+        pair.client.transport.write(b"to")
+        pair.server.transport.write(b"fro")
+        await asyncio.sleep(60)
+        assert (pair.server.received, pair.client.received) == (b"", b"fro")
+        pair.there.process.is_deaf = False
+        await asyncio.sleep(1)
+        assert pair.server.received == b"to"
+
+    pair.run(work)
+
+
+def test_a_half_open_connection_is_given_up_by_who_writes(pair: Pair) -> None:
+    async def work() -> None:
+        await pair.connect()
+        assert pair.network.forget_some_connection(random.Random(1))
+        pair.client.transport.write(b"is anybody there?")
+        await asyncio.sleep(900)
+        assert (pair.server.received, pair.client.lost) == (b"", [])
+        await asyncio.sleep(60)
+        assert isinstance(pair.client.lost[0], TimeoutError)
+        assert pair.server.lost == []
+
+    pair.run(work)
+
+
+def test_a_host_refuses_new_connections_and_keeps_those_it_has(pair: Pair) -> None:
+    async def work() -> None:
+        await pair.connect()
+        pair.there.refuses = True
+        with pytest.raises(ConnectionRefusedError):
+            await pair.dial()
+        pair.client.transport.write(b"hello")
+        await asyncio.sleep(1)
+        assert pair.server.received == b"hello"
+        pair.there.refuses = False
+        await pair.dial()
+
+    pair.run(work)
+
+
+def test_a_name_leads_to_the_address_that_its_host_has_now(pair: Pair) -> None:
+    async def dial(where: str) -> None:
+        await pair.on(pair.here, pair.loop.create_connection(lambda: pair.client, where, 10911))
+
+    async def work() -> None:
+        await pair.listen()
+        old = pair.there.address
+        await dial("there")
+        pair.there.kill()
+        pair.network.move(pair.there)
+        pair.there.start_process()
+        await pair.listen()
+        with pytest.raises(OSError, match="no route"):
+            await dial(old)
+        for where in ("there", pair.there.address):
+            await dial(where)
+            assert pair.client.transport.get_extra_info("peername") == (pair.there.address, 10911)
+
+    pair.run(work)
+
+
+def test_a_clock_drifts_and_stands_still_while_timers_go_on(pair: Pair) -> None:
+    clock, right = pair.here.clock, pair.there.clock
+
+    async def work() -> None:
+        for rate, ahead_ms in ((1.05, 5_000), (0.98, 3_000), (0.0, -97_000), (1.0, -97_000)):
+            clock.drift(rate)
+            await clock.sleep(100_000)
+            assert clock.now_ms() - right.now_ms() == pytest.approx(ahead_ms, abs=2)
+        assert clock.steady_ms() == right.steady_ms()
+
+    pair.run(work)
+    assert pair.loop.time() == 400

@@ -372,7 +372,7 @@ class BatchAccumulator:
     def _put(self, destination: str | MessageQueue, element: _Element, *, ordered: bool) -> _SendBatch:
         batches = self._batches
         size_bytes = EMPTY_ELEMENT_BYTES + len(element.body) + len(element.properties)
-        batch = batches.add(destination, element.kind, size_bytes, self._clock.now_ms(), ordered=ordered)
+        batch = batches.add(destination, element.kind, size_bytes, self._clock.steady_ms(), ordered=ordered)
         batch.append(element)
         if batches.ready or self._timer is None:
             self._go()
@@ -390,11 +390,11 @@ class BatchAccumulator:
                 self._delivering[batch] = None
                 self._start(self._deliver(batch), partial(self._cut_delivery, batch))
         if self._timer is None and (due_ms := batches.next_due_ms) is not None:
-            self._timer = self._clock.call_later(due_ms - self._clock.now_ms(), self._on_time)
+            self._timer = self._clock.call_later(due_ms - self._clock.steady_ms(), self._on_time)
 
     def _on_time(self) -> None:
         self._timer = None
-        self._batches.tick(self._clock.now_ms())
+        self._batches.tick(self._clock.steady_ms())
         self._go()
 
     def _end_s(self, timeout_ms: int | None) -> float:

@@ -21,13 +21,23 @@ _START_MS: Final = 1_700_000_000_000
 
 
 class HostClock:
-    """The clock of a host, on the loop's virtual time. Setting it (``Host.skew_ms``) moves no timer."""
+    """The clock of a host, on the loop's virtual time. What is done to its time of day (``Host.skew_ms``, ``drift``) moves no timer."""
 
     def __init__(self, host: Host) -> None:
         self._host, self._loop = host, host.network.loop
+        self._rate, self._since_s = 1.0, 0.0
 
     def now_ms(self) -> int:
-        return _START_MS + int(self._loop.time() * 1000 + self._host.skew_ms)
+        return _START_MS + int(self._loop.time() * 1000 + self._host.skew_ms + self._drifted_ms)
+
+    @property
+    def _drifted_ms(self) -> float:
+        return (self._loop.time() - self._since_s) * (self._rate - 1) * 1000
+
+    def drift(self, rate: float) -> None:
+        """From now on, so many seconds of its day pass in one: 0 stands still, 1 is right."""
+        self._host.skew_ms += self._drifted_ms
+        self._rate, self._since_s = rate, self._loop.time()
 
     def steady_ms(self) -> int:
         return _START_MS + int(self._loop.time() * 1000)

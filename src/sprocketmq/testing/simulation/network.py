@@ -4,7 +4,8 @@
     write --> [send buffer] --> link (delay, bandwidth, a wall) --> [receive buffer] --> data_received
                    `- pause_writing above its mark                       `- fills while the peer does not read
 
-A wall between two hosts holds what is sent until it is taken away, as TCP sends lost packets again. The kernel of a process that is killed
+A wall between two hosts holds what is sent until it is taken away, as TCP sends lost packets again. A connection that a firewall has
+forgotten is half-open for ever: its kernels give it up when nothing was answered for so long. The kernel of a process that is killed
 resets its connections. From a host without power nobody hears anything; once it is on again, it resets what it does not know.
 """
 
@@ -16,7 +17,7 @@ import errno
 import hashlib
 import itertools
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +30,8 @@ from sprocketmq.testing.simulation.loop import SimulatedLoop, current_process
 _WINDOW_BYTES: Final = 128 * 1024  # of one direction: under way, or in the receive buffer
 _FIRST_PORT: Final = 40_000
 _SYN_AGAIN_S: Final = 1.0
+_GIVEN_UP_S: Final = 924.6  # Linux: tcp_retries2
+_SLICES_EACH_S: Final = 4  # into which a narrow link cuts what is sent
 
 
 class Process:
@@ -38,6 +41,7 @@ class Process:
         self.host = host
         self.is_running = True
         self.is_frozen = self.is_dead = False
+        self._is_deaf = False
         self._postponed: list[asyncio.Handle] = []
         self._freezes: list[list[float]] = []  # began, ended
         self._stalled_until_s = 0.0
@@ -61,6 +65,17 @@ class Process:
         self.freeze()
         loop.call_at(ends_s, lambda: self.thaw() if ends_s == self._stalled_until_s else None, context=_KERNEL)
 
+    @property
+    def is_deaf(self) -> bool:
+        """It reads nothing from its connections, and goes on otherwise."""
+        return self._is_deaf
+
+    @is_deaf.setter
+    def is_deaf(self, is_deaf: bool) -> None:
+        self._is_deaf = is_deaf
+        for end in self.host.ends:
+            end.look()
+
     def frozen_ms_since(self, since_s: float) -> float:
         now_s = self.host.network.loop.time()
         return sum(max(0.0, min(end, now_s) - max(begin, since_s)) for begin, end in self._freezes) * 1000
@@ -78,6 +93,9 @@ class Host:
     def __init__(self, name: str, address: str, network: Network) -> None:
         self.name, self.address, self.network = name, address, network
         self.is_off = False
+        self.refuses = False  # new connections
+        self.bytes_per_s: float | None = None  # of all that it sends; None: as the network's weather says
+        self.link_free_s = 0.0
         self.skew_ms = 0.0  # of its clock
         self.rng = network.draws.stream(name)
         self.clock = HostClock(self)
@@ -130,17 +148,29 @@ class Network:
         loop.network = self
         self.weather = LinkWeather()
         self._trace = hashlib.sha256()
+        self.sent: Counter[tuple[Host, Host]] = Counter()  # writes and attempts to connect, from one to another
         self.unlike = b""  # a text of this run that another process has not: the path of its files
-        self.hosts: dict[str, Host] = {}  # by address
+        self.hosts: list[Host] = []
+        self._addresses = itertools.count(1)
         self._servers: dict[tuple[str, int], SimulatedServer] = {}
         self._ports = itertools.count(_FIRST_PORT)
         self._walls: dict[tuple[Host, Host], list[Callable[[], object]]] = {}  # with what waits for its end
 
     def add_host(self, name: str) -> Host:
-        number = len(self.hosts) + 1
-        host = Host(name, f"10.0.{number >> 8}.{number & 255}", self)
-        self.hosts[host.address] = host
+        self.hosts.append(host := Host(name, self._new_address(), self))
         return host
+
+    def _new_address(self) -> str:
+        number = next(self._addresses)
+        return f"10.0.{number >> 8}.{number & 255}"
+
+    def move(self, host: Host) -> None:
+        """Its name leads to another address from now on; nobody is at the old one. Its process is dead."""
+        host.address = self._new_address()
+
+    def _host_at(self, where: str) -> Host | None:
+        """``where``: its address, or its name."""
+        return next((host for host in self.hosts if where in (host.address, host.name)), None)
 
     def trace(self, what: bytes) -> None:
         """Something has happened: what is sent, and each line of the story."""
@@ -179,13 +209,22 @@ class Network:
 
     def reset_some_connection(self, rng: random.Random) -> bool:
         """Reset a connection that is drawn, at both ends. False: there is none."""
-        ends = [end for host in self.hosts.values() for end in host.ends]
-        if not ends:
-            return False
-        end = rng.choice(ends)
-        end.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
-        end.peer.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
-        return True
+        end = self._some_end(rng)
+        if end is not None:
+            end.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
+            end.peer.fail(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
+        return end is not None
+
+    def forget_some_connection(self, rng: random.Random) -> bool:
+        """Let nothing through in a connection that is drawn, for ever. False: there is none."""
+        end = self._some_end(rng)
+        if end is not None:
+            end.is_forgotten = end.peer.is_forgotten = True
+        return end is not None
+
+    def _some_end(self, rng: random.Random) -> SimulatedTransport | None:
+        ends = [end for host in self.hosts for end in host.ends]
+        return rng.choice(ends) if ends else None
 
     # -- listening and connecting ------------------------------------------------------------------------------------------------
 
@@ -209,18 +248,19 @@ class Network:
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], address: str, port: int
     ) -> tuple[SimulatedTransport, asyncio.BaseProtocol]:
-        """From a host that is off or behind a wall there is no answer; the caller's own limit ends the wait."""
-        process, there = current_process.get(), self.hosts.get(address)
+        """From a host that is off or behind a wall there is no answer; the caller's own limit ends the wait. ``address``: or name."""
+        process, there = current_process.get(), self._host_at(address)
         assert process is not None, "a connection is opened outside of any process"
         if there is None:
             raise OSError(errno.EHOSTUNREACH, f"no route to {address}")
-        here = process.host
+        here, address = process.host, there.address
+        self.sent[here, there] += 1
         await asyncio.sleep(self.delay_s(here))
         while there.is_off or (here, there) in self._walls or (there, here) in self._walls:  # noqa: ASYNC110 - as a kernel does
             await asyncio.sleep(_SYN_AGAIN_S)
         server = self._servers.get((address, port))
         await asyncio.sleep(self.delay_s(here))
-        if server is None or self._servers.get((address, port)) is not server:
+        if server is None or there.refuses or self._servers.get((address, port)) is not server:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
         ours = SimulatedTransport(self, process, (here.address, next(self._ports)))
         theirs = SimulatedTransport(self, server.process, (address, port))
@@ -267,6 +307,7 @@ class SimulatedTransport(asyncio.Transport):
         self._in: deque[bytes] = deque()
         self._arrives_s = 0.0  # when the last piece arrives, which none overtakes
         self._high_bytes, self._low_bytes = 64 * 1024, 16 * 1024
+        self.is_forgotten = False  # what it sends goes nowhere
         self._is_paused = False  # its protocol was told to pause writing
         self._reads = True
         self._closing = self._gone = self._ends_after_out = self._eof_arrived = False
@@ -288,6 +329,7 @@ class SimulatedTransport(asyncio.Transport):
             return
         data = bytes(data)
         self._network.trace(data)
+        self._network.sent[self._process.host, self.peer._process.host] += 1
         self._out.append(data)
         self._out_bytes += len(data)
         self._pump()
@@ -319,7 +361,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self._reads = True
-        self.call(self._deliver)
+        self.look()
 
     def is_closing(self) -> bool:
         return self._closing
@@ -349,6 +391,10 @@ class SimulatedTransport(asyncio.Transport):
         """In the context of its process, soon."""
         self._loop.call_soon(callback, context=self._process.context)
 
+    def look(self) -> None:
+        """Read what has arrived."""
+        self.call(self._deliver)
+
     def _delay_s(self) -> float:
         return self._network.delay_s(self._process.host)
 
@@ -358,17 +404,26 @@ class SimulatedTransport(asyncio.Transport):
 
     def _pump(self) -> None:
         """Give to the link what the window has room for."""
-        weather, rng = self._network.weather, self._process.host.rng
+        weather, host = self._network.weather, self._process.host
+        rng, bytes_per_s = host.rng, host.bytes_per_s
         while self._out and self._under_way_bytes < _WINDOW_BYTES:
             piece = self._out.popleft()
             most = min(weather.piece_bytes, _WINDOW_BYTES - self._under_way_bytes)
+            if bytes_per_s is not None:
+                most = max(1, min(most, int(bytes_per_s / _SLICES_EACH_S)))
             most = rng.randint(1, most) if len(piece) > 1 and rng.random() < 0.05 else most
             if len(piece) > most:
                 self._out.appendleft(piece[most:])
                 piece = piece[:most]
             self._out_bytes -= len(piece)
             self._under_way_bytes += len(piece)
-            self._send_at(self._delay_s() + len(piece) / weather.bytes_per_s, partial(self.peer.arrive, piece))
+            if bytes_per_s is None:
+                takes_s = len(piece) / weather.bytes_per_s
+            else:  # after what its host's other connections have sent
+                now_s = self._loop.time()
+                host.link_free_s = max(now_s, host.link_free_s) + len(piece) / bytes_per_s
+                takes_s = host.link_free_s - now_s
+            self._send_at(self._delay_s() + takes_s, partial(self.peer.arrive, piece))
         if self._ends_after_out and not self._out:
             self._ends_after_out = False
             self._send_at(self._delay_s(), self.peer.end_arrives)
@@ -380,7 +435,10 @@ class SimulatedTransport(asyncio.Transport):
         self._loop.call_at(self._arrives_s, self._through_wall, arrive, context=_KERNEL)
 
     def _through_wall(self, arrive: Callable[[], object]) -> None:
-        if not self._network.after_wall(self._process.host, self.peer._process.host, arrive):
+        if self.is_forgotten:
+            error = TimeoutError(errno.ETIMEDOUT, "connection timed out")
+            self._loop.call_later(_GIVEN_UP_S, self.fail, error, context=_KERNEL)
+        elif not self._network.after_wall(self._process.host, self.peer._process.host, arrive):
             arrive()
 
     def arrive(self, piece: bytes) -> None:
@@ -392,7 +450,9 @@ class SimulatedTransport(asyncio.Transport):
         self.call(self._deliver)
 
     def _deliver(self) -> None:
-        while self._in and self._reads and self._protocol is not None and not self._closing:
+        while (
+            self._in and self._reads and not self._process.is_deaf and self._protocol is not None and not self._closing
+        ):
             piece = self._in.popleft()
             self.peer._acknowledged(len(piece))
             self._protocol.data_received(piece)

@@ -24,7 +24,13 @@ KINDS: Final = (
     "freezes",  # processes that stand still
     "kills",  # processes that end, and start again
     "power",  # hosts that are silent, have lost what was not synced, and start again
+    "forgotten",  # connections that a firewall has forgotten: half-open, nothing gets through any more
+    "narrow",  # hosts that send 500 to 50,000 bytes a second
+    "deaf",  # processes that read nothing from their connections, and go on otherwise
+    "refusals",  # hosts that refuse new connections
+    "moves",  # servers that start again at another address, to which their name leads
     "clocks",  # clocks that are set
+    "drift",  # clocks that are too slow or too fast, or stand still
     "full",  # disks without space
     "errors",  # writes and syncs that fail
     "slow",  # disks that take up to 20 s
@@ -73,7 +79,13 @@ class Sky:
             "freezes": self._freeze,
             "kills": self._kill,
             "power": self._cut_power,
+            "forgotten": self._forget_connection,
+            "narrow": self._narrow_link,
+            "deaf": self._deafen,
+            "refusals": self._refuse,
+            "moves": self._move,
             "clocks": self._set_clock,
+            "drift": self._let_clock_drift,
             "full": self._fill_disk,
             "errors": self._break_disk,
             "slow": self._slow_disk,
@@ -115,20 +127,57 @@ class Sky:
             disk.heal()
         self._world.network.tear_walls()
 
-    def _for_a_while(self, end: Callable[[], object]) -> None:
-        """Call ``end`` after a time that is drawn: mostly short, sometimes longer than every limit of the protocol."""
+    def _for_a_while(self, end: Callable[[], object], times: float = 1) -> None:
+        """Call ``end`` after a time that is drawn: mostly short, sometimes longer than every limit of the protocol. ``times`` as long as
+        others."""
         self._number += 1
         number = self._number
         self._ends[number] = end
-        length_ms = min(self._weather.lasts_ms, self._rng.expovariate(1 / (self._weather.lasts_ms / 6)))
+        length_ms = times * min(self._weather.lasts_ms, self._rng.expovariate(1 / (self._weather.lasts_ms / 6)))
         self._world.loop.call_later(length_ms / 1000, lambda: self._ends.pop(number, lambda: None)())
 
     def _host(self) -> Host:
-        return self._rng.choice(list(self._world.network.hosts.values()))
+        return self._rng.choice(self._world.network.hosts)
 
     def _reset(self) -> None:
         if self._world.network.reset_some_connection(self._rng):
             self._world.note("a connection is reset")
+
+    def _forget_connection(self) -> None:
+        if self._world.network.forget_some_connection(self._rng):
+            self._world.note("a connection is half-open")
+
+    def _narrow_link(self) -> None:
+        host = self._host()
+        host.bytes_per_s = self._rng.choice([500.0, 5_000.0, 50_000.0])
+        self._world.note(f"{host} sends {host.bytes_per_s:.0f} bytes a second")
+        self._for_a_while(partial(setattr, host, "bytes_per_s", None))
+
+    def _deafen(self) -> None:
+        host = self._host()
+        process = host.process
+        process.is_deaf = True
+        self._world.note(f"{host} reads nothing")
+
+        def hear() -> None:
+            process.is_deaf = False
+            self._world.note(f"{host} reads again")
+
+        self._for_a_while(hear)
+
+    def _refuse(self) -> None:
+        host = self._host()
+        host.refuses = True
+        self._world.note(f"{host} refuses connections")
+        self._for_a_while(partial(setattr, host, "refuses", False))
+
+    def _move(self) -> None:
+        host = self._rng.choice([self._world.namesrv, *self._world.brokers])
+        if not host.process.is_dead:
+            self._world.kill(host)
+            self._world.network.move(host)
+            self._world.note(f"{host} moves to {host.address}")
+            self._for_a_while(lambda: self._world.restart(host))
 
     def _build_wall(self) -> None:
         one, other = self._host(), self._host()
@@ -223,3 +272,9 @@ class Sky:
         by_ms = self._rng.choice([-1, 1]) * self._rng.expovariate(1 / 5_000)
         self._world.note(f"the clock of {host} is set by {by_ms:.0f} ms")
         host.skew_ms += by_ms
+
+    def _let_clock_drift(self) -> None:
+        host, rate = self._host(), self._rng.choice([0.98, 1.05, 0.0])
+        host.clock.drift(rate)
+        self._world.note(f"the clock of {host} goes {rate} times as fast")
+        self._for_a_while(lambda: host.clock.drift(1.0), 1 if rate == 0 else 20)

@@ -180,7 +180,7 @@ class World:
 
     @property
     def namesrv_addr(self) -> str:
-        return f"{self.namesrv.address}:{_NAMESRV_PORT}"
+        return f"{self.namesrv.name}:{_NAMESRV_PORT}"
 
     @property
     def delay_levels(self) -> str:

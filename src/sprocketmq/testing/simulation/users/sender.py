@@ -143,7 +143,7 @@ class Sender:
             await self._recall(sent, result.recall_handle)
 
     def _is_due(self, sent: Sent, due_s: float) -> None:
-        if "clocks" not in self.here.world.sky.kinds:
+        if not {"clocks", "drift"} & set(self.here.world.sky.kinds):
             sent.due_s = due_s
 
     async def _recall(self, sent: Sent, handle: str) -> None:
