@@ -44,7 +44,8 @@ _EXTRA_OF: Final = {
 
 
 def needs_extra(what: str, extra: str, *modules: str) -> None:
-    """Check that ``modules`` are installed, without importing them. Raises ConfigurationError: how to install the extra."""
+    """Check that ``modules`` are installed, without importing them. Raises ConfigurationError: one is missing; the message says how
+    to install the extra."""
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
         raise ConfigurationError(_sentence(what, extra, missing))

@@ -19,7 +19,8 @@ from typing import Any
 
 
 def names_of(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a package. ``where``: module -> its names, with blanks."""
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package. ``package``: the ``__name__`` of the package. ``where``: for each
+    module the names in it, separated by blanks."""
     own = vars(sys.modules[package])
     module_of = {name: f"{package}.{module}" for module, names in where.items() for name in names.split()}
 

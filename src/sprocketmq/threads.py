@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 
 class ClaimedWork(Generic[T]):
-    """Work for whoever claims it first: a thread that calls it, or the caller that could not start it."""
+    """Work for whoever claims it first: a thread that calls it, or the caller that could not start the thread. ``outcome``: what
+    the work returned or raised."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work: Callable[[], T] | None = work

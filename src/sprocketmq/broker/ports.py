@@ -63,8 +63,8 @@ class Ports:
         return sum(server.cut_off_connections for server in (self._server, self._fast_server) if server is not None)
 
     async def open(self, host: str, port: int, *, with_fast_port: bool) -> int:
-        """Listen on ``host:port`` (0: any free one), and if wanted on the port two below it (taken: a warning). Raises
-        ConfigurationError."""
+        """Listen on ``host:port`` (0: any free one), and if wanted on the port two below it, which may be taken: a warning. Returns the
+        port. Raises ConfigurationError (the port is taken)."""
         for left in reversed(range(_TRIES)):
             self._server = self.new_server()
             found = await self._server.start(host, port)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``settle`` answers check-backs for the producer group of a stopped transactional write; ``merge-ledger`` one of several brokers."""
+"""``settle`` answers check-backs for the producer group of a stopped transactional write; ``merge-ledger`` merges a ledger of several
+brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessag
 def settle_half_messages(
     group: str, topics: tuple[str, ...], target: Target, timeout_s: float, assignments: tuple[str, ...] = ()
 ) -> int:
-    """Also resume half messages for which the ledger has a decision and which the brokers gave up. Returns 1 if some are left."""
+    """Also resume half messages for which the ledger has a decision and which the brokers gave up. Returns the exit code: 1 if half
+    messages of ``topics`` are left after ``timeout_s``."""
     responder = _member(group, topics, target, assignments)
     try:
         ends = responder.engine.run(responder.half_queue_ends())

@@ -147,7 +147,8 @@ class AsyncClient(Generic[P]):
             raise failure
 
     def _open_now(self) -> None:
-        """``start`` for parts that do not wait for anything. May be called without a loop; the next call on a loop binds it."""
+        """``start`` for parts that do not wait for anything. May be called without a loop; the next call on a loop binds the client
+        to it. Raises ClosedError (it is being shut down)."""
         self._check_loop()
         step = self._life.start()
         if step is StartStep.OPEN:

@@ -42,7 +42,8 @@ log = logging.getLogger("sprocketmq.client")
 async def run_callback(
     callback: Callable[[Any], object], report: object, troubles: Troubles, failed: str, *args: object
 ) -> None:
-    """Call a function of the user that is told something: in a thread, or here if it is async. If it raises, ``failed`` is logged."""
+    """Call a function of the user that is told something and changes nothing: in a thread, or here if it is async. If it raises, ``failed``
+    is logged, a text with ``args``."""
     try:
         if is_async(callback):
             await callback(report)
@@ -129,7 +130,8 @@ class FilterMessageContext(msgspec.Struct):
 
 
 class EndTransactionContext(msgspec.Struct):
-    """The end of a transaction, as sent (Java: EndTransactionContext). ``from_transaction_check``: the broker had asked."""
+    """The end of a transaction, as sent to the broker (Java: EndTransactionContext). ``state`` is what the local part said;
+    ``from_transaction_check``: the broker had asked."""
 
     producer_group: str
     client_id: str

@@ -24,7 +24,8 @@ class Verdict(Enum):
 
 
 class Delivery:
-    """What becomes of a message; here of one that was made by hand: the verdict is only stored. ``item``: None when that is over."""
+    """What becomes of a message; here of one that was made by hand: the verdict is only stored. ``item``: None when it is settled, or given
+    up."""
 
     __slots__ = ("_verdict",)
     item: object = None
@@ -108,7 +109,8 @@ class ReceivedMessage(MessageExt[V]):
         self._delivery.settle(Verdict.NACK, RetryLater(reason, delay_ms=delay_ms, delay_level=delay_level))
 
     def dead_letter(self, reason: str = "") -> None:
-        """No retry can help: to the dead letters now, with this ``reason``."""
+        """No retry can help: to the dead-letter topic of the group now. ``reason``: stored with the dead letter
+        (``DeadLetterMessage.reason``)."""
         self._delivery.settle(Verdict.DEAD_LETTER, DeadLetter(reason))
 
     @property

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web console: pages about a cluster, by the public client. ``sprocketmq console`` serves it, or ``serve --console``."""
+"""The web console: pages about a cluster. ``sprocketmq console`` serves it for any cluster, ``sprocketmq serve --console`` for the
+embedded one. It uses the public client alone."""
 
 from __future__ import annotations
 

@@ -23,7 +23,11 @@ from sprocketmq.errors import ConfigurationError
 def check_callback(name: str, value: object, parameters: str, advice: str = "", *, may_be_async: bool = False) -> None:
     """Check that ``value`` can be called with the arguments that it will get, all by position.
 
-    ``name``, ``advice`` and ``parameters`` (``"messages, context"``) are for the error. ``may_be_async``: the caller awaits the result.
+    Args:
+        name: its name in the error.
+        parameters: names of the arguments, as in ``"messages, context"``.
+        advice: what to do, for the error.
+        may_be_async: whether the caller awaits the result of an ``async def`` function.
 
     Raises ConfigurationError (it is not a function, has other parameters, or is async where nobody awaits it).
     """

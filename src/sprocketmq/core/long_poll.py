@@ -74,7 +74,8 @@ class LongPoll(Generic[R]):
         size_bytes: int = 0,
     ) -> ParkedPull[R]:
         """Add a waiter. It is woken once the queue's max offset is above ``offset``; ``deadline_ms``: when it gives up, absolute;
-        ``request`` comes back with it; ``match`` accepts a tag code, None all; ``owner``: its connection; ``size_bytes``: in memory."""
+        ``request`` comes back with it; ``match`` accepts the tag code of a message, None all; ``owner``: its connection; ``size_bytes``:
+        what it takes in memory."""
         pull = ParkedPull(topic, queue_id, offset, deadline_ms, request, match, owner, size_bytes)
         self.queues.setdefault((topic, queue_id), {})[pull] = None
         self._sequence += 1

@@ -67,7 +67,8 @@ def alter(
 ) -> dict[str, str]:
     """The attributes after ``changes``. ``current``: the attributes of today; None when the topic or group is being made.
     ``changes``: signed names to values, as :func:`parse_changes` gives them. ``known``: :data:`TOPIC_ATTRIBUTES` or
-    :data:`GROUP_ATTRIBUTES`. Raises ConfigurationError: nothing of the list counts then."""
+    :data:`GROUP_ATTRIBUTES`. Raises ConfigurationError: a change that is not allowed; nothing of the list counts then (rule
+    1)."""
     before = current or {}
     after, seen = dict(before), set[str]()
     for signed, value in changes.items():

@@ -11,7 +11,8 @@ from sprocketmq.errors import ConfigurationError
 def announced_host(bind_host: str, broker_ip: str) -> str:
     """The address to report to clients: ``broker_ip`` if set, else the bound one, or one of this machine if bound to all. A name in
     ``broker_ip`` is reported as it is: clients can check it in a certificate, and find a host whose address changes (Java:
-    BrokerController.getBrokerAddr). Raises ConfigurationError (it cannot be resolved, or nothing leads to the bound one)."""
+    BrokerController.getBrokerAddr). Raises ConfigurationError (the name cannot be resolved, or no address is known that leads to the
+    bound one)."""
     host = broker_ip or bind_host
     if host == "::":  # listens to IPv6 only, but local_ip finds an IPv4 address
         raise ConfigurationError(

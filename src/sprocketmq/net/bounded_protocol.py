@@ -28,7 +28,8 @@ _MOST_KINDS: Final = 4096  # notices of further kinds are dropped, like pushes
 
 
 class BoundedProtocol(asyncio.Protocol):
-    """Limits the memory of a Connection. ``backs_up``: some bytes wait for the peer; ``is_congested``: too many."""
+    """The part of a Connection that limits its memory. ``backs_up``: some bytes wait because the peer does not read.
+    ``is_congested``: more bytes wait than should."""
 
     # Slots, because attribute access is slow for objects with more than thirty attributes, and each read uses about thirty.
     __slots__ = (

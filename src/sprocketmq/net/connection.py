@@ -86,7 +86,8 @@ _NOT_GRPC: Final = "use its remoting port, or a name server (always the latter i
 
 
 class Connection(RequestingProtocol):
-    """Protocol object of one connection; made by ConnectionPool or Server. ``state``: the owner's notes, such as the client id."""
+    """Protocol object of one connection; made by ConnectionPool (client side) or Server (server side). ``state``: the owner's notes,
+    such as the client id seen in a heartbeat."""
 
     __slots__ = (
         "_answer_readers",
@@ -365,7 +366,8 @@ def _refuse(connection: Connection, command: Command) -> Command:
 
 
 def bytes_while_waiting(command: Command) -> int:
-    """The memory of a request that waits: its body (a view of the whole read), its fields and objects (see ``Connection.hold``)."""
+    """The memory of a request that waits: its body (a view of the whole read, which is copied or released), its fields and objects (see
+    ``Connection.hold``)."""
     command.body = bytes(command.body)
     return _WAITING_BYTES + len(command.body) + text_bytes(command)
 

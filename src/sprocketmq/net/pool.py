@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to many addresses, opened on demand, one per address (Java: NettyRemotingClient's channel table). Callers that need the
-same address wait for one connect. A broken connection is removed at once; the next call opens one. A forked copy is closed."""
+same address wait for one connect. A broken connection is removed at once, and the next call opens a new one. After a fork the child's
+copy of a pool is closed."""
 
 from __future__ import annotations
 
@@ -138,7 +139,8 @@ class ConnectionPool:
         return self._renewable is not None and _is_refused_signature(answer)
 
     def open_connection(self, address: str) -> Connection | None:
-        """The connection to ``address`` if encoded frames, with ``added_fields`` and signed, can be written to it now."""
+        """The connection to ``address`` if encoded frames, with ``added_fields`` and signed with ``credentials``, can be written to it
+        now."""
         if address in self._opening:  # others wait for it and go first
             return None
         connection = self._open.get(address)
@@ -171,7 +173,8 @@ class ConnectionPool:
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
         """Send a request to ``address`` and wait; ``timeout_ms`` covers everything: connecting, a peer that does not read, the answer.
-        Raises as ``connection`` and ``Connection.invoke``; SignatureRefused: the newest keys of RenewableCredentials were refused."""
+        Raises as ``connection`` and ``Connection.invoke``; SignatureRefused: the newest keys of RenewableCredentials were refused (with
+        fixed credentials the refusal is returned)."""
         now_s = asyncio.get_running_loop().time
         connection = self._open.get(address)
         if connection is None or connection.is_closed or address in self._opening:
@@ -229,7 +232,8 @@ class ConnectionPool:
 
     def close_if_silent(self, address: str, connection: Connection, started_s: float, error: Exception) -> None:
         """After a timeout: close a connection on which nothing has arrived since ``started_s`` (Java: clientCloseSocketIfTimeout).
-        Otherwise a host that disappeared silently would never be reconnected. Unsent requests get an error at once."""
+        Otherwise a host that disappeared silently would never be reconnected. Unsent requests are lost; their callers get an error at
+        once."""
         if connection.last_read_s <= started_s:
             if self._open.get(address) is connection:
                 del self._open[address]
@@ -245,7 +249,8 @@ class ConnectionPool:
             connection.close()
 
     def close_unused(self, most: int, *, but: str) -> None:
-        """Close connections while more than ``most`` are open, except that to ``but``: the most silent; none that waits for an answer."""
+        """Close connections while more than ``most`` are open, except that to ``but``: those that were silent for the longest time, and no
+        connection that waits for an answer."""
         if but in self._open or len(self._open) <= most:
             return
         unused = sorted(

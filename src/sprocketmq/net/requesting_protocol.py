@@ -35,7 +35,8 @@ _ONEWAY_TIMEOUT_MS: Final = 15_000  # of waiting for a peer that does not read
 
 class RequestingProtocol(BoundedProtocol):
     """The part of a Connection that sends requests, and that writes. ``signer`` adds fields and the signature of access control to each
-    Command of this side. ``read_bytes``, ``written_bytes``: of all frames so far; the rest is under way."""
+    Command of this side. ``read_bytes``, ``written_bytes``: of all frames so far; what the peer has written and this side has not read
+    is under way."""
 
     __slots__ = (
         "_opaque", "_out", "_out_bytes", "_requests", "_requests_bytes", "_waiting", "read_bytes", "signer", "written_bytes",
@@ -87,7 +88,8 @@ class RequestingProtocol(BoundedProtocol):
     def start_send(
         self, opaque: int, frame: bytes, code: int, timeout_ms: int
     ) -> asyncio.Future[StoredAnswer | Command]:
-        """Like ``start_invoke``, for an encoded frame, which has what ``signer`` adds. Only while ``takes_frames``."""
+        """Like ``start_invoke``, for an encoded frame, which has what ``signer`` adds. Only while ``takes_frames``. A caller that stops
+        waiting calls ``forget``."""
         future = self._waiting.add(opaque, code, timeout_ms, True)
         self._write_request(frame, 1)
         return future
@@ -112,7 +114,8 @@ class RequestingProtocol(BoundedProtocol):
         return answer is not None and self._waiting.answer_stored(answer)
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
-        """Send a request and wait for its answer. Raises RequestTimeout (also if nothing was sent), ConnectionLost."""
+        """Send a request and wait for its answer. Raises RequestTimeout (also if the peer did not read so long that nothing was sent),
+        ConnectionLost."""
         if self.is_congested or not self._turns.is_idle:
             timeout_ms = await self._wait_for_turn(command.code, timeout_ms)
             try:
@@ -130,7 +133,8 @@ class RequestingProtocol(BoundedProtocol):
             del future  # it holds the error, whose traceback holds this frame
 
     async def invoke_oneway(self, command: Command, timeout_ms: int = _ONEWAY_TIMEOUT_MS) -> None:
-        """Write a request that gets no answer. Raises RequestTimeout (nothing was sent), ConnectionLost."""
+        """Write a request that gets no answer. Raises RequestTimeout: the peer did not read for ``timeout_ms``, nothing was sent.
+        ConnectionLost."""
         if self.is_congested or not self._turns.is_idle:
             await self._wait_for_turn(command.code, timeout_ms)
             try:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A listening socket whose connections speak the remoting protocol (Java: NettyRemotingServer). One peer cannot block it for others: a
-connection above the limit is closed at once, a silent one after a while, and so is one whose peer reads (nearly) nothing."""
+connection above the limit is closed at once, a silent one after a while, and so is one whose peer reads (nearly) nothing of the bytes
+that wait for it, even if it is half-closed."""
 
 from __future__ import annotations
 
@@ -94,7 +95,8 @@ class Server:
         return list(self._connections)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen on ``host:port`` (port 0: any free one) and return the port. Raises ConfigurationError."""
+        """Listen on ``host:port`` (port 0: any free one) and return the port. Raises ConfigurationError (the port is taken, not
+        allowed, or the host is not one of this machine)."""
         loop = asyncio.get_running_loop()
         try:
             self.host, self.port = host, await self._listen(host, port)

@@ -54,7 +54,8 @@ class TlsSettings:
 
 
 class ServerTls:
-    """The TLS context of new connections. Call ``reload_if_changed`` periodically. Raises ConfigurationError."""
+    """The TLS context of new connections. Call ``reload_if_changed`` periodically. Raises ConfigurationError (a file is missing or
+    unreadable, or the settings contradict each other)."""
 
     def __init__(self, settings: TlsSettings) -> None:
         self.settings = settings
@@ -109,7 +110,8 @@ def _context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _check_dates(context: ssl.SSLContext, cert_path: str) -> None:
-    """Log a certificate that clients refuse for its dates. The ssl module shows none, but a client in memory checks them."""
+    """Log a certificate that clients refuse for its dates. The ssl module shows no dates, but a client that trusts this very certificate
+    checks them: the two shake hands in memory."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

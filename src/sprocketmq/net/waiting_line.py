@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A queue of callers that wait for the same thing, a connection or a route. A new caller goes to the end while others wait, or were
-woken and have not continued yet: no caller is overtaken. All are woken in one turn of the loop and continue in the next."""
+woken and have not continued yet: no caller is overtaken. All are woken in one turn of the loop, and each continues in the next, so the
+line becomes empty soon."""
 
 from __future__ import annotations
 

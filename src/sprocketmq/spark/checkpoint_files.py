@@ -49,8 +49,8 @@ class SourceLine:
 
 
 class StreamCheckpoint:
-    """A checkpoint location on this machine's file system. Raises ConfigurationError (it is none, or its format is
-    unknown)."""
+    """A checkpoint location on this machine's file system. Raises ConfigurationError (the location is not a checkpoint, or its
+    format is unknown)."""
 
     def __init__(self, location: str) -> None:
         scheme, colon, rest = location.partition(":")

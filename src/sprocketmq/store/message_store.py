@@ -236,8 +236,8 @@ class MessageStore:
     def _append_general(
         self, queue: ConsumeQueue, message: StoredMessage, now_ms: int, *, most_bytes: int | None = None
     ) -> AppendResult:
-        """Also for IPv6, long topics, transactions and extensions; refuses what is too long. ``most_bytes``: default
-        max_message_size."""
+        """Also for IPv6 hosts, long topics, transactions and queues with an extension; refuses what is too long. ``most_bytes``:
+        limit of the body; default: max_message_size."""
         topic = queue.topic_bytes
         size = self._checked_size(message, len(topic), most_bytes)
         has_entry = has_unit(message.sys_flag)
@@ -540,8 +540,8 @@ class MessageStore:
         return self.consume_queues.delete_topic(topic)
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
-        """One retention round: delete expired log files and their entries; returns how many. ``any_hour``: whatever
-        ``delete_when`` says."""
+        """One retention round: delete expired log files and what pointed into them; returns how many log files went. ``any_hour``:
+        not only in the hours of ``delete_when``."""
         return self.retention.clean(now_ms, any_hour=any_hour)
 
 

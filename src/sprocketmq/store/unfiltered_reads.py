@@ -47,7 +47,8 @@ def _offsets_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ..
 
 
 def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_messages: int, max_bytes: int) -> bool:
-    """Read the entries that fit the limits, if their records lie in one file of the log. Else returns False."""
+    """Read the entries that fit the limits, if their records lie in one file of the log. Returns False, and changes nothing, in any
+    other case."""
     offset = result.next_offset
     count = queue.max_offset - offset
     if count > max_messages:  # not min(), a call for each pull

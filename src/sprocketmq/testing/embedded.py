@@ -290,7 +290,8 @@ class EmbeddedRocketMQ(Generic[C]):
         )
 
     def wait_until(self, condition: Callable[[], object], timeout_ms: float = _PATIENCE_MS) -> None:
-        """Wait in real time until ``condition()`` is true. Raises AssertionError after ``timeout_ms`` milliseconds."""
+        """Wait in real time, without moving the clock, until ``condition()`` is true. Raises AssertionError (it is still false after
+        ``timeout_ms``, milliseconds of real time)."""
         if not self._holds_within(condition, timeout_ms):
             raise AssertionError(f"the condition does not hold after {timeout_ms:.0f} ms of real time; {self._state()}")
 

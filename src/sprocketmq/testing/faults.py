@@ -162,7 +162,8 @@ class FaultInjector:
         return self._add_on_answer("mislabel_answer", code, write, times, when)
 
     def cut_answer(self, code: Codes, keep_bytes: int, times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """The request is carried out; of its answer ``keep_bytes`` come (negative: all but so many), then the end."""
+        """The request is carried out; of its answer ``keep_bytes`` bytes come (negative: all but so many), then the connection is
+        closed."""
 
         def write(connection: Connection, frame: bytes) -> None:
             connection.send_raw([frame[:keep_bytes]])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""END_TRANSACTION frames for many half messages of one topic, written from a template: three numbers differ."""
+"""END_TRANSACTION frames for many half messages of one topic, written from a template: only three numbers differ. They are, byte for
+byte, those of ``encode_command``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of big-endian fields of fixed length: struct formats, positions, sizes and NumPy types come from one table for each."""
+"""Rows of big-endian fields of fixed length: struct formats, positions, sizes and NumPy types are derived from one table for each
+format."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 class SendTemplate:
     """The request of messages to one queue. ``code``: SEND_MESSAGE_V2, SEND_BATCH_MESSAGE or SEND_REPLY_MESSAGE_V2. ``header``: of any
-    such message, not of a retry topic; only what stays the same is read of it. ``added``: to each request."""
+    such message, not of a retry topic; only what stays the same is read of it. ``added``: further fields of each request, as those of a
+    namespace of version 2."""
 
     __slots__ = ("_key", "_signed", "_text", "credentials")
 

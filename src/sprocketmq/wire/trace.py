@@ -104,7 +104,8 @@ class TraceRecord(msgspec.Struct):
 
 
 def encode_trace(record: TraceRecord, *, cloud: bool = False) -> str:
-    """The record as it stands in a trace message, separator included. ``cloud``: without the end of SubAfter."""
+    """The record as it stands in a trace message, separator included. ``cloud``: access channel CLOUD, which leaves the end of
+    SubAfter out."""
     kind = record.trace_type
     head: tuple[object, ...] = (kind.value, record.timestamp_ms, record.region_id, record.group)
     message = (record.topic, record.message_id, record.tags, record.keys, record.store_host)

@@ -58,7 +58,8 @@ class PullFilter(NamedTuple):
     match_record: Callable[[memoryview], bool] | None = None
 
     def within_time_slice(self) -> Callable[[memoryview], bool | None] | None:
-        """``match_record`` for one read: of the first record, and of further ones for ``_TIME_SLICE_S``; then None."""
+        """``match_record`` for one read: of the first record, and of further ones for ``_TIME_SLICE_S``; then None. A long expression takes
+        milliseconds for each record."""
         match_record = self.match_record
         if match_record is None:
             return None

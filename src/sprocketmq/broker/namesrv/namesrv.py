@@ -175,7 +175,8 @@ class NameServer(Service):
     # -- what handlers use ---------------------------------------------------------------------------------------------------------
 
     def update_config(self, changes: dict[str, str]) -> None:
-        """Change settings by Apache's keys; unknown ones are logged. Raises ConfigurationError; nothing was changed."""
+        """Change settings while running, by Apache's keys; unknown keys are logged. Raises ConfigurationError: a value is not
+        allowed; nothing was changed."""
         self.config = NameServerConfig.from_properties({**self.config.to_properties(), **changes})
         self._apply_config()
         if self.config.config_store_path:

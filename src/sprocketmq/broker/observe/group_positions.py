@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def topics_not_begun(broker: Broker, group: str) -> Iterator[str]:
-    """Topics that online members of a group read and in which it has no progress, if others than the members know where they began."""
+    """Topics with messages that online members of a group read, and in which it has no progress; without those of which only the members
+    know where they began."""
     online = broker.consumers.get(group)
     if online is None or online.is_broadcasting:  # who broadcasts keeps its progress itself
         return

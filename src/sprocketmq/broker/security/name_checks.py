@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of topics, groups, brokers and clusters in a request are checked before its handler (Java: TopicValidator): no name may lead
-through the file system, no text have a line break. Handlers check names in bodies. ``..._problem`` returns the reason, or None."""
+through the file system, no text have a line break. Handlers check names in bodies. A function ``..._problem`` returns the reason, or
+None."""
 
 from __future__ import annotations
 

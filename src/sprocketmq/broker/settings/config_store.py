@@ -139,7 +139,8 @@ class ConfigStore:
         self._tables[1].changed()
 
     def when_saved(self, call: WhenSaved, *, offsets: bool = False) -> None:
-        """Call a function with None once all changes of topics and groups (and ``offsets``) are on the disk, or with the error."""
+        """Call a function with None once all changes of topics and groups (and ``offsets``) are on the disk, or with the error; never if
+        the broker is closed before."""
         if offsets:
             self._when_offsets_saved(lambda error: self.when_saved(call) if error is None else call(error))
             return

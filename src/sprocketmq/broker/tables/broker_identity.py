@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class BrokerIdentity:
-    """Made when the address is known: ``host`` (address bytes, port) is in each record and id, the others in answers."""
+    """Made when the broker's address is known: ``host`` (address bytes, port) is in each record and both ids, ``region_id`` and
+    ``trace_on`` are in each answer to a send."""
 
     def __init__(self, config: BrokerConfig, host: str, port: int) -> None:
         self.host = packed_address((host, port))

@@ -106,7 +106,8 @@ class TopicTable:
         return None
 
     def deleted_content(self) -> bytes | None:
-        """``deletedTopics.json``: the log's end at each deletion (ours). None: nothing to write."""
+        """``deletedTopics.json``: the log's end at each deletion (ours). None: no such file, and nothing to write; an existing one is
+        written also when it becomes empty."""
         return msgspec.json.encode(self.deleted) if self._has_deletions_on_disk else None
 
     def load_deletions(self, deleted: dict[str, int]) -> None:
@@ -188,7 +189,8 @@ class TopicTable:
         self._broker.topics_changed()
 
     def _create_system_topics(self) -> None:
-        """The topics of Java's TopicConfigManager.init whose mechanism exists here; a first registration with one is refused."""
+        """The topics of Java's TopicConfigManager.init whose mechanism exists here; more than one, because a 5.x name server refuses a
+        first registration with one."""
         config, both = self._broker.config, PERM_READ_WRITE
         own = [
             _topic(SELF_TEST_TOPIC, 1, both),

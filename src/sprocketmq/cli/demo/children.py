@@ -35,7 +35,8 @@ class ChildFailed(Exception):
 
 
 class Child:
-    """A Python program that runs until ``stop``; its stderr goes to ``log``. ``options`` go through stdin, not seen by ps."""
+    """A Python program that runs until ``stop``; its stderr goes to ``log``. ``options`` go through stdin, because ps shows arguments to
+    other users and there may be a secret key in them."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         assert process.stdin is not None
@@ -69,7 +70,8 @@ class Child:
         self._stdin.write(b"\n")
 
     async def stop(self) -> None:
-        """Close its stdin, and wait until it and what it started (a JVM) have ended: nobody holds its stdout any more. Else kill."""
+        """Close its stdin, and wait until it and what it started (a JVM) have ended: nobody holds its stdout any more. What is late is
+        killed."""
         self._stdin.close()
         try:
             async with asyncio.timeout(_STOP_TIMEOUT_S):

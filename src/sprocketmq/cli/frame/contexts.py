@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named clusters in a file of the user. It holds the path of the secret key, never the key, and is readable by its owner."""
+"""Named clusters in a file of the user. It holds the path of the secret key, never the key; it is replaced as a whole, readable by
+its owner."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ def message_line(message: MessageExt) -> str:
 
 
 def body_text(body: bytes, form: str = "auto") -> str:
-    """A body for a terminal. ``form``: "text" (control characters escaped), "json" (indented) or "hex"; "auto" tries each."""
+    """A body for a terminal. ``form``: "text" (control characters escaped), "json" (indented) or "hex"; "auto" tries JSON objects and
+    lists, then text, then hex."""
     if form in ("auto", "json"):
         try:
             found = json.loads(body)

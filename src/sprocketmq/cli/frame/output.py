@@ -100,8 +100,8 @@ class Output:
     def record(
         self, lines: Iterable[Column], record: Row, tables: Iterable[tuple[str, Iterable[Column], str]] = ()
     ) -> None:
-        """Print one object: each of ``lines`` as "title value", without empty ones, then ``tables`` (heading, columns, key of a
-        list)."""
+        """Print one object: each of ``lines`` as "title value", without empty strings, then ``tables`` (heading, columns and key of a
+        list in ``record``). JSON has all of ``record``."""
         if self.is_json:
             self._document(dict(record))
             return

@@ -46,7 +46,8 @@ class Change:
 
     def confirm(self, what: str, *, warning: str = "", ask: bool = True, **facts: Any) -> bool:
         """Whether to make the change ``what`` (completes "would ..."): False with ``--dry-run``. ``warning`` is printed first. ``ask``:
-        False if it hides and deletes nothing. ``facts`` are printed with ``--dry-run --json``. Raises click.UsageError, SystemExit."""
+        False if it hides and deletes nothing. ``facts`` are printed with ``--dry-run --json``. Raises click.UsageError (rule 2),
+        SystemExit (the user declined)."""
         if warning:
             note(f"sprocketmq: {warning}")
         if self._dry_run:

@@ -147,7 +147,8 @@ class AccessRequests(AdminRequests):
     async def acls(
         self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
     ) -> list[bodies.AclInfo]:
-        """The policies of one broker by ``subject_filter``, ``resource_filter``; default: any (mqadmin: listAcl; 5.x)."""
+        """The policies of one broker whose subject and resource contain ``subject_filter`` and ``resource_filter``, or (default)
+        any (mqadmin: listAcl; 5.x)."""
         header = headers.ListAclsRequestHeader(subject_filter=subject_filter, resource_filter=resource_filter)
         answer = await self._cluster.ask(requests.accounts.AUTH_LIST_ACL, header, at=await self._one(broker))
         return await decoded(answer.body, _acls) if answer.body else []

@@ -133,7 +133,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Change the given settings of a topic, as of ``create_topic``, on each broker, without waiting for the name server
         (mqadmin's updateTopic replaces all settings). ``read_queues``, ``write_queues``, ``perm``, ``order``, ``attributes``:
         default: unchanged. ``cluster``, ``broker``: default: wherever the topic exists. Returns the new settings by broker name,
-        the ``attributes`` before."""
+        with the ``attributes`` before the change."""
         return self._run(
             self._async.alter_topic(
                 topic,
@@ -194,7 +194,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.order_conf(topic))
 
     def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
-        """Set the number of queues to which an ordered topic is sent, by broker name (mqadmin: updateOrderConf -m put)."""
+        """Set the number of queues to which an ordered topic is sent, by broker name, also while a broker is down (mqadmin:
+        updateOrderConf -m put)."""
         self._run(self._async.set_order_conf(topic, queues_by_broker))
 
     def delete_order_conf(self, topic: str) -> None:
@@ -217,7 +218,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
-        """Create a consumer group, or replace all of its GroupSettings (mqadmin: updateSubGroup)."""
+        """Create a consumer group, or replace its settings: GroupSettings, such as ``retry_max_times=5``; others get their
+        defaults (mqadmin: updateSubGroup)."""
         self._run(self._async.create_group(group, cluster=cluster, broker=broker, **settings))
 
     def alter_group(
@@ -287,7 +289,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.lag(group, topic))
 
     def group_summaries(self) -> list[GroupSummary]:
-        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress): the worst first."""
+        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress): first those that have members
+        and an unknown lag, then those with the largest lag."""
         return self._run(self._async.group_summaries())
 
     def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
@@ -356,14 +359,16 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.consumer_offset(group, queue))
 
     def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the offset of the next message of ``group``. No member may be online; a 5.x broker must know it."""
+        """Set the offset of the next message that ``group`` consumes. No member may be online, because it would overwrite it (see
+        ``reset_offset``); a 5.x broker must know the group."""
         self._run(self._async.set_consumer_offset(group, queue, offset))
 
     def reset_offset_by_time(
         self, group: str, topic: str, timestamp_ms: int | datetime, *, force: bool = True
     ) -> dict[MessageQueue, int]:
         """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online (mqadmin:
-        resetOffsetByTime). ``force`` False: do not move queues forward (only 4.9). Returns the new offset by queue."""
+        resetOffsetByTime). ``force`` False: do not move queues forward (only 4.9; 5.x brokers always move them). Returns the new
+        offset by queue."""
         return self._run(self._async.reset_offset_by_time(group, topic, timestamp_ms, force=force))
 
     def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
@@ -372,12 +377,14 @@ class Admin(BlockingClient[AsyncAdmin]):
 
     def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o). Raises ConfigurationError (the
-        offset is not between the queue's oldest message and its end; or members are online, at a 4.9 broker)."""
+        offset is not between the queue's oldest message and its end; or members are online, and the broker is 4.9, which can only
+        reset whole topics)."""
         self._run(self._async.reset_offset(group, queue, offset))
 
     def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
         """Copy the progress of ``source`` to ``destination``, in one ``topic`` or (default) in all (mqadmin: cloneGroupOffset).
-        No member of ``destination`` may be online, and 5.x brokers must know it. Returns the new offset by queue."""
+        No member of ``destination`` may be online, and 5.x brokers must know it. Progress in the retry topic is not copied.
+        Returns the new offset by queue."""
         return self._run(self._async.clone_offsets(source, destination, topic))
 
     def consume_status(
@@ -474,7 +481,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         self, group: str, client_id: str, message: MessageExt | str
     ) -> bodies.ConsumeMessageDirectlyResult:
         """Have one member consume a stored message now, without a change of progress and retries; ``message`` may be an offset
-        message id (mqadmin: queryMsgById -g -d). Raises RemoteError (the member is away, or no push consumer)."""
+        message id (mqadmin: queryMsgById -g -d). Raises RemoteError (the member is not online, is not a push consumer, or did not
+        answer within 10 s)."""
         return self._run(self._async.consume_directly(group, client_id, message))
 
     def consume_queue(
@@ -547,8 +555,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._async.name_servers
 
     def wipe_write_perm(self, broker_name: str) -> dict[str, int]:
-        """Stop producers from sending to a broker, until it registers again (mqadmin: wipeWritePerm). Returns how many topics, by
-        name server."""
+        """Stop producers from sending to a broker, until it registers again or until ``add_write_perm`` (mqadmin: wipeWritePerm).
+        Returns the number of changed topics by name server."""
         return self._run(self._async.wipe_write_perm(broker_name))
 
     def add_write_perm(self, broker_name: str) -> dict[str, int]:
@@ -681,7 +689,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     def acls(
         self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
     ) -> list[bodies.AclInfo]:
-        """The policies of one broker by ``subject_filter``, ``resource_filter``; default: any (mqadmin: listAcl; 5.x)."""
+        """The policies of one broker whose subject and resource contain ``subject_filter`` and ``resource_filter``, or (default)
+        any (mqadmin: listAcl; 5.x)."""
         return self._run(self._async.acls(broker, subject_filter, resource_filter))
 
     def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:

@@ -189,8 +189,8 @@ class BrokerRequests(AdminRequests):
         return parse_addresses(self._options.addresses)
 
     async def wipe_write_perm(self, broker_name: str) -> dict[str, int]:
-        """Stop producers from sending to a broker, until it registers again (mqadmin: wipeWritePerm). Returns how many topics, by
-        name server."""
+        """Stop producers from sending to a broker, until it registers again or until ``add_write_perm`` (mqadmin: wipeWritePerm).
+        Returns the number of changed topics by name server."""
         header = headers.WipeWritePermOfBrokerRequestHeader(broker_name=broker_name)
         asked = requests.name_servers.WIPE_WRITE_PERM_OF_BROKER
         answers = await self._ask_name_servers(asked, header)

@@ -162,7 +162,8 @@ class GroupProgressRequests(AdminRequests):
 
     async def _not_begun(self, group: str, topic: str | None, known: Set[str]) -> dict[MessageQueue, QueueProgress]:
         """The queues of which members hold messages, in topics in which the group has no progress at all: a listener hangs in its
-        first message, or fails. Only the member knows where it began. Of a pull consumer the whole queue counts."""
+        first message, or fails. Only the member knows where it began. A pull consumer does not tell which messages it has given
+        out: without a commit the whole queue counts."""
         connection = await self._connection(group)
         if connection is None or connection.message_model == bodies.MessageModel.BROADCASTING:
             return {}
@@ -225,7 +226,8 @@ class GroupProgressRequests(AdminRequests):
         return sum(progress.lag for progress in (await self.consumer_progress(group, topic)).values())
 
     async def group_summaries(self) -> list[GroupSummary]:
-        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress): the worst first."""
+        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress): first those that have members
+        and an unknown lag, then those with the largest lag."""
         topics = (await self._cluster.ask_body(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list
         names = {topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)}
         names.update(group for group in await self._admin.groups() if not is_system_group(group))

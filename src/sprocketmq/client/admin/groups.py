@@ -27,7 +27,8 @@ class GroupRequests(AdminRequests):
     async def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
-        """Create a consumer group, or replace all of its GroupSettings (mqadmin: updateSubGroup)."""
+        """Create a consumer group, or replace its settings: GroupSettings, such as ``retry_max_times=5``; others get their
+        defaults (mqadmin: updateSubGroup)."""
         config = _config_of(check_group(group), settings)
         asked = requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         await self._ask_masters(cluster, broker, asked, body=config)

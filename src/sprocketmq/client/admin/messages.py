@@ -265,7 +265,8 @@ class MessageRequests(AdminRequests):
         self, group: str, client_id: str, message: MessageExt | str
     ) -> bodies.ConsumeMessageDirectlyResult:
         """Have one member consume a stored message now, without a change of progress and retries; ``message`` may be an offset
-        message id (mqadmin: queryMsgById -g -d). Raises RemoteError (the member is away, or no push consumer)."""
+        message id (mqadmin: queryMsgById -g -d). Raises RemoteError (the member is not online, is not a push consumer, or did not
+        answer within 10 s)."""
         message_id = message if isinstance(message, str) else message.offset_message_id
         address, _ = self.decode_message_id(message_id)
         topic = message.topic if isinstance(message, MessageExt) else None

@@ -80,7 +80,8 @@ class OffsetRequests(AdminRequests):
         return offset
 
     async def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the offset of the next message of ``group``. No member may be online; a 5.x broker must know it."""
+        """Set the offset of the next message that ``group`` consumes. No member may be online, because it would overwrite it (see
+        ``reset_offset``); a 5.x broker must know the group."""
         check_range("offset", offset, 0, _MAX)
         await commit_offset(self._cluster, check_group(group), queue, offset, at=await self._address_of(queue))
 
@@ -88,7 +89,8 @@ class OffsetRequests(AdminRequests):
         self, group: str, topic: str, timestamp_ms: int | datetime, *, force: bool = True
     ) -> dict[MessageQueue, int]:
         """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online (mqadmin:
-        resetOffsetByTime). ``force`` False: do not move queues forward (only 4.9). Returns the new offset by queue."""
+        resetOffsetByTime). ``force`` False: do not move queues forward (only 4.9; 5.x brokers always move them). Returns the new
+        offset by queue."""
         return await self._reset(group, topic, _ms(timestamp_ms), force)
 
     async def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
@@ -155,7 +157,8 @@ class OffsetRequests(AdminRequests):
 
     async def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o). Raises ConfigurationError (the
-        offset is not between the queue's oldest message and its end; or members are online, at a 4.9 broker)."""
+        offset is not between the queue's oldest message and its end; or members are online, and the broker is 4.9, which can only
+        reset whole topics)."""
         check_range("offset", offset, 0, _MAX)
         check_group(group)
         address = await self._address_of(queue)
@@ -197,7 +200,8 @@ class OffsetRequests(AdminRequests):
 
     async def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
         """Copy the progress of ``source`` to ``destination``, in one ``topic`` or (default) in all (mqadmin: cloneGroupOffset).
-        No member of ``destination`` may be online, and 5.x brokers must know it. Returns the new offset by queue."""
+        No member of ``destination`` may be online, and 5.x brokers must know it. Progress in the retry topic is not copied.
+        Returns the new offset by queue."""
         check_group(destination)
         cloned: dict[MessageQueue, int] = {}
         for queue, progress in (await self._admin.consumer_progress(source, topic)).items():

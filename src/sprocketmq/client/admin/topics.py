@@ -128,7 +128,7 @@ class TopicRequests(AdminRequests):
         """Change the given settings of a topic, as of ``create_topic``, on each broker, without waiting for the name server
         (mqadmin's updateTopic replaces all settings). ``read_queues``, ``write_queues``, ``perm``, ``order``, ``attributes``:
         default: unchanged. ``cluster``, ``broker``: default: wherever the topic exists. Returns the new settings by broker name,
-        the ``attributes`` before."""
+        with the ``attributes`` before the change."""
         for name, queues in (("read_queues", read_queues), ("write_queues", write_queues)):
             if queues is not None:
                 check_range(name, queues, 1, 65_535)
@@ -269,7 +269,8 @@ class TopicRequests(AdminRequests):
         return {name: int(count) for name, _, count in parts}
 
     async def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
-        """Set the number of queues to which an ordered topic is sent, by broker name (mqadmin: updateOrderConf -m put)."""
+        """Set the number of queues to which an ordered topic is sent, by broker name, also while a broker is down (mqadmin:
+        updateOrderConf -m put)."""
         value = ";".join(
             f"{name}:{check_range(f'queues of {name}', count, 1, 65_535)}" for name, count in queues_by_broker.items()
         )

@@ -195,8 +195,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def assign(
         self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*"
     ) -> None:
-        """Read exactly these queues, whatever other members do. A second call replaces them. ``expression``: for all, or by
-        topic."""
+        """Read exactly these queues, independent of the group's other members. A second call replaces the first. ``expression``: one for
+        all queues, or one for each topic."""
         if self._subscriptions and self._assigned is None:
             raise ConfigurationError("topics were subscribed, a consumer either subscribes or is assigned")
         assigned = {self._inside(queue) for queue in _several("queues", queues)}
@@ -362,7 +362,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         running.service.queues.position_changed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
-        """The offset of the first message stored at or after ``timestamp_ms``. None: the end (4.9: the last one)."""
+        """The offset of the first message stored at or after ``timestamp_ms``. If there is none, the end of the queue; a 4.9 broker
+        returns the offset of the last message then."""
         timestamp_ms = check_time_ms("timestamp_ms", timestamp_ms, or_zero=True)
         running, queue = self._started_here(), self._inside(queue)
         asked = requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The push consumer: pulls by itself and calls a listener (Java: DefaultMQPushConsumer). It runs in
-``running_consumer``."""
+"""The push consumer: pulls by itself and calls a listener (Java: DefaultMQPushConsumer and its Impl). The first start
+imports the parts that run (``running_consumer``)."""
 
 from __future__ import annotations
 
@@ -245,7 +245,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Join the group and begin to consume. Raises NetworkError, RequestTimeout (no name server answers)."""
+        """Join the group and begin to consume if not started. Raises NetworkError, RequestTimeout (no name server
+        answers)."""
         if self._life.state is LifeState.NEW:
             await settle_forgotten(*self._membership[:2])
         await super().start()

@@ -120,8 +120,8 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         self._run(self._async.unsubscribe(topic))
 
     def assign(self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*") -> None:
-        """Read exactly these queues, whatever other members do. A second call replaces them. ``expression``: for all, or by
-        topic."""
+        """Read exactly these queues, independent of the group's other members. A second call replaces the first. ``expression``: one for
+        all queues, or one for each topic."""
         self._run(self._async.assign(queues, expression))
 
     @property
@@ -165,7 +165,8 @@ class PullConsumer(BlockingClient[AsyncPullConsumer]):
         self._run(self._async.seek_to_end(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
-        """The offset of the first message stored at or after ``timestamp_ms``. None: the end (4.9: the last one)."""
+        """The offset of the first message stored at or after ``timestamp_ms``. If there is none, the end of the queue; a 4.9 broker
+        returns the offset of the last message then."""
         return self._run(self._async.offset_for_timestamp(queue, timestamp_ms))
 
     def min_offset(self, queue: MessageQueue) -> int:

@@ -190,7 +190,8 @@ class PushConsumer(BlockingClient[AsyncPushConsumer]):
         return self._async.on_consume_timeout(callback)
 
     def start(self) -> None:
-        """Join the group and begin to consume. Raises NetworkError, RequestTimeout (no name server answers)."""
+        """Join the group and begin to consume if not started. Raises NetworkError, RequestTimeout (no name server
+        answers)."""
         self._run(self._async.start())
 
     @property

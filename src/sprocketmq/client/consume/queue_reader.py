@@ -363,8 +363,9 @@ class QueueReader:
         return TopicConfig.decode(answer.body).attributes.get("cleanup.policy") == "COMPACTION"
 
     def _learn(self, queue_range: _Range, asked: int, progress: int) -> None:
-        """Adapt the length of segments to what one answer covers. They grow fast until an answer falls short, then slowly,
-        because the rest of a segment that is too long costs a request, too. A full answer for such a rest is ignored."""
+        """Adapt the length of segments to what one answer covers. They grow fast until an answer falls short, and slowly from
+        then on, because the rest of a segment that is a little too long costs a request, too. A full answer for such a rest is
+        ignored."""
         longest = _LONGEST_SEGMENT if self._filtered else min(self._max_messages, _LONGEST_SEGMENT)
         if progress < asked:
             queue_range.span, queue_range.fell_short = max(progress, 1), True

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a running consumer reports about itself (code 307; Java: DefaultMQPushConsumerImpl.consumerRunningInfo), with the names and
-forms of a Java member, because ``mqadmin consumerStatus`` interprets them."""
+forms of a Java member, because tools interpret them: ``mqadmin consumerStatus`` reports failing locks and queues that were not
+consumed for a minute."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ _FIRST_METADATA_CHECK_MS: Final = 10_000
 
 class RunningPullConsumer(RunningConsumer):
     """One started pull consumer. ``assigned``: read exactly these queues; None: the group shares them. ``listeners``,
-    ``topic_listeners``: by topic; they may change. ``commits_at_stop``: what was handed out."""
+    ``topic_listeners``: by topic, as brokers know it; they may change while it runs. ``commits_at_stop``: what was
+    handed out counts as consumed then."""
 
     consume_type = bodies.ConsumeType.CONSUME_ACTIVELY
     with_retry_topic = False

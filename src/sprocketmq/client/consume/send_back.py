@@ -81,7 +81,8 @@ def retry_copy(
     message: MessageExt, group: str, max_reconsume_times: int, delay_level: int, reason: str = ""
 ) -> Message:
     """The message to send to ``%RETRY%group``. ``message``: its topic restored to the original. ``delay_level``: 0 and -1 mean the
-    dead-letter topic, which a limit of 0 makes of it at every broker. ``reason``: stored as RETRY_REASON."""
+    dead-letter topic, which a limit of 0 makes of it at every broker (4.9 reads the count alone, 5.x also the group's queue locks).
+    ``reason``: stored as RETRY_REASON."""
     copy = Message(retry_topic(group), message.body, flag=message.flag)
     copied = copy.properties
     copied.update({name: value for name, value in message.properties.items() if name not in _NOT_COPIED})
@@ -270,7 +271,8 @@ class GroupRetryPolicy:
 
 
 def _is_about_size(error: ConfigurationError | RemoteError) -> bool:
-    """Whether the copy is too large to be stored. A busy broker answers MESSAGE_ILLEGAL, too."""
+    """Whether the copy is too large to be stored. A busy broker answers MESSAGE_ILLEGAL, too, and stores it later
+    (SendMessageProcessor)."""
     return isinstance(error, ConfigurationError) or error.code == ResponseCode.MESSAGE_ILLEGAL
 
 

@@ -133,8 +133,8 @@ class AsyncDeadLetters(AdminSession):
                     yield letter
 
     async def get(self, message_id: str) -> DeadLetterMessage:
-        """The newest dead letter with this message id, or the offset message id of itself or of the first copy. Raises
-        ConfigurationError (there is none)."""
+        """The newest dead letter with this id: the message id, or the offset message id of the dead letter or of the first copy.
+        Raises ConfigurationError (there is none)."""
         found: DeadLetterMessage | None = None
         async for letter in self.read():
             ids = (letter.message_id, letter.message.offset_message_id, letter.origin_offset_message_id)

@@ -98,8 +98,8 @@ class DeadLetters(BlockingClient[AsyncDeadLetters]):
         return self._run(self._async.count())
 
     def get(self, message_id: str) -> DeadLetterMessage:
-        """The newest dead letter with this message id, or the offset message id of itself or of the first copy. Raises
-        ConfigurationError (there is none)."""
+        """The newest dead letter with this id: the message id, or the offset message id of the dead letter or of the first copy.
+        Raises ConfigurationError (there is none)."""
         return self._run(self._async.get(message_id))
 
     def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:

@@ -11,8 +11,9 @@ from sprocketmq.wire.records.message import MessageExt
 
 
 class ConsumeService:
-    """Takes the messages of one consumer, on its loop. Here is that of a service without a listener. ``runs_caller``: the
-    caller is a listener that ``close`` waits for. ``cut_off``: the messages of calls that ``close`` left running."""
+    """Takes the messages of one consumer; all methods belong to its loop. What is here is that of a service that calls no listener.
+    ``runs_caller``: the caller is a listener that ``close`` waits for. ``cut_off``: the messages of calls that ``close`` left
+    running."""
 
     orderly: ClassVar[bool] = False
     runs_caller = False

@@ -250,7 +250,8 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
 
 class OneAtATime:
     """A concurrent listener made of a function of one message, which succeeds by returning. ``OneAtATimeService`` calls ``listener``
-    directly: None means success, other results go through ``answer``. Anything else is ignored, and logged once for each type."""
+    directly: None means success, other results go through ``answer``. What is neither a status nor an exception is ignored, and logged
+    once for each type (rule 4)."""
 
     __slots__ = ("_group", "_ignored", "is_async", "listener")
 

@@ -212,7 +212,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
 
     def send_async(self, message: Message, **how: Unpack[SendArguments]) -> asyncio.Future[SendResult]:
         """Like ``send``, without waiting: a future of the SendResult, or of the exception of ``send``. Do not change ``message``
-        before the future has ended: it may be read until then. Raises TooMuchRequest (with back-pressure: nothing was sent)."""
+        before the future has ended: it may be read until then. Raises TooMuchRequest: with back-pressure, the send could not begin
+        in time; nothing was sent."""
         batches, permits = self._batches, self._permits
         if batches is not None and permits is None:
             if not how and (joined := batches.join(message)) is not None:
@@ -370,7 +371,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return await self._started().recall(topic, recall_handle)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues to which ``topic`` can be sent, or could if it existed (Java: fetchPublishMessageQueues)."""
+        """The queues to which messages of ``topic`` can be sent, or could if it does not exist yet, sorted by broker name and queue
+        id (Java: fetchPublishMessageQueues)."""
         return await self._started().queue_choice.publish_queues(topic)
 
     def _started(self) -> Sender:

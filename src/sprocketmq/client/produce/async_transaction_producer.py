@@ -50,7 +50,8 @@ _DELAYS = (props.DELAY, props.TIMER_DELAY_MS, props.TIMER_DELAY_SEC, props.TIMER
 
 class TransactionSendResult(SendResult, frozen=True):
     """The broker's acknowledgement of a half message, and how its transaction ended here: ``local_transaction_state`` is what
-    ``execute`` returned (UNKNOWN when it raised, ROLLBACK_MESSAGE when the half is not safe), ``local_failure`` its error."""
+    ``execute`` returned (UNKNOWN when it raised, ROLLBACK_MESSAGE when the half was not stored safely), ``local_failure`` what it
+    raised, else None."""
 
     local_transaction_state: LocalTransactionState = LocalTransactionState.UNKNOWN
     local_failure: BaseException | None = None
@@ -153,7 +154,8 @@ class AsyncTransactionProducer(AsyncProducer):
     ) -> tuple[SendResult, HalfPlace]:
         """Store ``message``, which has no delay, as a half message that others will end: code that stores the decision, or
         ``check``, which reads it. A half whose send failed may be stored all the same; ``check`` must know that it does not count.
-        With a status other than SEND_OK it may get lost. Returns the acknowledgement, and where the half lies."""
+        With a status other than SEND_OK it may get lost. Returns the acknowledgement, and where the half lies; nothing of it is
+        kept here."""
         half = await self._send_half(Send(message, queue, timeout_ms=timeout_ms), None)
         if half.status is SendStatus.SEND_OK:
             self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
@@ -161,7 +163,8 @@ class AsyncTransactionProducer(AsyncProducer):
 
     def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> Send | None:
         """Begin ``send_prepared`` without waiting, for callers that keep many sends in flight; ``prepared`` takes what it returns.
-        None: it cannot be sent at once (no route or connection, it must be signed): use ``send_prepared``."""
+        None: it cannot be sent at once (its route or connection is missing, it must be signed, the broker does not read); nothing
+        was sent, use ``send_prepared``."""
         self._refuse_delay(message)
         send = Send(message, queue, extra=self._half_properties)
         return send if self._started().begin(send) else None

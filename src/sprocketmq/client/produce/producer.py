@@ -63,7 +63,8 @@ class Producer(BlockingClient[AsyncProducer]):
 
     def send_async(self, message: Message, **how: Unpack[SendArguments]) -> concurrent.futures.Future[SendResult]:
         """Like ``send``, without waiting: a future of the SendResult, or of the exception of ``send``. Do not change ``message``
-        before the future has ended: it may be read until then. Raises TooMuchRequest (with back-pressure: nothing was sent).
+        before the future has ended: it may be read until then. Raises TooMuchRequest: with back-pressure, the send could not begin
+        in time; nothing was sent.
 
         Note:
             With ``enable_backpressure_for_async_mode`` the call itself waits for its turn.
@@ -282,5 +283,6 @@ class Producer(BlockingClient[AsyncProducer]):
         return self._run(self._async.recall(topic, recall_handle))
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues to which ``topic`` can be sent, or could if it existed (Java: fetchPublishMessageQueues)."""
+        """The queues to which messages of ``topic`` can be sent, or could if it does not exist yet, sorted by broker name and queue
+        id (Java: fetchPublishMessageQueues)."""
         return self._run(self._async.publish_queues(topic))

@@ -28,8 +28,9 @@ _DETECT_ROUND_MS: Final = 3_000
 
 
 class RunningProducer:
-    """The parts of one started producer. Belongs to its loop. ``group`` is without the namespace, ``settings.group`` with it.
-    ``begun`` has the sends of ``send_async``, for which no caller may be waiting; only a transactional producer has ``checks``."""
+    """The parts of one started producer. Belongs to its loop. ``group`` is without the namespace; ``settings.group`` is the name at
+    the brokers. ``begun`` has the sends of ``send_async``, for which no caller may be waiting; only a transactional producer has
+    ``checks``."""
 
     def __init__(self, options: ClientOptions, settings: SendSettings, group: str, hooks: Hooks) -> None:
         self._options, self._settings, self._group, self._hooks = options, settings, group, hooks

@@ -129,7 +129,8 @@ def begin_all(futures: Iterable[SendFuture]) -> set[SendFuture]:
 
 
 def finish_all(futures: Sequence[ResultFuture], results: Iterable[SendResult]) -> None:
-    """Give each future (of asyncio, or a SendFuture that has begun) its result; those that have ended keep theirs."""
+    """Give each future (of asyncio, or a SendFuture that has begun) its result; those that have ended meanwhile keep their
+    outcome."""
     pairs: Iterable[tuple[ResultFuture, SendResult]] = zip(futures, results)  # noqa: B905 - as many as there are futures
     if SendFuture in set(map(type, futures)):
         looked_at: list[tuple[ResultFuture, SendResult]] = []

@@ -60,7 +60,8 @@ class Check:
 
 
 class TransactionChecks:
-    """The check-back of one producer, whose ``group`` is the name at the brokers. ``workers``: callbacks at once."""
+    """The check-back of one producer, whose ``group`` is the name at the brokers. Belongs to its instance's loop. ``workers``: how many
+    callbacks run at once."""
 
     def __init__(
         self,
@@ -107,7 +108,8 @@ class TransactionChecks:
             log.info("group %s: %d checks wait or run, including that of %s", self._group, self._open.checks, key)
 
     def _name_of(self, address: str) -> str:
-        """The name of the broker with this address, for a check of 4.9 or of a proxy. Empty if there are several."""
+        """The name of the broker with this address, for a check that does not say it: of 4.9, and of a proxy, whose address all brokers
+        behind it have. Empty if there are several."""
         brokers = self._instance.cluster.routes.table.brokers()
         names = [name for name, addresses in brokers.items() if address in addresses.values()]
         return names[0] if len(names) == 1 else ""

@@ -117,7 +117,8 @@ class Cluster:
         or_replica: bool = False,
         **fields: Any,
     ) -> A:
-        """The header of the answer to a request about a queue. ``at``: default: ``broker``. ``fields``: the header's others."""
+        """The header of the answer to a request about a queue. ``at``: default: the queue's ``broker``. ``fields``: the other fields of the
+        request's header."""
         if at is None:
             at = (await self.broker(queue.broker_name, queue.topic, or_replica=or_replica)).address
         return asked.answer_header_in(await self.ask(asked, queue_header(asked, queue, **fields), at=at))
@@ -180,6 +181,7 @@ class Cluster:
 
 
 def queue_header(asked: Request[H, A, B], queue: MessageQueue, **fields: Any) -> H:
-    """The header of a request about a queue. A proxy forwards it to the broker that ``bname`` names (AbstractRemotingActivity.request)."""
+    """The header of a request about a queue. All brokers behind a proxy have its address: it forwards the request to the one that ``bname``
+    names (AbstractRemotingActivity.request)."""
     assert asked.header is not None
     return asked.header(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name, **fields)

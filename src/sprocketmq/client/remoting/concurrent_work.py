@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running several coroutines at the same time without leaving one behind: ``asyncio.gather`` returns at the first failure."""
+"""Running several coroutines at the same time without leaving one behind: ``asyncio.gather`` returns at the first failure, while the
+others still run."""
 
 from __future__ import annotations
 

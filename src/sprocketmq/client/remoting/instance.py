@@ -149,7 +149,8 @@ class ClientInstance:
 
     @classmethod
     def _running_instance(cls, client_id: str, addresses: frozenset[str]) -> ClientInstance | None:
-        """The instance of this client id that has a name server in common: clusters share none. The list may have changed."""
+        """The instance of this client id that has a name server in common: clusters share no name server. The list may have changed since
+        it was given."""
         for instance in tuple(cls._instances.values()):
             if instance._loop.is_closed():
                 cls._instances.pop(instance._key, None)  # its loop ended without it
@@ -217,8 +218,9 @@ class ClientInstance:
     # -- members ---------------------------------------------------------------------------------------------------------------
 
     def add_sender(self, settings: SendSettings, options: ClientOptions | None = None) -> Sender:
-        """A new sender for a producer group, which is in the heartbeats from now on. ``options``: the producer's own, which
-        decide on namespace, VIP channel and delay levels; the instance itself sends without them."""
+        """A new sender for a producer group, which is in the heartbeats from now on. ``options``: the producer's own,
+        which decide on namespace, VIP channel and delay levels; the instance itself sends without them. Raises ConfigurationError
+        (the instance has a producer of that group already)."""
         if settings.group in self._senders:
             raise ConfigurationError(
                 f"instance {self.client_id} has a producer of group {settings.group!r} already; use that one, or another instance_name"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request of a send: ids, properties, compression, header; and its answer (Java:
-DefaultMQProducerImpl.sendKernelImpl)."""
+"""Making the request of a send: ids, properties, compression, header; reading its answer (Java: DefaultMQProducerImpl.sendKernelImpl,
+MessageBatch, MQClientAPIImpl.processSendResponse)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ _MOST_REDIRECTS: Final = 5
 
 class NameServers:
     """Belongs to one loop. ``addresses``: the result of ``parse_addresses``. ``from_environment``: the list came from
-    NAMESRV_ADDR, which ``reread`` reads again. ``behind_proxy``: whether the last route came from one."""
+    NAMESRV_ADDR, which ``reread`` reads again. ``behind_proxy``: whether the last route came from a proxy, so that the
+    addresses in it are those of proxies."""
 
     def __init__(
         self,
@@ -205,7 +206,8 @@ def _shown(url: str | None) -> str:
 
 
 def _first_line(url: str, redirects: int = _MOST_REDIRECTS) -> str:
-    """The page as Java reads it (DefaultTopAddressing.clearNewLine). Raises OSError, ValueError (status other than 200)."""
+    """What the page says, as Java reads it (DefaultTopAddressing.clearNewLine). Raises OSError, ValueError (no answer with status
+    200)."""
     # Imported here because few programs use an address server.
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
     from urllib.parse import unquote, urljoin, urlsplit

@@ -111,7 +111,8 @@ class Outages:
     def failed(
         self, what: str, error: Exception | None, sentence: str, *args: Any, of: str = "", level: int = logging.WARNING
     ) -> None:
-        """Log what may fail again and again; an unexpected error with its traceback. ``what``: no name; ``of``: the topic, say."""
+        """Log what may fail again and again, with the traceback of an error that nobody expects. ``what``: a text of few, and no name;
+        ``of``: the group, topic or queue."""
         cause: Any = what
         if isinstance(error, NetworkError | RequestTimeout):
             named = f"{what} of {of}" if of else what

@@ -45,7 +45,8 @@ class _Awaited(NamedTuple):
 
 
 class Routes:
-    """Belongs to one loop. ``are_refreshed``: the owner calls ``refresh_all`` each 30 s. Else ``recent`` asks again after 10 s."""
+    """Belongs to one client and its loop. ``are_refreshed``: whether the owner calls ``refresh_all`` each 30 s. Otherwise ``recent``
+    asks again for a route that is older than 10 s."""
 
     def __init__(self, name_servers: NameServers, outages: Outages, *, are_refreshed: bool = False) -> None:
         self._name_servers, self._outages, self._are_refreshed = name_servers, outages, are_refreshed
@@ -140,7 +141,8 @@ class Routes:
         await _for_each(topics, refresh)
 
     async def refresh_all(self, topics: Iterable[str]) -> None:
-        """Of the periodic refresh, and of a producer's start: failures are logged. Ends when no name server answers."""
+        """Of the periodic refresh, and of a producer's start: failures are logged, what is known stays. Ends when no name server
+        answers."""
         await _for_each(topics, self._try_refresh)
 
     async def _in_turn(

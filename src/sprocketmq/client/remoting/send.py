@@ -40,7 +40,8 @@ class Send(msgspec.Struct):
 
     Attributes:
         extra: properties of this send, which do not stay with the message.
-        stored_flag: the sys_flag of the stored message that this is a copy of: a body may be compressed already.
+        stored_flag: the sys_flag of the stored message that this is a copy of. A body that could not be decompressed here is sent
+            compressed, with its flags, for consumers that have the library.
         end_s: when the send ends at the latest, on the loop's clock; None until somebody asks for it.
         topic: as brokers know it.
         text: the properties in the request's header, in their text form. None after they were read as a dict (``pairs``), which may

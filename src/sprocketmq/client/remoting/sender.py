@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 
 
 def vip_address(address: str) -> str:
-    """The broker's second port, two below the first, away from consumers (MixAll.brokerVIPChannel)."""
+    """The broker's second port, two below the first, where a broker that is busy with consumers still accepts sends
+    (MixAll.brokerVIPChannel)."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}"
 

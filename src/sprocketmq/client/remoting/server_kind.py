@@ -52,7 +52,8 @@ class ServerKind(Enum):
 
 
 class ServerKinds:
-    """The kinds of the servers of one client. A server is asked once, when it has refused a request."""
+    """The kinds of the servers of one client. A server is asked when it has refused a request, and not again; a proxy is not sent
+    again what it does not serve."""
 
     def __init__(self, pool: ConnectionPool, timeout_ms: int) -> None:
         self._pool, self._timeout_ms = pool, timeout_ms

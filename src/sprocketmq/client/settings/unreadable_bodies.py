@@ -28,7 +28,8 @@ _ENDS = {UnreadableBody.SKIP: "it is skipped", UnreadableBody.DELIVER: "it is pa
 
 
 class UnreadableBodies:
-    """The unreadable bodies of one queue. ``choice``: None stops if a library is missing, and delivers what none can decode."""
+    """The unreadable bodies of one queue. ``choice``: None stops if a library is missing, because installing it helps, and delivers
+    bodies that no library can decode."""
 
     def __init__(self, choice: UnreadableBody | None, group: str, queue: MessageQueue, troubles: Troubles) -> None:
         self._choice, self._group, self._queue, self._troubles = choice, group, queue, troubles

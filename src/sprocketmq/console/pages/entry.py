@@ -15,7 +15,8 @@ async def sign_in(request: Request) -> Response:
 
 
 def sign_in_by(request: Request, token: str) -> Response:
-    """A page that loads the console, not a redirect: browsers send no strict cookie after a redirect from another site."""
+    """The response is a page that loads the console, not a redirect: browsers do not send a strict cookie after a redirect that began
+    at another site (a link in a chat or a mail)."""
     parts = parts_of(request)
     session = parts.sessions.open(token)
     if session is None:

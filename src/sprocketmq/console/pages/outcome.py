@@ -33,7 +33,8 @@ def body_facts(body: bytes) -> dict[str, Any]:
 async def changing(
     request: Request, action: str, carry_out: Callable[[], Awaitable[str]], *, what: str = "", **facts: Any
 ) -> Outcome:
-    """Make a change, ``action`` in the audit log, with ``facts``. ``carry_out`` makes it; returns the end of a sentence."""
+    """Make a change, ``action`` in the audit log, with ``facts``. ``carry_out`` makes it, and returns the result as the end of a
+    sentence; ``what`` is changed, for the user."""
     parts = parts_of(request)
     peer = request.client.host if request.client is not None else "unknown"
     title = what or action.capitalize()

@@ -26,7 +26,8 @@ _OWNER_ONLY: Final = 0o600
 
 
 class Audit:
-    """``path``: None: changes are only logged. ``account``: the access key of the console's requests. Raises ConfigurationError."""
+    """``path``: None: changes are only logged. ``account``: the access key of the console's requests. Raises ConfigurationError (the
+    file cannot be written)."""
 
     def __init__(self, path: Path | None, now_ms: Callable[[], int], account: str | None) -> None:
         self._path, self._now_ms, self._account = path, now_ms, account

@@ -184,7 +184,8 @@ class Watcher:
         await self._show(ClusterView(self._now_ms(), listed, groups, tuple(missing)))
 
     def _with_gone(self, listed: list[BrokerStatus]) -> tuple[BrokerStatus, ...]:
-        """Also those that were listed within the last hour: name servers forget a lost broker at once."""
+        """Also those that were listed within the last hour: name servers forget a broker as soon as its connection breaks, and a cluster
+        that has lost a master would look well."""
         now_ms = self._now_ms()
         here = {(one.broker_name, one.broker_id): (now_ms, one) for one in listed}
         self._seen = {key: at for key, at in self._seen.items() if _is_within(at[0], now_ms, _GONE_FOR_MS)} | here

@@ -10,7 +10,8 @@ A request is allowed if one of these conditions is true, checked in this order:
 
 A group is the resource ``%RETRY%group``. A resource without a permission has the account's default, or DENY. An administrator without
 listed permissions may use everything. More requests need an administrator than in Apache 4.9 (``request_needs``), where every account can
-make itself one. A refusal names no secret. Allowed requests are cached until a file changes; the signature is checked each time."""
+make itself one. A refusal never names a secret or a signature. Allowed requests are cached until a file changes; refusals never are, and
+the signature is checked each time."""
 
 from __future__ import annotations
 

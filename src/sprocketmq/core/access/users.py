@@ -2,7 +2,8 @@
 """Users of 5.x and their rights (Java: AuthenticationMetadataManagerImpl, AuthorizationMetadataManagerImpl, UserAuthorizationHandler).
 
 A Super user may do everything, a disabled one nothing. A policy cannot be created without its user and is deleted with it. A change is
-applied completely or refused. A decision to allow is cached until anything changes, for a few thousand names; a refusal never is."""
+applied completely or refused. A decision to allow is cached until anything changes, for a few thousand names of ordinary length; a
+refusal never is."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@
     RECONSUME_LATER, None, exception, other   none                  all                         all
 
 An ack_index of -1 means that none succeeded, one above the last index means all. One that is not a number makes the call a failure: when
-the answer is unclear, the messages are delivered again. If the delay level is not a number, the broker chooses it."""
+the answer is unclear, the messages are delivered again. If the delay level is not a number, the broker chooses it. So whatever a listener
+stored in its context, every batch can be settled."""
 
 from __future__ import annotations
 

@@ -95,7 +95,8 @@ class TurnEnded(msgspec.Struct, frozen=True):
 
 
 class DeadLetterNeeded(msgspec.Struct, frozen=True):
-    """Send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES, then ``dead_lettered``."""
+    """Send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (the broker, seeing the group's lock, stores it in ``%DLQ%group``), then call
+    ``dead_lettered``."""
 
     messages: list[MessageExt]
 

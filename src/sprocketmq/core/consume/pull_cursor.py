@@ -86,7 +86,8 @@ class OffsetRead(msgspec.Struct, frozen=True):
 
 
 class PullReturned(msgspec.Struct, frozen=True):
-    """``messages`` passed the tag check; ``next_begin_offset``: the broker's, or before an unreadable message."""
+    """``messages`` passed the client's tag check; ``next_begin_offset``: the broker's, or before a message that cannot be read.
+    ``is_beyond_end``: the offset that was asked for."""
 
     status: PullStatus
     next_begin_offset: int

@@ -126,7 +126,8 @@ class AllocateByConfig(Struct, frozen=True):
 
 
 class AllocateByMachineRoom(Struct, frozen=True):
-    """MACHINE_ROOM: only queues of brokers ``room@name`` with a room in ``rooms``. Java: AllocateMessageQueueByMachineRoom."""
+    """MACHINE_ROOM: shares only queues whose broker is called ``room@name`` with a room in ``rooms``; others are read by no member of this
+    group. Java: AllocateMessageQueueByMachineRoom."""
 
     rooms: frozenset[str]
     name: ClassVar[str] = "MACHINE_ROOM"

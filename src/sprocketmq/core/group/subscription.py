@@ -37,7 +37,8 @@ class FilterExpression(Struct, frozen=True):
 def sql92(expression: str) -> FilterExpression:
     """A SQL92 filter over message properties, evaluated by the broker (which must have ``enablePropertyFilter=true``).
 
-    ``expression``: for example ``"distance > 1000 AND carrier = 'UA'"``; the broker checks it. Raises ConfigurationError."""
+    ``expression``: for example ``"distance > 1000 AND carrier = 'UA'"``; the broker checks its grammar. Raises ConfigurationError (it is
+    blank)."""
     if not isinstance(expression, str):
         raise ConfigurationError(f"expression is {expression!r}, text (str) is allowed")
     _check_readable(expression)
@@ -60,7 +61,8 @@ def is_tag_type(expression_type: str | None) -> bool:
 
 
 def parse_tag_expression(topic: str, expression: str | None, now_ms: int) -> SubscriptionData:
-    """Of ``"TagA || TagB"``; None, "" and "*" mean all. ``now_ms``: the ``sub_version``. Raises ConfigurationError (no tag)."""
+    """The subscription for ``"TagA || TagB"``; None, "" and "*" mean all. ``now_ms``: becomes ``sub_version``. Raises ConfigurationError
+    (the expression names no tag)."""
     if expression is None or expression == "" or expression == SUB_ALL:
         return SubscriptionData(topic=topic, sub_string=SUB_ALL, sub_version=now_ms, expression_type=TAG)
     tags = {tag for part in expression.split("||") if (tag := part.strip(_BLANKS))}

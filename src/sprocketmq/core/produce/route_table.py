@@ -70,7 +70,8 @@ def checked_route(topic: str, route: TopicRouteData) -> TopicRouteData:
 
 
 def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
-    """The queues to send to (Java: topicRouteData2TopicPublishInfo). ``order_topic_conf`` ("broker-a:4") replaces them."""
+    """The queues to send to, in Java's order. Java: topicRouteData2TopicPublishInfo. ``order_topic_conf`` ("broker-a:4;broker-b:4")
+    replaces them for a topic with fixed order."""
     if route.order_topic_conf:
         queues: list[MessageQueue] = []
         for part in route.order_topic_conf.split(";"):

@@ -98,7 +98,8 @@ class SendBatches(Generic[B]):
         return batch
 
     def join(self, batch: B, size_bytes: int) -> bool:
-        """Count one more message in ``batch``, of its destination and kind. False: closed; ``add`` begins the next one."""
+        """Count one more message in ``batch``, whose destination and kind are its own; the caller puts it there. False: the batch is
+        closed; ``add`` begins the next one."""
         if batch.is_closed:
             return False
         count, whole_bytes = batch.count + 1, batch.size_bytes + size_bytes

@@ -52,7 +52,8 @@ class QueueRoundRobin:
         is_available: Callable[[str], bool] | None = None,
         is_reachable: Callable[[str], bool] | None = None,
     ) -> MessageQueue:
-        """The next queue. ``last_broker``: of the failed try. ``is_reachable``: if ``is_available`` accepts none."""
+        """The next queue of ``queues``, which are not empty. ``last_broker``: the one that the try before failed on. ``is_reachable`` is
+        asked when ``is_available`` accepts none."""
         for is_usable in (is_available, is_reachable):
             if is_usable is not None and (queue := self._first(queues, last_broker, is_usable)):
                 return queue

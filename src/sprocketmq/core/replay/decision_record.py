@@ -127,7 +127,8 @@ class NumberedMessage(MessageExt[Any]):
 
 
 class Codec:
-    """Values to JSON and back, for one record. ``name_of`` a machine, None for others. ``machine_named``: the reverse."""
+    """Values to JSON and back, for one record. ``name_of``: the name of a machine, None for what is none. ``machine_named``: the
+    machine of a name."""
 
     def __init__(
         self, name_of: Callable[[object], str | None], machine_named: Callable[[str], object] | None = None
@@ -283,7 +284,8 @@ _CONTAINERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def read_lines(chunks: Iterable[bytes]) -> Iterator[Line]:
-    """The lines of a record, as they come from a file opened for bytes. Raises ProtocolError (rule 4)."""
+    """The lines of a record, as they come from a file opened for bytes. Raises ProtocolError: a line in the middle is no JSON
+    object (rule 4)."""
     broken: int | None = None
     for number, chunk in enumerate(chunks, 1):
         if broken is not None:

@@ -87,7 +87,8 @@ class Replay:
         self._turns: dict[int, str] = {}
 
     def run(self, lines: Iterable[Line]) -> Iterator[Step]:
-        """Replay ``lines`` one by one. Raises ProtocolError (the first line is no header of this format)."""
+        """Replay ``lines`` one by one. Raises ProtocolError (the first line is no header of a format that this version reads, or a
+        line is none at all)."""
         for number, line in enumerate(lines, 1):
             if not self.header and "record" not in line:
                 raise ProtocolError("the file does not begin with the header of a decision record")

@@ -41,8 +41,14 @@ _LATE_MS: Final = 1_000
 class Story:
     """The story of one consumer, made of the steps of its record.
 
-    ``about``: whether all events of a delivery are kept. ``deliveries`` are by the number of their message, ``queues`` by name, ``stalls``
-    in the order in which they began. ``group_story``: what happened to the consumer as a whole.
+    ``about``: whether all events of a delivery are kept.
+
+    Attributes:
+        deliveries: by the number of their message.
+        queues: by name.
+        stalls: in the order in which they began.
+        dropped_for: how many queues were dropped for which reason.
+        group_story: what happened to the consumer as a whole.
     """
 
     def __init__(self, about: Callable[[Delivery], bool] = lambda delivery: False) -> None:

@@ -66,8 +66,9 @@ class Door:
 
 
 class Tape:
-    """Writes down what the machines of one consumer do. ``write``: takes one line (without ``at``, which the caller adds:
-    core has no clock). ``between``: called after each outermost call, when ``state`` may be asked for."""
+    """Writes down what the machines of one consumer do. ``write``: takes one line (without ``at``, which the caller
+    adds: core has no clock). ``between``: called after each outermost call: all machines are at rest, ``state`` may be asked
+    for."""
 
     def __init__(self, write: Callable[[Line], None], between: Callable[[], None]) -> None:
         self._write, self._between = write, between

@@ -17,8 +17,15 @@ class StoryEvent:
 
 @dataclass(slots=True)
 class Delivery:
-    """One stored copy of a message, from the pull to its end in this consumer. Times are None for a step that it did not reach.
-    ``dropped``: its queue was, before it was settled. ``late``: the listener answered after a retry copy was stored."""
+    """One stored copy of a message, from the pull to its end in this consumer.
+
+    Attributes:
+        status: the listener's last answer.
+        pulled_ms, taken_ms, begun_ms, ended_ms, settled_ms: None for a step that it did not reach.
+        sent_back, dead_lettered, timed_out: what happened to it.
+        dropped: its queue was dropped before it was settled.
+        late: the listener answered after a retry copy was stored.
+    """
 
     life: str
     queue: str
@@ -80,8 +87,8 @@ class Stall:
 
 @dataclass(slots=True)
 class QueueStory:
-    """What happened to one queue of this consumer. ``added`` and ``dropped`` are times; ``committed`` progress is in memory,
-    ``persisted`` at the broker or in the file."""
+    """What happened to one queue of this consumer. ``added`` and ``dropped`` are times; ``committed`` is the progress in memory and
+    ``persisted`` that of the broker or the file."""
 
     queue: str
     added: list[int] = field(default_factory=list)

@@ -7,7 +7,8 @@
     anything else, nothing, or invalid                                             the schedule's own: level 3 + n
 
 Remoting clients of Java know only the last line; the first two reach only clients of its proxy. Send-back carries a delay level and no
-time, so a wait is rounded up to the next level. The index starts at the third entry, as the levels do."""
+time, so a wait is rounded up to the next level. The index starts at the third entry, as the levels do: Java's default policy and the
+default levels give the same waits."""
 
 from __future__ import annotations
 

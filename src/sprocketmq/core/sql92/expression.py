@@ -2,7 +2,8 @@
 """The expression tree of a SQL92 filter, and what may stand beside what (Java: filter.expression). Values are those of Java: text (all
 properties), Integer, Long, Double, Boolean and null, so the kind of a node is known before any message is seen.
 
-Each factory refuses what Apache refuses while it parses. ``depth`` is at most MAX_DEPTH, for recursion; chains count once."""
+Each factory refuses what Apache refuses while it parses. ``depth`` is at most MAX_DEPTH, so a tree may be walked by recursion; chains of
+AND and of OR count once, however long."""
 
 from __future__ import annotations
 

@@ -236,7 +236,8 @@ class DecisionLedger:
         self.start, self._added = start, self._kept
 
     def summary(self, least: int) -> QuerySummary | None:
-        """The summary that a writer should append (rule 6); None if too little was read, or the last one is younger."""
+        """The summary that a writer should append (rule 6); None if not enough was read, or if the last summary is less than ``least``
+        records old."""
         known = max(
             (summary for summary in self._summaries if summary.read_to >= self.start), key=_read_to, default=None
         )
@@ -330,8 +331,8 @@ class EndAttempts:
 
 @dataclass(frozen=True, slots=True)
 class RowCountMismatch:
-    """The batch is decided with another number of rows. If it was planned again under its old number, rows of one plan only would be lost
-    or written twice. If not, ``end`` is right."""
+    """The batch is decided with another number of rows. If it was planned again under its old number, rows that only one plan has would be
+    lost or written twice. If not, ``end`` is right."""
 
     decided: int
     end: EndAttempts
@@ -339,7 +340,8 @@ class RowCountMismatch:
 
 @dataclass(frozen=True, slots=True)
 class OtherTopics:
-    """The batch is decided, by a write of the same name to these topics: none in common, or as many rows."""
+    """The batch is decided, by a write of the same name to these topics: none in common, or as many rows. If the plan of one write changed,
+    so did its number of rows (``RowCountMismatch``)."""
 
     decided: frozenset[str]
 

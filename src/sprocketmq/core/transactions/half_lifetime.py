@@ -31,7 +31,8 @@ _HOUR_MS: Final = 3_600_000
 @dataclass(frozen=True, slots=True)
 class HalfLifetime:
     """A broker's settings ``transactionTimeOut``, ``transactionCheckMax``, ``transactionCheckInterval`` and ``fileReservedTime`` (after
-    which a half is given up without a question); the defaults are those of Apache 5.x. ``is_reported``: the broker told any."""
+    which a half is given up without a question); the defaults are those of Apache 5.x. ``is_reported``: the broker's answer had any of
+    them."""
 
     timeout_ms: int = 6_000
     check_max: int = 15

@@ -67,7 +67,8 @@ def local_transaction_state(answer: object) -> tuple[LocalTransactionState, bool
 
 
 class HalfPlace(msgspec.Struct, frozen=True):
-    """Where a half message or its copy lies: store host, offset in the half queue (tranStateTableOffset), offset in the log."""
+    """Where a half message or its copy lies: the store host of its broker, its offset in the queue of halves (tranStateTableOffset) and
+    in the log."""
 
     broker: str
     queue_offset: int

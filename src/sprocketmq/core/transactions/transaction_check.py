@@ -80,9 +80,14 @@ def judge(
     check_times: str | None,
     immunity: str | None,
 ) -> Verdict:
-    """What to do with an open half, in Java's order of questions. ``round_ms``: when this round began. ``believed_ms``: ``now_ms``, or
-    before it where the clock was set forward by much: that makes no half too old. ``born_timestamp_ms``: by the producer's clock.
-    ``check_times``, ``immunity``: TRANSACTION_CHECK_TIMES and CHECK_IMMUNITY_TIME_IN_SECONDS."""
+    """What to do with an open half, in Java's order of questions.
+
+    Args:
+        round_ms: when this round began.
+        believed_ms: ``now_ms``, but behind it where the clock was set forward by much: that makes no half too old.
+        born_timestamp_ms: by the producer's clock, which may be wrong.
+        check_times, immunity: properties TRANSACTION_CHECK_TIMES and CHECK_IMMUNITY_TIME_IN_SECONDS.
+    """
     age_ms = now_ms - born_timestamp_ms
     if check_times is not None and _number(check_times, -1) >= rules.check_max:
         return Verdict.DISCARD
@@ -237,7 +242,8 @@ class TransactionTable:
     # -- progress --------------------------------------------------------------------------------------------------------------
 
     def next_open(self, end: int, limit: int) -> int | None:
-        """Move progress over what is done, at most ``limit`` halves; the first open half before ``end``, if found."""
+        """Move progress over what is done, at most ``limit`` halves; the first open half before ``end``, None when there is none (or the
+        limit came first: ask again)."""
         offset, stop = self.half_progress, min(end, self.half_progress + limit)
         settled, superseded = self._settled, self._superseded
         while offset < stop:

@@ -19,7 +19,8 @@ _TLS_WRITE_BYTES: Final = 5 * _RECORD_BYTES  # 64 requests of 1 KB are one call
 
 
 def write_pieces(transport: asyncio.Transport, pieces: list[Any], high_bytes: int, *, is_paused: bool) -> None:
-    """Write all. ``high_bytes``: the high-water mark. ``is_paused``: after ``pause_writing``."""
+    """Write all pieces. ``high_bytes``: the transport's high-water mark. ``is_paused``: the transport has already called
+    ``pause_writing``, which it does once."""
     if transport.get_extra_info("sslcontext") is None:
         transport.writelines(pieces)
     else:

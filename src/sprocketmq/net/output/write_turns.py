@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns for callers that wait to write to a peer that does not read: one at a time, in the order of the requests for them. A caller that
-stopped waiting is passed over; one that timed out has written nothing. A new caller goes to the end while others wait or have a turn."""
+stopped waiting is passed over; one that waits longer than its timeout has written nothing. A new caller goes to the end while others
+wait, or have a turn and have not written yet."""
 
 from __future__ import annotations
 

@@ -156,7 +156,8 @@ class ManualClock:
             timer.cancel()
 
     def advance(self, delay_ms: float) -> None:
-        """Move time forward by ``delay_ms`` milliseconds, running all that falls due on the way. Blocks until it ran."""
+        """Move time forward by ``delay_ms``, running everything that falls due on the way. Blocks until it ran. ``delay_ms``:
+        milliseconds."""
         self.turn_loops()  # a callback that runs may be about to set a timer, and its test has seen it begin
         target_ms = self._now_ms + delay_ms
         while (timer := self._pop_due(target_ms)) is not None:

@@ -40,7 +40,8 @@ def register(client: ForkAware) -> None:
 
 
 class LockAcrossForks:
-    """A lock for the whole process; take its ``lock`` anew each time: a forked child gets a new one, which nobody holds."""
+    """A lock for the whole process; take its ``lock`` anew each time: a forked child gets a new one, because another thread may have
+    held it."""
 
     def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
         self._make: Final = make

@@ -18,7 +18,8 @@ from sprocketmq.net.process import fork
 
 
 class ReadyDescriptor:
-    """Not readable at first. ``set`` belongs to one loop; ``close`` may follow in any thread when nothing is set any more."""
+    """Not readable at first. ``set`` belongs to one loop; ``close`` may follow in any thread when nothing is set any more, and garbage
+    collection does it, too."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()

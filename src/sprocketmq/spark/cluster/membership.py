@@ -66,7 +66,8 @@ class Membership:
         self._cluster.members.pop(self._options.group, None)
 
     def running_info(self) -> bodies.ConsumerRunningInfo:
-        """The answer to GET_CONSUMER_RUNNING_INFO (307), with the committed offset of each queue; not with messages in Spark's tasks."""
+        """The answer to GET_CONSUMER_RUNNING_INFO (307), with the committed offset of each queue; messages in Spark's tasks are no part of
+        it."""
         return bodies.ConsumerRunningInfo(
             properties={
                 running_info.PROP_NAMESERVER_ADDR: self._cluster.namesrv_addr,

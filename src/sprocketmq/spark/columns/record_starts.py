@@ -31,7 +31,8 @@ _SMALL_RECORD: Final = 800
 
 
 def record_starts(data: Bytes, pulls: Sequence[PullBody]) -> tuple[Numbers, Numbers]:
-    """``data``: the bodies of all ``pulls`` one after the other, with some more bytes at the end. Raises ProtocolError."""
+    """``data``: the bodies of all ``pulls`` one after the other, with some more bytes at the end. Raises ProtocolError (the bytes are not
+    records)."""
     ends = np.cumsum([len(pull.body) for pull in pulls], dtype=np.int64)
     begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends
     filled = ends > begins

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walks of items that follow each other, each beginning with its own size: records of a pull body, or messages of a batch in one record.
-NumPy walks many chains at once, one item of each per step. The last few Python walks one by one, several items of one size in a step."""
+NumPy walks many chains at once, one item of each per step. When few are left, Python walks them one by one, and takes several items of
+the same size in one step."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lag of streams as Prometheus metrics (docs/spark/operate.md); a scrape returns what the last batch of each query reported."""
+"""The lag of streams as Prometheus metrics (docs/spark/operate.md); a scrape returns what the last batch of each query reported, and sends
+no request."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offsets that a broker does not report and that are found by short pulls of the driver: where a queue really begins, the first message
-of a time, size and age of unread messages. Where they only help to plan (``sample_queues``, ``real_min_offsets``) a broker that is away
-is skipped."""
+of a time, size and age of unread messages. Where they only help to plan (``sample_queues``, ``real_min_offsets``) a broker that does
+not answer is skipped."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def real_min_offsets(
     cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], group: str
 ) -> dict[MessageQueue, QueueBounds]:
     """``bounds`` with the offset of the first message that really exists. When all messages of a queue were deleted, a 4.x broker
-    reports the old smallest offset until it deletes a log file again. A binary search finds the first one."""
+    reports the old smallest offset until it deletes a log file again. Messages are deleted from the beginning, so a binary search finds
+    the first one."""
 
     async def has(queue: MessageQueue, offset: int) -> bool:
         try:

@@ -54,8 +54,8 @@ def resolve_start(
     strategy: Literal["error", "latest"] = "error",
 ) -> dict[MessageQueue, int]:
     """The first offset of every queue that exists now. A retry topic starts at the group's committed offset, otherwise at its smallest
-    one, whatever ``bound`` says. Raises ConfigurationError (no message is that young, a queue has no committed offset or does not
-    exist)."""
+    one, whatever ``bound`` says. Raises ConfigurationError (no message is that young, a queue has no committed offset, or a queue is
+    named that does not exist)."""
     _check_all_exist(bound, facts)
     start = {}
     for queue, bounds in facts.bounds.items():

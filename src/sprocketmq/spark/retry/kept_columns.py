@@ -22,7 +22,8 @@ _TIME_SETTING: Final = "spark.sql.timeType.enabled"
 
 
 def check_fields(judged: DataFrame) -> None:
-    """Raises ConfigurationError (two fields have one name by Spark's rule of case, or a type is Spark's own)."""
+    """Raises ConfigurationError (two fields of a struct have one name by Spark's rule of case, or a type is one that Spark keeps for
+    itself)."""
     from pyspark.sql.types import StructType
 
     for field in judged.schema.fields:

@@ -238,8 +238,8 @@ class RowRetry:
         return bad
 
     def _kinds(self, bad: FetchedRows) -> Iterator[BadRow]:
-        """Rows that stand for all that are sent back: what ``bad_row`` refuses in any of them, it refuses here; delay levels
-        apart."""
+        """Rows that stand for all that are sent back: what ``bad_row`` refuses in any of them, it refuses here; but for delay levels,
+        which were checked before."""
         kinds = bad.of_each_kind(_KIND, _LIMITS)
         return (row for row in map(self._bad_row, kinds) if row is not None)
 

@@ -66,7 +66,7 @@ class _Call(NamedTuple):
 class VerdictStore:
     """The verdicts of batch ``batch_id``, to which ``rows`` belong; ``name`` is unique in the query. ``checkpoint_location``: None asks
     Spark, which knows it in classic sessions only. Raises ConfigurationError (the checkpoint is unknown or another query's, or two
-    functions have one name)."""
+    functions have the same name)."""
 
     _last: ClassVar[dict[str, _Call]] = {}  # by path
 

@@ -55,8 +55,9 @@ def half_name(attempt: str, sequence: str, tried: str | None) -> str:
 
 def refuse_behind_proxy(cluster: Cluster, max_retry_ms: int | None = None) -> None:
     """Before anything is sent. A proxy answers SUCCESS to END_TRANSACTION, and passes it on only for a half message that a broker is
-    checking (SendMessageActivity): a row would appear half a minute late, and nobody could find out whether it is there already. Raises
-    ConfigurationError (it is a proxy), NetworkError, RequestTimeout, RemoteError (no name server answers)."""
+    checking (SendMessageActivity, TransactionActivity, TransactionDataManager): a row would appear half a minute late, and nobody could
+    find out whether it is there already. Raises ConfigurationError (it is a proxy), NetworkError, RequestTimeout, RemoteError (no name
+    server answers)."""
     try:
         cluster.run(cluster.name_servers.cluster_info, max_retry_ms)
     except RequestNotServed as error:

@@ -196,7 +196,8 @@ class Checkpoint:
         self.durable_offset = self.index_mark = self.queue_totals = self.log_begin = self.sum_of_queue_begins = None
 
     def raise_index_timestamp(self, store_timestamp_ms: int) -> None:
-        """Before an index file gets an entry of a record of that time (rule 3). Not synced. Raises StoreNotWritable."""
+        """Before an index file gets an entry of a record that was stored then (rule 3). Nothing is synced: the rule is about kills.
+        Raises StoreNotWritable."""
         if store_timestamp_ms <= self.index_msg_timestamp or self.path is None:
             return
         with opened(self.path) as fd, self._writing:

@@ -122,7 +122,8 @@ def was_last_held_by_ours(directory: str) -> bool:
 
 
 def is_held(directory: str) -> bool:
-    """Whether a broker, ours or Apache's, has the store open now. A Java broker that starts then finds it locked."""
+    """Whether a broker, ours or Apache's, has the store open now. The lock is shared for a moment; a Java broker that starts in it
+    takes the store for locked."""
     path = os.path.realpath(os.path.join(directory, "lock"))
     with _held_lock:
         if path in _held:  # closing a descriptor of the file would drop that lock

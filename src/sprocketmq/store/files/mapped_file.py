@@ -113,7 +113,8 @@ def sync_directory(path: str) -> None:
 
 
 def make_directories(path: str) -> None:
-    """Create a folder and those above it, and sync each name: else a synced file may be gone after a power cut. Raises OSError."""
+    """Create a folder and those above it, and sync each name: a synced file in a folder whose own name was never synced may be gone
+    after a power cut. Raises OSError."""
     missing, folder = [], os.path.abspath(path)
     while not os.path.isdir(folder) and folder != os.path.dirname(folder):
         missing.append(folder)
@@ -209,7 +210,8 @@ class StoreFile:
 
 
 class MappedFile(StoreFile):
-    """A file on disk. ``create`` creates it, ``view`` maps it. ``read_only``: never written."""
+    """A file on disk. The constructor only sets its path; ``create`` creates it, ``view`` maps it. With ``read_only`` nothing is
+    created or written."""
 
     __slots__ = ("_data_end", "_map", "read_only")
 
@@ -290,7 +292,8 @@ class MappedFile(StoreFile):
             raise not_writable(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
     def take_room(self, begin: int, end: int) -> None:
-        """Move ``room`` to ``end``, after zeros were written from ``begin`` to there. Raises StoreNotWritable."""
+        """Move ``room`` to ``end``, after zeros were written from ``begin`` to there. Raises StoreNotWritable: the pages have no
+        space nevertheless (``disk_space`` explains this)."""
         with disk_errors(self.path):
             allow_writes_at_ends(self._mapping(), self.path, begin, end)
         self.room = end

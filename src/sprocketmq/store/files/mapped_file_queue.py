@@ -47,7 +47,8 @@ class MappedFileQueue:
 
     def load(self) -> None:
         """Find the existing files. One that is missing, has another length or is none is in ``faults``; what stands in ``files``
-        for it reads as zeros. Nothing is changed until ``repair``. Raises StoreCorrupt (no length or no name fits)."""
+        for it reads as zeros. Nothing is changed until ``repair``. Raises StoreCorrupt (no file has the expected length, or the
+        names do not fit it)."""
         if self.directory is None or not os.path.isdir(self.directory):
             return
         size = self.file_size_bytes

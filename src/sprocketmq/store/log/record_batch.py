@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many records of one commit log file at once, as NumPy columns: a tenth of a microsecond for each."""
+"""Many records of one commit log file at once, as NumPy columns: a tenth of a microsecond for each, where an object would take
+several."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ _HEAD_SIZES = np.array([layout.size for layout in LAYOUTS], np.int64)
 
 class RecordBatch:
     """Columns with one element for each record. ``starts``, ``body_at``, ``topic_at`` and ``properties_at`` are positions in the
-    file; ``end``: of the last record."""
+    file; ``end``: the position behind the last record."""
 
     __slots__ = (
         "body_at", "body_bytes", "body_crc", "data", "end", "physical_offset", "prepared", "properties_at", "properties_bytes", "queue_id",
@@ -82,7 +83,8 @@ class RecordBatch:
 
 def read_records(data: memoryview, at: int, end: int, file_start: int, max_records: int) -> RecordBatch:
     """The valid records that follow each other from position ``at`` on: at most ``max_records``, and none that ends after ``end``.
-    A record is valid if its magic, its lengths and its physical offset (``file_start`` + position) are right; not its checksum."""
+    A record is valid if its magic, its lengths and its physical offset (``file_start`` + position) are right; checksums are not
+    checked."""
     first = at
     alike = _equal_sizes(data, at, end, max_records)
     starts: Ints = np.empty(0, np.int64)

@@ -34,7 +34,8 @@ def confirms(log: CommitLog, queue: ConsumeQueue, offset: int, physical_offset: 
 
 
 def confirmed_end(log: CommitLog, queue: ConsumeQueue, log_end: int | None) -> int:
-    """The offset after the last entry that its record confirms, is a filler, or has expired. None: in the last file."""
+    """The offset after the last entry that its record confirms, that is a filler, or that has expired. ``log_end=None``: in the
+    last file."""
     end = queue.max_offset
     if log_end is None:
         last = log.files.files[-1]

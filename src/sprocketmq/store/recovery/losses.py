@@ -110,8 +110,8 @@ def lost_messages(queues: ConsumeQueueTable, begin: int, end: int) -> dict[Key, 
 
 
 def lost_entries(totals: QueueTotals, found: tuple[int, int]) -> str | None:
-    """What the queues have fewer than the checkpoint says; None if nothing. ``found``: queues with entries, and
-    their sum."""
+    """What the queues have fewer than the checkpoint says; None if it is all there. ``found``: queues with entries before
+    ``totals.log_end``, and the sum of their ends."""
     if found[0] >= totals.queues and found[1] >= totals.sum_of_ends:
         return None
 

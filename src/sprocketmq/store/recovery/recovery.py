@@ -276,7 +276,8 @@ class Recovery:
         return True
 
     def _add_run(self, batch: RecordBatch, queue: ConsumeQueue, indexes: Ints, tags: Ints) -> Ints:
-        """Add the missing entries of records of one queue, if they follow on those there. Returns those to add one by one."""
+        """Add the missing entries of records of one queue, if they follow on those that are there. Returns the records to add one by
+        one: none, or all."""
         import numpy as np
 
         offsets = batch.queue_offset[indexes]

@@ -115,7 +115,8 @@ class Flusher:
             raise
 
     def close(self) -> None:
-        """Stop the thread after a last flush. Raises StoreNotWritable: that flush failed, or the one before."""
+        """Stop the thread after a last flush. Raises StoreNotWritable: that flush failed, or one that the thread was in. If the
+        state was failed before, the caller knows."""
         with self._condition:
             had_failed = self._failure is not None
             self._closed = True
@@ -224,7 +225,8 @@ class Flusher:
         self._sync_some_queues(None)
 
     def _sync_some_queues(self, at_once: int | None = _QUEUES_AT_ONCE) -> None:
-        """One step of a round; the last step moves the checkpoint. Its place is read first: entries before it exist."""
+        """One step of a round; the last step moves the checkpoint. Its place is read first: it must not include a record whose
+        entry the owner loop is about to write."""
         current = self._round
         if current is None:
             indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms

@@ -233,7 +233,8 @@ class TimerFiles:
             raise
 
     def ensure_progress_file(self) -> None:
-        """Before a step: a full disk might have space for the step and not for its progress. Raises StoreNotWritable."""
+        """Before a step: a full disk might have space for the step but not for its progress, and the step would be repeated. Raises
+        StoreNotWritable."""
         if not self._progress.count:
             self._progress.save((self.queue_offset, self.read_ms, self.done, self.check.counter))
 
@@ -272,7 +273,8 @@ class TimerFiles:
         return self.check
 
     def sync(self, flushed_position: int, check: TimerCheck) -> None:
-        """Log (from ``flushed_position`` on), wheel, then checkpoint. Raises StoreNotWritable."""
+        """Write the log (from ``flushed_position`` on), the wheel and then the checkpoint to the disk; blocks. Raises
+        StoreNotWritable."""
         self.log.sync(flushed_position)
         self.wheel.sync()
         save_timer_check(self._check_path, check, is_named=self._is_named)

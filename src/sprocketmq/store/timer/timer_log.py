@@ -73,7 +73,8 @@ class TimerLog:
         self.end = self.files.start
 
     def append(self, unit: TimerUnit, previous: int | None = None) -> int:
-        """Write a unit, linked to ``previous`` if given, else to its own. Returns its position. Raises StoreNotWritable."""
+        """Write a unit, linked to ``previous`` if given, else to its own. Returns its position. Raises StoreNotWritable; nothing
+        was written."""
         files, size = self.files, self.files.file_size_bytes
         file = files.file_at(self.end) or files.create_file(self.end - self.end % size)
         at = self.end - file.start
@@ -109,7 +110,8 @@ class TimerLog:
 
     def recover(self, begin: int, log_end: int) -> None:
         """Find ``end``, the first place from ``begin`` on without a unit of a record before ``log_end``; everything behind it
-        becomes zero. After a power cut a unit may be there without its record, whose place another gets."""
+        becomes zero. After a power cut a unit may be there without its record, and another message gets that place in the commit
+        log."""
         files, size = self.files, self.files.file_size_bytes
         for file in files.files:
             if file.start + size <= begin and file is not files.files[-1]:

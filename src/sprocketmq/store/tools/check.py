@@ -75,7 +75,8 @@ def check_directory(
 
 
 def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = None) -> MessageStore:
-    """Log and queues are loaded, the end of the log is not searched, the index is not loaded. Raises as ``check_directory``."""
+    """Log and queues are loaded, the end of the log is not searched, the index is not loaded. A broker may have the store open.
+    Raises as ``check_directory``."""
     root = os.path.abspath(os.fspath(path))
     config = config or StoreConfig()
     log_path = config.store_path_commit_log or os.path.join(root, "commitlog")
@@ -118,7 +119,8 @@ def _usual_file_size(directory: str, unit_bytes: int, least_bytes: int = 1) -> i
 def check_store(
     store: MessageStore, summary: StoreSummary | None = None, losses: Losses | None = None
 ) -> Iterator[Problem]:
-    """Check an open store, from the thread that owns it. With ``losses``: one opened for reading, whose end is found."""
+    """Check an open store, from the thread that owns it. With ``losses``, which are reported already: one that was opened for
+    reading; then the end of its log is found, too."""
     summary = StoreSummary() if summary is None else summary
     log, end = store.commit_log, store.max_physical_offset
     if losses is None:

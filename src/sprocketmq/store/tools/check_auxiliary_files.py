@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second half of a store check. Index: entries are in the order of the log, each points at a record with a key of that hash
-and is in the chain of its slot. Checkpoint: no field is newer than the log. Offsets: none is beyond the end of its queue."""
+"""The second half of a store check. Index: entries are in the order of the log, each points at a record with a key of that hash,
+and each chain of a slot contains only entries of that slot. Checkpoint: no field is newer than the log. Offsets: none is beyond
+the end of its queue."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ _SHOWN_BYTES = 200
 
 
 class StoreInspector:
-    """Every result consists of plain values, ready for a table or for JSON. Raises StoreCorrupt."""
+    """Every result consists of plain values, ready for a table or for JSON. Raises StoreCorrupt (``path`` is not a store directory,
+    or its files do not fit together at all)."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._store = open_read_only(path)

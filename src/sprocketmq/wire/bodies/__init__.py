@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typed bodies of requests and responses, one struct for each Java class: ``body.encode()`` writes, ``Type.decode(data)`` reads.
-``wire.requests`` declares what they are for. Modules are imported at their first use (``sprocketmq.names``)."""
+``wire.requests`` declares what they are for. A module is imported at the first use of one of its names
+(``sprocketmq.names``)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ class Body(msgspec.Struct, rename="camel"):
 
     @classmethod
     def of_request(cls, data: bytes | bytearray | memoryview) -> Self:
-        """As :meth:`decode`, of a body from a client: a long text must be standard JSON. Raises ProtocolError."""
+        """As :meth:`decode`, of a body from a client: a long text must be standard JSON, which is fast to read. Raises ProtocolError,
+        also if it is too long."""
         if len(data) > fastjson.MAX_REQUEST_BYTES:
             allowed = fastjson.MAX_REQUEST_BYTES
             raise ProtocolError(

@@ -74,7 +74,8 @@ class BloomFilterData(Body):
 
 
 class ConsumerFilterData(Body):
-    """The filter of one group in one topic, of version ``client_version`` of its subscription. Dead from ``dead_time`` on."""
+    """The filter of one group in one topic, made from version ``client_version`` of its subscription. It is dead since ``dead_time``
+    (ms), unless that is before ``born_time``."""
 
     consumer_group: str
     topic: str

@@ -41,7 +41,8 @@ class ProducerData(Body):
 
 
 class SubscriptionData(Body):
-    """The subscription of a group to one topic. ``code_set`` holds the hash codes of ``tags_set``. ``sub_version``: when made, in ms."""
+    """The subscription of a group to one topic. ``code_set`` holds the hash codes of ``tags_set``. ``sub_version`` is the time at which it
+    was made, in ms; the newest counts."""
 
     topic: str = ""
     sub_string: str = ""

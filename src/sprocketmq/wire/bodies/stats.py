@@ -62,7 +62,8 @@ class BrokerStatsData(Body):
 
 class QueueTimeSpan(Body):
     """Store times of one queue in ms, -1 without a message: of the oldest message, the newest, and the last one that the group consumed.
-    ``delay_time``: how long the next message has been waiting for the group; 0 if it has all. ``_str``: in the broker's zone."""
+    ``delay_time``: how long the next message has been waiting for the group; 0 if it has consumed all. ``_str``: the same as text in the
+    broker's time zone."""
 
     message_queue: MessageQueue
     min_time_stamp: int = 0

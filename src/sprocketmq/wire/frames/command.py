@@ -51,10 +51,11 @@ class Command(msgspec.Struct):
     """One request or response.
 
     Attributes:
+        code: request code, or response code of an answer.
         opaque: number that pairs a response with its request; each side counts its own requests.
         flag: bit 0 response, bit 1 one-way (no answer is expected, not even an error).
         version: ``MQVersion`` ordinal of the sender.
-        remark: the error of a failed request.
+        remark: text for people; holds the error of a failed request.
         ext_fields: the typed header as strings; read with :meth:`header`.
         body: empty when absent: the wire cannot tell the two apart.
         serialize_type: encoding this command was received in, or will be written in.
@@ -151,7 +152,8 @@ class _ReadHeader(msgspec.Struct):
 
 
 class _ReadHeaderWithNulls(msgspec.Struct):
-    """The same with nulls, or numbers in place of texts, as Apache's C++ client writes them: fastjson converts them."""
+    """The same with nulls, or numbers in place of texts, as Apache's C++ client writes them: fastjson converts them, objects and arrays
+    to texts."""
 
     code: _Int32
     extFields: dict[str, Any] | None = None  # noqa: N815

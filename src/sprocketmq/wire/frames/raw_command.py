@@ -153,7 +153,8 @@ _NOT_MADE: Final[_Fields] = {}  # stands for the fields until they are used
 
 
 def binary_header_reader(header_type: type[T], varying: tuple[str, str]) -> HeaderReader:
-    """Return the same for ROCKETMQ headers. Raises ProtocolError as ``decode_command``. ``varying``: see ``HeaderShapes``."""
+    """Return the same for ROCKETMQ headers. Raises ProtocolError for headers that ``decode_command`` refuses. ``varying``: see
+    ``HeaderShapes``."""
     find, unpack, fixed_bytes = HeaderShapes(header_type, varying).find, BINARY_HEAD.unpack_from, BINARY_HEAD.size
 
     def read(header: bytes, body: memoryview) -> Command | None:

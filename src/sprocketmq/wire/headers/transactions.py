@@ -21,7 +21,8 @@ class EndTransactionRequestHeader(ExtHeader):
 
 
 class CheckTransactionStateRequestHeader(ExtHeader):
-    """Header of CHECK_TRANSACTION_STATE (39), to one producer of the group: how did a transaction end? Body: the half."""
+    """Header of CHECK_TRANSACTION_STATE (39), to one producer of the group: how did a transaction end? The body is the half message as a
+    record, with its real topic and queue."""
 
     tran_state_table_offset: Int64
     commit_log_offset: Int64

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checksum of a record's body (Java: UtilAll.crc32). zlib-ng takes 0.06 us for 1 KB instead of 0.4."""
+"""The checksum of a record's body (Java: UtilAll.crc32). zlib-ng, which a broker installs, takes 0.06 us for 1 KB instead of the
+standard library's 0.4."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ def check_library(compression_type: CompressionType) -> None:
 
 def decompress(body: bytes, sys_flag: int, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
     """Decompress a body, by the type bits of ``sys_flag``. The caller then clears the bit COMPRESSED, and no other. Raises
-    ProtocolError (broken data, an unknown type, over ``max_bytes``), ConfigurationError (no library)."""
+    ProtocolError (broken or truncated data, an unknown type, or a result of more than ``max_bytes``), ConfigurationError (the
+    library for this type is not installed)."""
     kind = (sys_flag & COMPRESSION_TYPE_MASK) >> 8
     if kind in (0, CompressionType.ZLIB):
         return _inflate(body, max_bytes)

@@ -126,13 +126,15 @@ class Message:
 
     @property
     def properties_text(self) -> str:
-        """The text form of the properties (see ``wire.records.properties``). Raises ConfigurationError."""
+        """The text form of the properties (see ``wire.records.properties``). Raises ConfigurationError (the dict was changed, and a
+        name or value is not text, or holds a separator)."""
         text = self._text
         return props.joined_properties(self.properties) if text is None else text
 
     @property
     def exposed_properties(self) -> Mapping[str, str]:
-        """The properties if the dict was read, and may have been changed. Else none."""
+        """The properties if the dict was read, and may have been changed. Else none: then there are only tags, keys,
+        properties of the user and the UNIQ_KEY."""
         return _NOTHING if self._text is not None else self.properties
 
     @property

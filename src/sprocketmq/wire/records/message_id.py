@@ -27,7 +27,8 @@ def unique_key_prefix(ip: bytes, pid: int, class_loader_hash: int) -> str:
 
 def unique_key_after(prefix: str, now_ms: int, month_start_ms: int, counter: int) -> str:
     """One unique key: 32 characters for IPv4, 56 for IPv6. A time up to 1000 s before the month's start is taken as its start, because a
-    clock may be set back. ``month_start_ms``: local midnight of the first; the caller updates it. ``counter`` wraps at 16 bits."""
+    clock may be set back. ``month_start_ms``: local midnight of the first; the caller updates it. ``counter``: number of the message in
+    this process; wraps at 16 bits."""
     span = now_ms - month_start_ms
     if -1_000_000 < span < 0:
         span = 0
@@ -41,7 +42,8 @@ def offset_message_id(host: tuple[bytes, int], offset: int) -> str:
 
 
 def decode_offset_message_id(message_id: str) -> tuple[tuple[bytes, int], int]:
-    """``((address bytes, port), commit log offset)``. Raises ConfigurationError. A unique key has the same form."""
+    """``((address bytes, port), commit log offset)``. Raises ConfigurationError: not an offset message id. A unique key has the same
+    form, but is looked up in the index."""
     try:
         raw = bytes.fromhex(message_id)
     except ValueError:

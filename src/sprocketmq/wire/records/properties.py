@@ -154,7 +154,8 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """The text form as bytes, without pairs that have an empty value. Raises ConfigurationError, also over 32,767 bytes."""
+    """The text form as bytes, without pairs that have an empty value. Raises ConfigurationError: as ``joined_properties``, or it is
+    longer than 32,767 bytes."""
     return encode_text(joined_properties(properties))
 
 
@@ -347,7 +348,8 @@ def _checked_user_property(name: object, value: object) -> tuple[str, str]:
 
 
 def checked_value(name: str, value: Any) -> str:
-    """The value of the property ``name`` as a plain str. Raises ConfigurationError."""
+    """The value of the property ``name`` as a plain str. Raises ConfigurationError: it is not text, is blank, or contains a separator or
+    a lone surrogate."""
     # Printable text contains no separator, and no white space except blanks. Most values pass here, with three calls.
     if type(value) is str and value.isprintable() and value and not value.isspace():
         return value
@@ -383,7 +385,8 @@ def _advice(value: object) -> str:
 
 
 def join_keys(keys: str | Iterable[str]) -> str:
-    """Index keys, separated by blanks; one text may contain several, as in Java's setKeys. Raises ConfigurationError."""
+    """Index keys, separated by blanks; one text may contain several, as in Java's setKeys. Raises ConfigurationError: a key is not text,
+    is blank, or (in a list) contains white space."""
     if isinstance(keys, str):
         if keys.isprintable() and keys and KEY_SEPARATOR not in keys:
             return plain_text(keys)

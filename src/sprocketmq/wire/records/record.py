@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The message record: the bytes of the commit log and of the answers to pull, view and query (Java: CommitLog, MessageDecoder). Where
 each field is: ``wire.records.record_layout``. Each function that writes stands next to the one that reads the same. Every decoder is
-safe for hostile bytes: it raises only ProtocolError, and allocates no more than the size of its input."""
+safe for hostile bytes: it raises only ProtocolError, and allocates no more than the size of its input (a compressed body:
+``wire.records.compression``)."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ def encode_record(
     version: int | None = None,
 ) -> bytes:
     """Return one record. The v6 bits of ``sys_flag`` are set according to the given hosts (address bytes, port). ``version``: 1 or
-    2; None means 2 only if the topic needs it, as in a broker. Raises ProtocolError (topic or properties are too long)."""
+    2; None means 2 only if the topic needs it, as in a broker. Raises ProtocolError (topic or properties are too long for their
+    length field)."""
     topic_bytes, properties_bytes, body_bytes = len(topic), len(properties), len(body)
     v2 = topic_bytes > MAX_TOPIC_V1_BYTES if version is None else version == 2
     most_topic_bytes = MAX_TOPIC_V2_BYTES if v2 else MAX_TOPIC_V1_BYTES
@@ -204,7 +206,8 @@ def blank_size(buffer: Buffer, at: int = 0) -> int:
 
 class RecordView:
     """One record in a buffer. The fixed fields are read at once; body, topic and properties when they are needed. The constructor checks
-    that the lengths add up to the record's size, so nothing is read beyond it. Hosts are bytes and port. Raises ProtocolError."""
+    that the lengths add up to the record's size, so nothing is read beyond it. Hosts are address bytes and port. Raises ProtocolError:
+    there is no complete record at ``at``."""
 
     __slots__ = (
         "_body_at",
@@ -350,7 +353,8 @@ def _topic_text(topic: bytes) -> str:
 
 
 def check_record(buffer: Buffer, at: int = 0, check_crc: bool = True) -> RecordView:
-    """Check the record at ``at`` (magic, sizes and, if requested, the body's checksum) and return it. Raises ProtocolError."""
+    """Check the record at ``at`` (magic, sizes and, if requested, the body's checksum) and return it. Raises ProtocolError: the
+    record is invalid; the message says why."""
     view = RecordView(buffer, at)
     if check_crc:
         crc = crc32(view.body) & BODY_CRC_MASK

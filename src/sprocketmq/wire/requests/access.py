@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rights that a request needs, as its declaration states them: which right on which resource, and where the request names it. A
-right is stated as actions of 5.x, one of which is enough, and as a permission of 4.9."""
+right is stated for both generations of access control: actions of 5.x, one of which is enough, and a permission of 4.9 (Java:
+Permission, Action)."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ class FieldNeed(Struct, frozen=True):
 
 
 class ReplyNeed(Struct, frozen=True):
-    """The right to send a reply of request-reply to the topic in ``field``. The broker's own topic for replies is open."""
+    """The right to send a reply of request-reply to the topic in ``field``. The broker's own topic for replies is open to all, as in
+    Apache."""
 
     field: str
 

@@ -220,7 +220,8 @@ class _Parser:
             self.fail("the text should end")
 
     def fields(self, most_chars: int) -> Iterator[Any]:
-        """The keys of an object, ``at`` behind the colon: the caller reads the value before the next key. Pairs have a limit."""
+        """The keys of an object, ``at`` behind the colon: the caller reads the value before it requests the next key. Each pair ends
+        within its limit."""
         text_end = len(self.text)
         self.end = min(text_end, self.at + most_chars)
         if self.skip() != "{":

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 def retry_topic_rules(
     broker: Broker, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
 ) -> Command | None:
-    """For a send to ``%RETRY%group``, after a failed send-back or by an orderly consumer: behind the last try ``message`` becomes a
-    dead letter. An orderly group, which holds queue locks, has had its tries. Returns the refusal. Java: handleRetryAndDLQ."""
+    """For a send to ``%RETRY%group``, after a failed send-back or by an orderly consumer that gives up: behind the last try ``message``
+    becomes a dead letter. An orderly group, which holds queue locks, has had its tries. Returns the refusal, or None. Java:
+    handleRetryAndDLQ."""
     group_name = group_of_retry_topic(header.topic)
     group = broker.groups.find(group_name, now_ms)
     if group is None:
