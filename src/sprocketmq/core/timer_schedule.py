@@ -35,6 +35,7 @@ DEFAULT_ROLL_WINDOW_SLOTS: Final = 2 * 24 * 3600
 WEEK_SLOTS: Final = 7 * 24 * 3600  # TIMER_WHEEL_TTL_DAY; the wheel has twice as many
 _BLANK_SLOTS: Final = 60
 _ASKED: Final = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
+_BEGIN: Final = b"TIMER_"  # of all of them
 _LONG: Final = re.compile(r"[+-]?[0-9]{1,19}").fullmatch
 
 
@@ -55,6 +56,8 @@ def is_timer(raw: bytes) -> bool:
 
 def without_timer(raw: bytes) -> bytes:
     """A delay level has priority over the timer properties."""
+    if _BEGIN not in raw:
+        return raw
     for name in _ASKED:
         raw = props.remove_property(raw, name)
     return raw

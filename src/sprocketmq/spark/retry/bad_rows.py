@@ -70,7 +70,7 @@ def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_recons
         message_id=row.get("messageId") or "",
         delay_level=DEAD_LETTER_LEVEL if given_up else delay_level if level is None else check_delay_level(level),
     )
-    whole = topic and all(row.get(name) is not None for name in COPY_COLUMNS)
+    whole = topic and row.get("body") is not None and all(row.get(name) is not None for name in COPY_COLUMNS)
     reason = row.get("reason") or ""
     keys = row.get("keys") or ""
     if not keys and (properties := row.get("properties")):

@@ -54,10 +54,10 @@ def send_with_content(
         )
     check_source_types(bad, with_content=True)
     names = ["brokerName", "commitLogOffset", *COPY_COLUMNS, *(name for name in _IF_THERE if name in known)]
-    wanted = [as_stored(name).alias(name) for name in names]
+    wanted = [f"{as_stored(name)} AS {name}" for name in names]
     for at in range(0, len(refused), _ROWS_PER_QUERY):
         part = {row.place: row for row, _ in refused[at : at + _ROWS_PER_QUERY]}
-        send(with_content(FetchedRows(bad.where(_is_one_of(part)).select(*wanted)), part))
+        send(with_content(FetchedRows(bad.where(_is_one_of(part)).selectExpr(*wanted)), part))
 
 
 def with_content(rows: Iterable[dict[str, Any]], refused: dict[tuple[str, int], BadRow]) -> Iterator[BadRow]:

@@ -37,8 +37,8 @@ from sprocketmq.spark.retry.verdict_columns import (
     check_delay_level,
     check_source_types,
     check_verdict,
+    is_bad,
     known_types,
-    normalized_action,
 )
 from sprocketmq.spark.retry.verdict_store import VerdictStore
 from sprocketmq.spark.send.row_ids import first_of_each
@@ -272,8 +272,7 @@ class RowRetry:
     def _is_bad(verdicts: DataFrame) -> Any:
         from pyspark.sql import functions as f
 
-        verdict = normalized_action("action") != "ack" if "action" in known_types(verdicts) else f.col("failed")
-        return f.coalesce(verdict, f.lit(False))
+        return f.expr(is_bad(known_types(verdicts)))
 
     def _send_back(self, verdicts: DataFrame, bad: FetchedRows | None, batch_id: int) -> None:
         sender = BadRowSender(self._group)
@@ -295,16 +294,13 @@ class RowRetry:
     @staticmethod
     def _columns_to_fetch(bad: DataFrame) -> DataFrame:
         """What the driver needs: the place of each row, and the whole row only if it has a reason."""
-        from pyspark.sql import functions as f
-
         known = known_types(bad)
-        here = [f.col(name).alias(name) for name in (*PLACE_COLUMNS, *_USEFUL, "action") if name in known]
+        here = [f"{name} AS {name}" for name in (*PLACE_COLUMNS, *_USEFUL, "action") if name in known]
         if "reason" in known:
-            explained = f.col("reason").isNotNull() & (f.col("reason") != "")
             heavy = [name for name in ("body", "properties", "storeHost", "sysFlag") if name in known]
-            here += [f.col("reason").alias("reason")]
-            here += [f.when(explained, as_stored(name)).alias(name) for name in heavy]
-        return bad.select(*here)
+            here += ["reason AS reason"]
+            here += [f"CASE WHEN reason != '' THEN {as_stored(name)} END AS {name}" for name in heavy]
+        return bad.selectExpr(*here)
 
     def _bad_row(self, row: dict[str, Any]) -> BadRow | None:
         action = action_of(row.get("action"), self._on_error)

@@ -45,8 +45,8 @@ class SendBackRequest:
     delay_level: int = 0
 
     def __post_init__(self) -> None:
-        texts, numbers = (self.broker_name, self.topic, self.message_id), (self.commit_log_offset, self.delay_level)
-        if {*map(type, texts)} == {str} and {*map(type, numbers)} == {int}:  # each bad row
+        is_text = type(self.broker_name) is type(self.topic) is type(self.message_id) is str
+        if is_text and type(self.commit_log_offset) is type(self.delay_level) is int:  # each bad row
             return
         for name in self.__slots__:
             value = getattr(self, name)

@@ -14,11 +14,12 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.source_columns import COLUMNS, COPY_COLUMNS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 # The values of ``action``; null and "ack" mean that the row is good.
 ACTIONS: Final = ("ack", "retry", "dlq", "drop")
 BLANKS: Final = " \t\r\n"
+_ACTION: Final = f"lower(btrim(action, '{BLANKS}'))"
 # As for the option: brokers have 18 levels, or those of their messageDelayLevel, and use their last level for a higher number.
 _HIGHEST_LEVEL: Final = 1000
 _WHOLE: Final = ("int", "bigint", "smallint", "tinyint")
@@ -100,11 +101,9 @@ def check_source_types(verdicts: DataFrame, with_content: bool) -> None:
             )
 
 
-def as_stored(name: str) -> Column:
-    """The column of the source as a copy needs it: a body as bytes."""
-    from pyspark.sql import functions as f
-
-    return f.col(name).cast("binary") if name == "body" else f.col(name)
+def as_stored(name: str) -> str:
+    """The column of the source as a copy needs it, in SQL: a body as bytes."""
+    return "CAST(body AS binary)" if name == "body" else name
 
 
 def action_of(value: str | None, otherwise: str) -> str:
@@ -123,22 +122,19 @@ def check_delay_level(level: int) -> int:
     return level
 
 
-def normalized_action(column: str) -> Column:
-    from pyspark.sql import functions as f
+def is_bad(columns: Container[str]) -> str:
+    """A condition in SQL: each method of a ``Column`` looks for its caller and asks the JVM, a text does so once."""
+    verdict = f"{_ACTION} != 'ack'" if "action" in columns else "failed"
+    return f"coalesce({verdict}, false)"
 
-    return f.lower(f.btrim(f.col(column), f.lit(BLANKS)))
 
-
-def verdict_checks(columns: Container[str]) -> list[tuple[Column, Callable[[Any], str]]]:
+def verdict_checks(columns: Container[str]) -> list[tuple[str, Callable[[Any], str]]]:
     """For each check an aggregate over the rows, null or an invalid value, and a function from that value to an error message."""
-    from pyspark.sql import functions as f
-
-    found: list[tuple[Column, Callable[[Any], str]]] = []
+    found: list[tuple[str, Callable[[Any], str]]] = []
     if "action" in columns:
-        found.append((f.max(f.when(~normalized_action("action").isin(*ACTIONS), f.col("action"))), _no_action))
+        found.append((f"max(CASE WHEN {_ACTION} NOT IN {ACTIONS} THEN action END)", _no_action))
     if "delayLevel" in columns:
-        level = f.col("delayLevel")
-        found.append((f.max(f.when(~level.between(0, _HIGHEST_LEVEL), level)), _no_level))
+        found.append((f"max(CASE WHEN delayLevel NOT BETWEEN 0 AND {_HIGHEST_LEVEL} THEN delayLevel END)", _no_level))
     return found
 
 

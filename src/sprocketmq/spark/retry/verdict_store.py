@@ -142,27 +142,26 @@ class VerdictStore:
         check_fields(verdicts)
         kept = as_kept(verdicts)
         checks = verdict_checks(known_types(kept))
-        number = f.monotonically_increasing_id()
-        seen = {
-            "rows": f.count(f.lit(1)),
-            "bad": f.count_if(is_bad),
-            "tasks": f.count_if(number % _ROWS_OF_A_TASK == 0),  # those that have rows
-            "first task": f.count_if(number == 0),
-            **{str(at): wrong for at, (wrong, _) in enumerate(checks)},
-        }
+        number = "monotonically_increasing_id()"
+        seen = [
+            "count(1) AS `rows`",
+            f"count_if({number} % {_ROWS_OF_A_TASK} = 0) AS `tasks`",  # those that have rows
+            f"count_if({number} = 0) AS `first`",
+            *(f"{wrong} AS wrong{at}" for at, (wrong, _) in enumerate(checks)),
+        ]
         observed = Observation()
         with _settings(self._spark, _EXACT):
-            observing = kept.observe(observed, *(value.alias(name) for name, value in seen.items()))
+            observing = kept.observe(observed, f.count_if(is_bad).alias("bad"), *map(f.expr, seen))
             observing.write.mode("overwrite").options(**_WRITE).parquet(self._rows_path)
         found = observed.get
         for at, (_, sentence) in enumerate(checks):
-            if (value := found.get(str(at))) is not None:
+            if (value := found.get(f"wrong{at}")) is not None:
                 raise ConfigurationError(sentence(value))
         rows = found.get("rows", 0)
         stored = self._stored(kept.schema, verdicts.schema)
         files = _file_names(stored)
         # A task with rows writes one file, and the first task one in any case (FileFormatWriter).
-        if len(files) != found.get("tasks", 0) + (not found.get("first task")):
+        if len(files) != found.get("tasks", 0) + (not found.get("first")):
             self._check(stored, rows)
         self._note = {
             "batch": self._batch_id,

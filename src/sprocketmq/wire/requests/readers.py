@@ -8,7 +8,11 @@ from typing import Any, Final
 
 from sprocketmq.wire.frames.raw_command import HeaderReader, binary_header_reader, header_reader
 from sprocketmq.wire.headers.pull import PullMessageRequestHeader
-from sprocketmq.wire.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from sprocketmq.wire.headers.send import (
+    ConsumerSendMsgBackRequestHeader,
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+)
 from sprocketmq.wire.requests import messages
 
 _REQUESTS: Final = (
@@ -17,12 +21,14 @@ _REQUESTS: Final = (
     messages.SEND_BATCH_MESSAGE,
     messages.PULL_MESSAGE,
     messages.LITE_PULL_MESSAGE,
+    messages.CONSUMER_SEND_MSG_BACK,
 )
 # The two fields with a new value in each request of one client (see ``wire.frames.header_shapes``).
 _VARYING: Final[Mapping[type[Any], tuple[str, str]]] = {
     SendMessageRequestHeader: ("born_timestamp", "properties"),
     SendMessageRequestHeaderV2: ("born_timestamp", "properties"),
     PullMessageRequestHeader: ("queue_offset", "commit_offset"),
+    ConsumerSendMsgBackRequestHeader: ("offset", "origin_msg_id"),
 }
 
 READERS: Final[Mapping[bytes, HeaderReader]] = {

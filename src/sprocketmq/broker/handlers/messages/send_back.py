@@ -19,7 +19,6 @@ from sprocketmq.core.resource_names import dlq_topic, retry_topic, topic_name_pr
 from sprocketmq.core.retry.retry_schedule import ToDeadLetterQueue, decide_send_back
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.store import StoredMessage
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode, Version
 from sprocketmq.wire.frames.command import Command, response
@@ -31,6 +30,10 @@ from sprocketmq.wire.records.record import RecordView
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
+_SET_HERE: Final = tuple(
+    f"{name}\x01".encode() for name in (props.RETRY_TOPIC, props.ORIGIN_MESSAGE_ID, props.WAIT, props.DELAY)
+)
+_PAIRS: Final = b"%b%%b\x02%b%%b\x02%bfalse\x02%b%%b\x02" % _SET_HERE
 _UNIT_SUB: Final = 2  # TopicSysFlag: a unit's retry topic
 
 
@@ -59,16 +62,16 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
     limit = group.retry_max_times
     if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
         limit = header.max_reconsume_times
-    message = _copy(broker, RecordView(chunk), header.offset)
-    decision = decide_send_back(message.reconsume_times, limit, header.delay_level)
+    record = RecordView(chunk)
+    decision = decide_send_back(record.reconsume_times, limit, header.delay_level)
+    delay_level = 0 if isinstance(decision, ToDeadLetterQueue) else decision.delay_level
+    raw = _properties(record, header.offset, str(delay_level))
+    message = copy_of_record(record, topic.topic_name, raw, broker.identity.host)
     message.reconsume_times = decision.reconsume_times
     if isinstance(decision, ToDeadLetterQueue):
         message.topic = broker.topics.create_if_absent(dlq_topic(header.group), 1, now_ms).topic_name
-        message.properties = props.set_property(message.properties, props.DELAY, "0")
     else:
-        message.topic = topic.topic_name
         message.queue_id = random.randrange(group.retry_queue_nums)
-        message.properties = props.set_property(message.properties, props.DELAY, str(decision.delay_level))
         wait_if_asked(broker, message, now_ms)
     try:
         broker.put(message, now_ms, is_new=False)
@@ -79,11 +82,16 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
     return response(command)
 
 
-def _copy(broker: Broker, record: RecordView, physical_offset: int) -> StoredMessage:
+def _properties(record: RecordView, physical_offset: int, delay_level: str) -> bytes:
     raw = record.raw_properties
+    if not any(mark in raw for mark in _SET_HERE) and raw.endswith(
+        b"\x02"
+    ):  # a first failure: nothing to keep or replace
+        message_id = offset_message_id(record.store_host, physical_offset)
+        return raw + _PAIRS % (record.topic_bytes, message_id.encode(), delay_level.encode())
     if props.get_property(raw, props.RETRY_TOPIC) is None:
         raw = props.set_property(raw, props.RETRY_TOPIC, record.topic)
     if props.get_property(raw, props.ORIGIN_MESSAGE_ID) is None:
         raw = props.set_property(raw, props.ORIGIN_MESSAGE_ID, offset_message_id(record.store_host, physical_offset))
     raw = props.set_property(raw, props.WAIT, "false")
-    return copy_of_record(record, "", raw, broker.identity.host)
+    return props.set_property(raw, props.DELAY, delay_level)
