@@ -20,6 +20,7 @@ from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer
 from sprocketmq.client.consume.rebalancer import Rebalancer
 from sprocketmq.client.listen.concurrent_service import OneAtATimeService
 from sprocketmq.client.produce import request_reply
+from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.consume.queue_lock import QueueLockTable
@@ -89,6 +90,13 @@ def commits_all(end: Any) -> Any:
     return lambda self, half, outcome, now_ms: end(self, half, Outcome.COMMIT, now_ms)
 
 
+def asks_for_routes_again_and_again(every: Any) -> Any:
+    def broken(self: ClientInstance, name: str, first_ms: int, period_ms: int, work: Any) -> None:
+        every(self, name, first_ms, 150 if name == "routes" else period_ms, work)
+
+    return broken
+
+
 FAULTS = {
     "stored twice": Fault("assigned", "was sent once and is stored", Broker, "put", stores_some_twice),
     "a message is lost in a member": Fault(
@@ -116,6 +124,9 @@ FAULTS = {
         Rebalancer,
         "seek",
         lambda seek: lambda self, queue, offset: seek(self, queue, offset + 1),
+    ),
+    "a storm of requests": Fault(
+        "concurrent", "has written", ClientInstance, "_every", asks_for_routes_again_and_again, messages=10
     ),
     "who has left is remembered": Fault(
         "", "brokers and processes forget", ProducerTable, "connection_closed", always(None)

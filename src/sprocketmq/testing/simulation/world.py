@@ -391,8 +391,11 @@ class World:
         self.loop.close()
         for disk in self.disks.values():
             disk.close()
-        for client in [client for client in async_client._kept if client._loop is self.loop]:
+        for client in [client for client in async_client._begun if client._loop is self.loop]:
             async_client._kept.discard(client)
+            client._parts = (
+                None  # who still has it, as the traceback of a failure, is not told that it was not shut down
+            )
         self._forget_clients("")
 
     def _forget_clients(self, prefix: str) -> None:
