@@ -50,8 +50,9 @@ test: setup ## run the tests of a change: those that need no Apache server, and 
 test-all: setup ## run the tests of a landing: with Apache's servers of one version, all of Spark, kills and browsers
 	@$(PYTEST) -m "not nightly" $(PYTEST_ARGS)
 
-nightly: setup ## run all other tests: Apache's other versions, storms, clusters (TESTS=tests/interop/test_client_proxy.py for a part)
-	@SPROCKETMQ_REQUIRE_PEERS=1 $(PYTEST) -m nightly $(TESTS) $(PYTEST_ARGS)
+nightly: setup ## run all other tests: Apache's other versions, storms, clusters (TESTS=tests/interop/test_client_proxy.py for a part), and an hour of the simulator
+	@ended=0; SPROCKETMQ_REQUIRE_PEERS=1 $(PYTEST) -m nightly $(TESTS) $(PYTEST_ARGS) || ended=$$?; \
+		$(if $(TESTS),,$(MAKE) --no-print-directory simulate MINUTES=$(or $(MINUTES),60) JOBS=2 || ended=$$?;) exit $$ended
 
 test-old-spark: setup ## run the Spark tests with PySpark 4.2 in a separate environment (SPARK=4.2.0 for another version)
 	@SPARK=$(SPARK) scripts/test-old-spark $(PYTEST_ARGS)
