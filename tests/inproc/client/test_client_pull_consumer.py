@@ -69,6 +69,20 @@ def test_assigned_queues_are_read_whatever_the_group_does(rocketmq, producer):
             consumer.subscribe("flights")
 
 
+def test_a_broker_that_loses_progress_gets_it_again_although_no_message_comes(rocketmq, producer):
+    send_all(producer, ["0", "1", "2"])
+    for expected in (["0", "1", "2"], []):
+        with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
+            consumer.assign([QUEUE])
+            assert _poll_all(consumer, len(expected)) == expected
+            if not expected:
+                rocketmq.wait_until(lambda consumer=consumer: consumer.positions.get(QUEUE) == 3)
+                rocketmq.broker.offsets.commit("backfill", "flights", 0, 1)  # as a power cut may leave it
+                rocketmq.clock.advance(10_000)
+            consumer.poll(timeout_ms=10)
+    assert rocketmq.consumer_offset("backfill", "flights") == {0: 3}
+
+
 def test_seek_goes_on_elsewhere(rocketmq, producer):
     send_all(producer, ["0", "1", "2", "3"])
     with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
