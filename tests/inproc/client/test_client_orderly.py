@@ -251,6 +251,24 @@ def test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_se
     rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 6)
 
 
+def test_a_clock_that_is_set_back_again_and_again_does_not_keep_a_lock_that_is_not_renewed(
+    rocketmq, producer, consumers
+):
+    recorder = OrderlyRecorder()
+    consumers(recorder, kind="orderly")
+    send_all(producer, ["0"])
+    rocketmq.advance_until(lambda: recorder.bodies == ["0"])
+    rocketmq.faults.drop(RequestCode.LOCK_BATCH_MQ, times=None)
+    for _ in range(3):
+        rocketmq.advance(25_000)
+        rocketmq.clock.jump(-24_000)
+    locks = rocketmq.broker.locks
+    assert locks.try_lock("delays", QUEUE, "somebody@else", rocketmq.clock.steady_ms())
+    send_all(producer, ["1"])
+    rocketmq.advance(3_000)
+    assert recorder.bodies == ["0"]
+
+
 @pytest.mark.parametrize("most_cached", [1_000, 1], ids=["the broker holds a pull", "the cache is full"])
 def test_what_is_cached_is_consumed_as_soon_as_the_lock_comes_back(rocketmq, producer, consumers, most_cached):
     """Although its pull loop has to look first where another member ended."""

@@ -31,11 +31,11 @@ class ConsumerHealth(msgspec.Struct, frozen=True):
 
 
 def health_of(consumer: RunningConsumer) -> ConsumerHealth:
-    problems, now_ms = [], consumer.clock.now_ms()
+    problems, now_ms, steady_ms = [], consumer.clock.now_ms(), consumer.clock.steady_ms()
     queues, consume_timeout_ms = consumer.rebalancer.table.active().values(), consumer.service.consume_timeout_ms
-    silent = [] if consumer.paused else [queue for queue in queues if queue.is_pull_expired(now_ms)]
+    silent = [] if consumer.paused else [queue for queue in queues if queue.is_pull_expired(steady_ms)]
     if silent:
-        waited_s = (now_ms - min(queue.last_pull_ms for queue in silent)) // 1000
+        waited_s = (steady_ms - min(queue.last_pull_ms for queue in silent)) // 1000
         problems.append(
             f"{len(silent)} of {len(queues)} queues were not pulled for up to {waited_s} s, {silent[0].queue} for one"
         )

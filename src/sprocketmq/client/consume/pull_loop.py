@@ -175,7 +175,7 @@ class PullLoop:
         try:
             while event is not None:
                 next_event: pull_cursor.PullEvent | None = None
-                for effect in self.cursor.handle(event, self._consumer.clock.now_ms()):
+                for effect in self.cursor.handle(event, self._consumer.clock.steady_ms()):
                     next_event = await self._carry_out(effect) or next_event
                 event = next_event
         except asyncio.CancelledError:

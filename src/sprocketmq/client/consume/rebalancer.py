@@ -120,7 +120,7 @@ class Rebalancer:
         if self.table.get(queue) is None:
             return False
         self.table.drop(queue, DropReason.SEEK)
-        now_ms = self._consumer.clock.now_ms()
+        now_ms = self._consumer.clock.steady_ms()
         for effect in self.table.removed(queue, now_ms):
             process_queue = self.table.added(effect.queue, now_ms)
             assert process_queue is not None
@@ -151,7 +151,7 @@ class Rebalancer:
             # A retry topic appears with the first heartbeat: nothing is missing until then.
             return is_retry_topic(topic)
         self._consumer.service.record_ended()
-        effects = self.table.assigned(topic, allocated, self._consumer.clock.now_ms())
+        effects = self.table.assigned(topic, allocated, self._consumer.clock.steady_ms())
         if not self._renewed and (effects or topic in self._regrouped):
             self._renewed = True
             self._consumer.members_changed()
@@ -219,7 +219,7 @@ class Rebalancer:
             self._twice_since_ms.pop(address, None)
             self._same_id.pop(address, None)
             return
-        now_ms = consumer.clock.now_ms()
+        now_ms = consumer.clock.steady_ms()
         since_ms = self._twice_since_ms.setdefault(address, now_ms)
         if now_ms - since_ms >= _LOST_CONNECTION_MS:
             self._same_id[address] = (
@@ -292,11 +292,11 @@ class Rebalancer:
             effects = followers
 
     async def _run_together(self, effects: Sequence[Drop | Add], followers: list[Drop | Add], at_once: int) -> None:
-        now_ms = self._consumer.clock.now_ms()
+        now_ms = self._consumer.clock.steady_ms()
 
         async def drop_queue(drop: Drop) -> None:
             if await self._remove(drop):
-                followers.extend(self.table.removed(drop.queue, self._consumer.clock.now_ms()))
+                followers.extend(self.table.removed(drop.queue, self._consumer.clock.steady_ms()))
             else:
                 self.table.removal_refused(drop.queue)
 
@@ -383,7 +383,7 @@ class Rebalancer:
         if start is None:
             self.table.add_failed(queue)
             return
-        process_queue = self.table.added(queue, self._consumer.clock.now_ms())
+        process_queue = self.table.added(queue, self._consumer.clock.steady_ms())
         if process_queue is None:
             return
         if self._locks_needed:
@@ -421,7 +421,7 @@ class Rebalancer:
     # -- orderly locks (S10) ---------------------------------------------------------------------------------------------------
 
     async def lock_one(self, process_queue: ProcessQueue) -> bool:
-        queue, asked_ms = process_queue.queue, self._consumer.clock.now_ms()
+        queue, asked_ms = process_queue.queue, self._consumer.clock.steady_ms()
         if queue is None or process_queue.dropped:
             return False
         if queue in await self._lock([queue]) and not process_queue.dropped:
@@ -440,14 +440,14 @@ class Rebalancer:
     def forget_progress_of_others(self) -> None:
         """Forget progress of queues whose lock another member may have by now. Writing it could overwrite the progress of that member."""
         if self._locks_needed:
-            now_ms = self._consumer.clock.now_ms()
+            now_ms = self._consumer.clock.steady_ms()
             for queue, process_queue in self._process_queues.items():
                 if not process_queue.lock.is_ours(now_ms):
                     self._consumer.offset_store.progress.remove(queue)
 
     async def renew_locks(self) -> None:
         """Renew all locks, also those of queues that were dropped while a listener still runs. Called periodically."""
-        asked_ms = self._consumer.clock.now_ms()
+        asked_ms = self._consumer.clock.steady_ms()
         active = self.table.active()
         active.update((queue, one) for queue, one in self._process_queues.items() if one.consuming)
         by_broker = _by_broker(active)

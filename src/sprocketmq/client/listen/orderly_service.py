@@ -150,12 +150,12 @@ class OrderlyService(ListenerService[_Turn]):
         queue = turn.process_queue.queue
         assert queue is not None
         batches: list[Batch] = []
-        effect = turn.machine.next(self._clock.now_ms())
+        effect = turn.machine.next(self._clock.steady_ms())
         while isinstance(effect, orderly_turn.ConsumeBatch):
             batches.append(Batch(effect.messages, ConsumeOrderlyContext(queue)))
             if len(batches) == self._portion_batches or not turn.process_queue.pending_count:
                 break
-            effect = turn.machine.next(self._clock.now_ms())
+            effect = turn.machine.next(self._clock.steady_ms())
         if batches:
             turn.batches, turn.ended, turn.settled = batches, 0, 0
             turn.process_queue.consuming = True
@@ -220,7 +220,7 @@ class OrderlyService(ListenerService[_Turn]):
         process_queue = turn.process_queue
         if process_queue.dropped or self._closing or time.perf_counter() > end_s:
             return False
-        return not self._consumer.clustering or process_queue.lock.is_valid(self._clock.now_ms())
+        return not self._consumer.clustering or process_queue.lock.is_valid(self._clock.steady_ms())
 
     @staticmethod
     def _stops(batch: Batch) -> bool:
@@ -290,7 +290,7 @@ class OrderlyService(ListenerService[_Turn]):
     def _may_write_progress(self, process_queue: ProcessQueue) -> bool:
         """Whether no other member can have the lock, or has had it since these messages came (rule 4)."""
         lock = process_queue.lock
-        return lock.is_ours(self._clock.now_ms()) and not process_queue.awaits_offset
+        return lock.is_ours(self._clock.steady_ms()) and not process_queue.awaits_offset
 
     async def _dead_letter(self, turn: _Turn, needed: orderly_turn.DeadLetterNeeded, reason: str) -> None:
         sent: list[MessageExt] = []

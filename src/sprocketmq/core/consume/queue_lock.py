@@ -14,8 +14,8 @@ Rules of the table
     2. Only an expired lock changes its owner without an unlock; asking again by the owner renews it.
     3. Only the owner unlocks.
 Rules of the pair
-    4. A client whose local lock is valid is the owner at the broker (30 s < 60 s, counted from before the request was sent), also
-       when its clock is set back meanwhile.
+    4. A client whose local lock is valid is the owner at the broker (30 s < 60 s, counted from before the request was sent, by
+       clocks that cannot be set).
     5. Between two grants of one tenure nobody else can have owned the lock: a grant after a refusal, or after more than 60 s, begins a
        new tenure. What is cached from an earlier tenure may be out of date (core.consume.pull_cursor checks it)."""
 
@@ -146,9 +146,7 @@ class LocalQueueLock:
         self.locked = False
 
     def is_expired(self, now_ms: int) -> bool:
-        """Whether the lock is too old, or in the future because the clock was set back by more than its age. (A smaller step is harmless:
-        it adds 30 s at most, and the broker keeps the lock for 60 s.)"""
-        return not 0 <= now_ms - self.last_lock_ms <= LOCAL_LOCK_MAX_LIVE_MS
+        return now_ms - self.last_lock_ms > LOCAL_LOCK_MAX_LIVE_MS
 
     def is_valid(self, now_ms: int) -> bool:
         return self.locked and not self.is_expired(now_ms)
@@ -156,7 +154,7 @@ class LocalQueueLock:
     def is_ours(self, now_ms: int) -> bool:
         """Whether the broker cannot have granted it to another client yet. This lasts longer than ``is_valid``: no new message may be
         consumed, but the progress of consumed ones may still be committed."""
-        return self.locked and 0 <= now_ms - self.last_lock_ms <= BROKER_LOCK_MAX_LIVE_MS
+        return self.locked and now_ms - self.last_lock_ms <= BROKER_LOCK_MAX_LIVE_MS
 
     def __repr__(self) -> str:
         return f"LocalQueueLock(locked={self.locked}, last_lock_ms={self.last_lock_ms})"

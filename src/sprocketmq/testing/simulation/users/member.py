@@ -125,7 +125,7 @@ class Member:
         since_s = call.sent.began_s
         if since_s > self._paused_s + _PAUSED_S:
             self.users.ledger.breaks(f"{self.here.name} is paused since {self._paused_s:.0f} s and got {call.sent.key}")
-        if call.sent.topic == self._left_topic and since_s > self._left_s + _PAUSED_S:
+        if call.queue[1] == self._left_topic and since_s > self._left_s + _PAUSED_S:
             self.users.ledger.breaks(f"{self.here.name} has unsubscribed {self._left_topic} and got {call.sent.key}")
 
     async def _reply(self, request: rmq.MessageExt) -> None:

@@ -65,7 +65,7 @@ class Watch:
             if member.here.host.process is not member.process:
                 continue
             for queue, process_queue in running.rebalancer.held().items():
-                if process_queue.dropped or not process_queue.lock.is_valid(member.here.host.clock.now_ms()):
+                if process_queue.dropped or not process_queue.lock.is_valid(member.here.host.clock.steady_ms()):
                     continue
                 other = holders.setdefault((member.group.name, queue), member.here.name)
                 if other != member.here.name and not self._ledger.has_restarted(queue.broker_name, now_s - _LOCK_S):
