@@ -25,8 +25,10 @@ from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.consume.queue_lock import QueueLockTable
 from sprocketmq.core.transactions.transaction_check import Outcome
-from sprocketmq.testing.simulation import SimulationError, Weather, simulate
+from sprocketmq.store import StoredMessage
+from sprocketmq.testing.simulation import SimulationError, Weather, World, simulate
 from sprocketmq.testing.simulation.users import FEATURES, RandomUsers
+from sprocketmq.testing.simulation.users.ledger import Ledger
 from sprocketmq.wire.records.message import MessageExt
 
 
@@ -151,3 +153,28 @@ def test_a_rule_finds_its_fault(fault: Fault, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(SimulationError) as caught:
         search()
     assert re.search(fault.says, "\n".join([str(caught.value), *caught.value.__notes__]))
+
+
+def test_what_a_broker_had_before_it_lost_its_power_is_looked_for_again() -> None:
+    async def main(world: World) -> None:
+        await world.topic("orders", 1)
+        ledger, (host,) = Ledger(world), world.brokers
+        ledger.topics.append("orders")
+        sent, message = ledger.attempt("orders", world.rng)
+        sent.is_acknowledged = sent.is_durable = True
+        broker = world.running(host)
+        assert isinstance(broker, Broker)
+        broker.put(StoredMessage("orders", 0, message.body), 0)
+        ledger.look()
+        assert ledger.is_stored(sent)
+        world.kill(host, power=True)
+        world.restart(host)
+        await world.all_up()
+        restarted = world.running(host)
+        assert isinstance(restarted, Broker)
+        assert restarted.store.max_offset("orders", 0) == 0, "this seed loses the message"
+        ledger.note_lives()
+        ledger.look()
+        assert not ledger.is_stored(sent)
+
+    simulate(main, seed=2, flushDiskType="ASYNC_FLUSH")

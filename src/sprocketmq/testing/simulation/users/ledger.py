@@ -93,6 +93,8 @@ class Ledger:
                 self.starts[host.name] += 1
                 # It may have lost the end of its log, and give the same offsets to other messages.
                 self._looked = {queue: end for queue, end in self._looked.items() if queue[0] != host.name}
+                for places in self._found.values():
+                    places.difference_update([place for place in places if place[0] == host.name])
 
     def has_restarted(self, name: str, since_s: float) -> bool:
         self.note_lives()
@@ -202,7 +204,7 @@ class Ledger:
                 self._looked[queue] = end
 
     def is_stored(self, sent: Sent) -> bool:
-        return sent.key in self._found or not sent.is_promised or self.may_be_lost(sent)
+        return bool(self._found.get(sent.key)) or not sent.is_promised or self.may_be_lost(sent)
 
     def check_stored(self) -> None:
         """Each acknowledged message still is where its answer said, with its bytes; and its topic has it once, unless a try was not
