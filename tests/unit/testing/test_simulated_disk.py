@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import errno
 import os
 import random
@@ -140,6 +141,20 @@ def test_the_loops_thread_stands_still_after_a_slow_sync(machine: Machine) -> No
         return machine.loop.time()
 
     assert machine.run(work) > 0.1
+
+
+def test_what_a_slow_disk_still_has_to_do_is_quick_when_it_is_well_again(machine: Machine) -> None:
+    """All calls of a start come at one moment of the virtual time, and their sum may be minutes."""
+    machine.disk.slow_ms = 5_000
+
+    async def work() -> float:
+        for _ in range(50):
+            machine.write("log", b"1")
+        machine.loop.call_later(10, machine.host.process.end_stall, context=contextvars.Context())
+        await asyncio.sleep(0)
+        return machine.loop.time()
+
+    assert machine.run(work) == 10
 
 
 def test_a_full_disk_takes_a_part_and_then_nothing_but_what_has_its_space(machine: Machine) -> None:

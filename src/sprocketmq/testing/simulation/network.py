@@ -76,6 +76,12 @@ class Process:
         for end in self.host.ends:
             end.look()
 
+    def end_stall(self) -> None:
+        """The system is as quick as ever again: what it was asked for meanwhile is done."""
+        if self.is_frozen and self._stalled_until_s > self.host.network.loop.time():
+            self._stalled_until_s = 0.0
+            self.thaw()
+
     def frozen_ms_since(self, since_s: float) -> float:
         now_s = self.host.network.loop.time()
         return sum(max(0.0, min(end, now_s) - max(begin, since_s)) for begin, end in self._freezes) * 1000

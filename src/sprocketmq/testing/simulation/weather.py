@@ -123,8 +123,9 @@ class Sky:
         ends, self._ends = self._ends, {}
         for end in ends.values():
             end()
-        for disk in self._world.disks.values():
+        for host, disk in self._world.disks.items():
             disk.heal()
+            host.process.end_stall()
         self._world.network.tear_walls()
 
     def _for_a_while(self, end: Callable[[], object], times: float = 1) -> None:
@@ -260,7 +261,12 @@ class Sky:
     def _slow_disk(self) -> None:
         host, disk = self._disk()
         disk.slow_ms = self._rng.choice([50, 500, 5_000])
-        self._disk_trouble(f"takes {disk.slow_ms:.0f} ms", host, partial(setattr, disk, "slow_ms", None))
+
+        def heal() -> None:
+            disk.slow_ms = None
+            host.process.end_stall()
+
+        self._disk_trouble(f"takes {disk.slow_ms:.0f} ms", host, heal)
 
     def _shorten_writes(self) -> None:
         host, disk = self._disk()
