@@ -401,7 +401,7 @@ class Rebalancer:
             timestamp_ms = self._consumer.clock.now_ms() - _HALF_AN_HOUR_MS
         decision = self._decide_start(settings.consume_from_where, queue.topic, stored, timestamp_ms)
         if isinstance(decision, StartAt):
-            if stored >= 0:  # so that a broker that loses it gets it again, also if no message comes
+            if stored > 0:  # so that a broker that loses it gets it again, also if no message comes
                 self._consumer.offset_store.progress.update(queue, stored)
             return decision.offset
         address = self._routes.table.master_address(queue.broker_name)
