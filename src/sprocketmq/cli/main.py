@@ -20,7 +20,15 @@ import click
 
 from sprocketmq.cli.frame.command_line import SectionedGroup
 from sprocketmq.cli.frame.partly_done import PartlyDone
-from sprocketmq.errors import ConfigurationError, RemoteError, RequestNotServed, RocketMQError, StoreError
+from sprocketmq.errors import (
+    ConfigurationError,
+    GroupNotExist,
+    RemoteError,
+    RequestNotServed,
+    RocketMQError,
+    StoreError,
+    TopicNotExist,
+)
 from sprocketmq.extras import extra_of, missing_extra
 from sprocketmq.logs import escaped
 from sprocketmq.version import __version__
@@ -213,7 +221,10 @@ def main() -> None:
 
 
 def _sentence(error: RocketMQError) -> str:
-    """The text of an error. A broker that does not support a request answers only with a code; explain that code."""
+    """The text of an error, without code and address for a name that was mistyped. A broker that does not support a request answers
+    only with a code; explain that code."""
+    if isinstance(error, TopicNotExist | GroupNotExist) and error.remark:
+        return error.remark
     if isinstance(error, RemoteError) and error.code == _NOT_SUPPORTED and not isinstance(error, RequestNotServed):
         return f"{error.address} does not support this request, which needs RocketMQ 5; it answered {error.remark or 'nothing else'!r}"
     return str(error)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -40,12 +40,8 @@ class GroupRequests(AdminRequests):
         updateSubGroup replaces all settings). Returns the new settings by broker name."""
         _config_of(check_group(group), settings)  # raises before anything is sent
         masters = await self._masters(cluster, broker)
-        found = {name: (await self.group_configs(address)).get(group) for name, address in masters.items()}
-        changed = {
-            name: msgspec.structs.replace(config, **settings) for name, config in found.items() if config is not None
-        }
-        if not changed:
-            raise unknown_group(group)
+        found = await self._configs_at(masters, group)
+        changed = {name: msgspec.structs.replace(config, **settings) for name, config in found.items()}
         await all_ended(self._create_group_at(masters[name], config) for name, config in changed.items())
         return changed
 
@@ -105,13 +101,15 @@ class GroupRequests(AdminRequests):
 
     async def group_config(self, group: str) -> dict[str, bodies.SubscriptionGroupConfig]:
         """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig)."""
-        check_group(group)
-        masters = await self._masters(None, None)
-        found = {name: (await self.group_configs(address)).get(group) for name, address in masters.items()}
-        configs = {name: config for name, config in found.items() if config is not None}
-        if not configs:
-            raise unknown_group(group)
-        return configs
+        return await self._configs_at(await self._masters(None, None), check_group(group))
+
+    async def _configs_at(self, masters: Mapping[str, str], group: str) -> dict[str, bodies.SubscriptionGroupConfig]:
+        """The settings of ``group`` at those of these brokers that have it. Raises GroupNotExist."""
+        known = {name: await self.group_configs(address) for name, address in masters.items()}
+        found = {name: configs[group] for name, configs in known.items() if group in configs}
+        if not found:
+            raise unknown_group(group, {one for configs in known.values() for one in configs})
+        return found
 
     async def set_consume_mode(
         self,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -31,6 +33,7 @@ from sprocketmq.errors import (
     RemoteError,
     RequestNotServed,
     RequestTimeout,
+    RocketMQError,
     TopicNotExist,
 )
 from sprocketmq.net.pool import ConnectionPool
@@ -239,8 +242,13 @@ class AdminSession(AsyncClient[AdminParts]):
     async def _route(self, topic: str) -> bodies.TopicRouteData:
         route = await self._cluster.name_servers.route(check_topic(topic))
         if route is None:
+            asked, known = requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, list[str]()
+            with contextlib.suppress(RocketMQError):  # a proxy does not list them
+                known = (await self._cluster.ask_body(asked)).topic_list
             raise TopicNotExist(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic!r} does not exist", self._cluster.name_servers.chosen
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic {topic!r} does not exist{_meant(topic, known)}",
+                self._cluster.name_servers.chosen,
             )
         return route
 
@@ -267,15 +275,17 @@ class AdminSession(AsyncClient[AdminParts]):
             if await self._cluster.name_servers.route(topic) is not None:
                 return
         unanswered: NetworkError | RequestTimeout | None = None
+        known: set[str] = set()
         for address in (await self._masters(None, None)).values():
             try:
-                if group in await self._groups_at(address):
+                known.update(await self._groups_at(address))
+                if group in known:
                     return
             except RemoteError:  # the account may not list all groups
                 return
             except (NetworkError, RequestTimeout) as error:
                 unanswered = error
-        raise unanswered or unknown_group(group)
+        raise unanswered or unknown_group(group, known)
 
     async def _connection(self, group: str, broker: str | None = None) -> bodies.ConsumerConnection | None:
         servers = await self._servers_of_members() if broker is None else [await self._one(broker)]
@@ -333,12 +343,19 @@ def is_older_than_5(error: RemoteError) -> bool:
     return error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and not isinstance(error, RequestNotServed)
 
 
-def unknown_group(group: str) -> GroupNotExist:
-    return GroupNotExist(
-        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-        f"no broker knows the consumer group {group!r}; check the spelling, or create it. "
-        "A member whose topics do not exist is known to no broker: check their names, too",
+def unknown_group(group: str, known: Iterable[str]) -> GroupNotExist:
+    """``known``: the groups that there are."""
+    hint = _meant(group, known) or (
+        "; check the spelling, or create it; of a group whose topics do not exist brokers know nothing either"
     )
+    return GroupNotExist(
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no broker knows the consumer group {group!r}{hint}"
+    )
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def broker_of(route: bodies.TopicRouteData, broker_name: str) -> str:

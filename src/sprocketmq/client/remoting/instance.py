@@ -5,6 +5,7 @@ One per client id and cluster: connections, routes, heartbeat and the periodic w
 
     each 2 min  the list of name servers read again, if it is not fixed   (first after 10 s)
     each 30 s   routes of all topics in use    (first after 30 s: a client that starts reads those of its topics itself)
+    each 1 s    routes of topics that are new to its consumers (``core.group.young_topics``), while there are some
     each 30 s   connections of offline brokers closed, heartbeat to every broker    (first after 1 s, and whenever a member changes),
                 each broker for itself (``client.remoting.heartbeats``)
     each 5 s    progress of all consumers persisted             (first after 10 s)
@@ -42,6 +43,7 @@ from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.shared_options import address_set, check_shared
 from sprocketmq.core.group.rebalance import REBALANCE_INTERVAL_MS, REBALANCE_MIN_INTERVAL_MS
+from sprocketmq.core.group.young_topics import YoungTopics
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.connection import Connection, bytes_while_waiting
@@ -63,6 +65,7 @@ log = logging.getLogger("sprocketmq.client")
 _INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 _FIRST_HEARTBEAT_MS: Final = 1_000
 _POOLS_MS: Final = 60_000
+_YOUNG_MS: Final = 1_000
 
 
 class Taker(Protocol):
@@ -115,6 +118,8 @@ class ClientInstance:
         self._users = 0
         # By group: a round that hangs delays its consumer only (rule 2).
         self._rebalances: dict[str, CoalescedWork] = {}
+        self._young_topics = YoungTopics(options.poll_name_server_interval_ms // _YOUNG_MS)
+        self._young_work: asyncio.Task[None] | None = None
         self.heartbeats = Heartbeats(
             self.cluster, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn
         )
@@ -297,6 +302,24 @@ class ClientInstance:
     async def _refresh_routes(self) -> None:
         await self.cluster.routes.refresh_all(self.topics)
 
+    def _follow_young_topics(self, consumer: RunningConsumer) -> None:
+        self._young_topics.saw(filter(self.cluster.routes.is_known, consumer.topics))
+        if self._young_topics and (self._young_work is None or self._young_work.done()):
+            self._young_work = self.spawn(self._read_young_topics())
+
+    async def _read_young_topics(self) -> None:
+        route_of = self.cluster.routes.table.route
+        while self._young_topics:
+            await self.clock.sleep(_YOUNG_MS)
+            topics = self._young_topics.second_passed(
+                lambda topic: len(route.broker_datas) if (route := route_of(topic)) else 0
+            )
+            before = {topic: route_of(topic) for topic in topics}
+            await self.cluster.routes.refresh_all(topics)
+            if any(route_of(topic) is not route for topic, route in before.items()):
+                self.heartbeats.soon()  # brokers that do not know this member yet
+                self.rebalance_soon()
+
     async def _persist_offsets(self) -> None:
         await self._of_each_consumer("offsets", lambda consumer: consumer.persist_offsets())
 
@@ -371,6 +394,7 @@ class ClientInstance:
         except Exception as error:  # noqa: BLE001 - logged
             group = consumer.name
             self.cluster.outages.failed("rebalance", error, "group %s: rebalance failed: %s", group, error, of=group)
+        self._follow_young_topics(consumer)
         rebalances = self._rebalances.get(consumer.name)
         if rebalances is not None:
             rebalances.soon(REBALANCE_INTERVAL_MS if balanced else REBALANCE_MIN_INTERVAL_MS)

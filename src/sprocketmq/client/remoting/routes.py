@@ -95,7 +95,11 @@ class Routes:
         """Queues to read, asking the name server when none are known; empty when it does not know the topic."""
         if topic in self._default_routed or not self.table.subscribe_queues(topic):
             await self.refresh(topic)
-        return [] if topic in self._default_routed else self.table.subscribe_queues(topic)
+        return self.table.subscribe_queues(topic) if self.is_known(topic) else []
+
+    def is_known(self, topic: str) -> bool:
+        """Whether there is a route of the topic itself."""
+        return topic not in self._default_routed and self.table.route(topic) is not None
 
     async def any_broker(self, topic: str) -> str | None:
         """A broker of the topic, for requests that any of them can answer."""
