@@ -54,7 +54,7 @@ TASKS: Final = tuple(
         ("dead letters", "send the dead letters again", "dead-letters replay billing --all"),
         ("groups", "disable a group", "group alter billing --disable"),
         ("topics", "give a topic more queues", "topic alter orders --queues 8"),
-        ("brokers", "see whether all brokers are up", "broker list"),
+        ("brokers", "see which brokers are up, and which are gone", "broker list"),
         (
             "brokers",
             "change a setting of a running broker",

@@ -86,7 +86,7 @@ def test_a_registration_that_is_interrupted_is_brought_by_the_next_one(cluster):
         def add_topics(self, registration, topics):
             seen.append(len(topics))
             if len(seen) == 2:
-                list(self.connection_closed(registration.live.owner))
+                list(self.connection_closed(registration.live.owner, 0))
             return super().add_topics(registration, topics)
 
     cluster.on_loop(lambda: setattr(table, "__class__", Broken))

@@ -16,6 +16,7 @@ import pytest
 
 import sprocketmq as rmq
 from cli_run import CommandLine, Ended
+from embedded_proxy import second_broker_of
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire import bodies, requests
 
@@ -238,3 +239,60 @@ def test_for_people_it_is_a_verdict_its_evidence_and_an_advice(patient):
     assert lines[0] == f"no member online: no member of group {patient.group} is online"
     assert lines[1] == "  how many messages wait is not known: the group has no progress"
     assert lines[-1].startswith("what to do: start a member")
+
+
+def _fails(message: rmq.MessageExt) -> None:
+    raise ValueError("no such account")
+
+
+def test_retries_that_wait_are_told_beside_the_lag_with_and_without_members(patient):
+    patient.send(3)
+    member = patient.member(_fails)
+
+    def counts() -> tuple[int, int | None]:
+        found = patient.ok("lag GROUP --json").json
+        return found["lag"], found["retries_waiting"]
+
+    patient.server.wait_until(lambda: counts() == (0, 3))
+    assert "lag of GROUP: 0; and 3 failed messages to try again, the first in ".replace("GROUP", patient.group) in (
+        patient.ok("lag GROUP").out
+    )
+    rows = {row["group"]: row["retries_waiting"] for row in patient.ok("lag --all --json").json}
+    assert rows[patient.group] == 3
+    found = patient.becomes("listener fails")
+    assert found["sentence"].endswith("has failed 3 times since its start, and never succeeded")
+    member.shutdown()
+    found = patient.becomes("no member online")
+    assert "retries that are due: 0, that wait for their time: 3" in found["evidence"]
+    assert "3 failed messages to try again are lost with it" in patient.ok("group delete GROUP --yes").err
+
+
+def test_a_listener_that_never_succeeded_fails_also_when_its_last_failure_is_long_ago(patient):
+    patient.send(1)
+    patient.member(_fails)
+    patient.becomes("listener fails")
+    with patient.server.admin() as admin:
+        (info,) = admin.running_infos(patient.group).values()
+    assert info.user_consumer_info[bodies.FAILED_SINCE_START] == "1"
+    assert info.user_consumer_info[bodies.CONSUMED_SINCE_START] == "0"
+
+
+def test_new_queues_are_no_mistake_of_the_members(patient):
+    patient.member(nothing)
+    patient.becomes("nothing waits")
+    patient.ok("topic alter TOPIC --queues 4")
+    found = patient.becomes("a queue nobody owns")
+    assert found["advice"].startswith("look again in a minute")
+
+
+def test_a_broker_that_no_member_has_reached_is_not_called_switched_off(patient):
+    patient.member(nothing)
+    patient.becomes("nothing waits")
+    with second_broker_of(patient.server), patient.server.admin() as admin:
+        admin.create_topic(patient.topic, queues=2, broker="broker-b")
+        found = patient.becomes("a queue nobody owns")
+        assert "no member has reached broker-b yet" in found["evidence"]
+        patient.ok("broker config set broker-b autoCreateSubscriptionGroup=false --yes")
+        found = patient.becomes("switched off or not allowed")
+        assert found["advice"] == f"sprocketmq group create {patient.group} --broker broker-b"
+        patient.ok(found["advice"].removeprefix("sprocketmq "))

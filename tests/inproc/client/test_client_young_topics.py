@@ -66,3 +66,14 @@ def test_a_pull_consumer_reads_the_brokers_that_came_after_its_start(rocketmq, s
             return sorted(got) == [b"broker-a", b"broker-b"]
 
         rocketmq.advance_until(polled, limit_ms=SOON_MS)
+
+
+def test_new_queues_of_an_old_topic_are_read_as_soon_as_its_route_is(rocketmq, consumers):
+    got = []
+    consumers(lambda message: got.append(message.body))
+    for _ in range(25):  # it is not young any more then; its route is read at 30 s, and rebalances are at 20 s and 40 s
+        rocketmq.advance(1_000)
+    with rocketmq.admin() as admin, rocketmq.producer("ops") as producer:
+        admin.create_topic("flights", queues=2)
+        producer.send(rmq.Message("flights", b"far"), queue=rmq.MessageQueue("flights", "broker-a", 1))
+    rocketmq.advance_until(lambda: got == [b"far"], limit_ms=9_000)

@@ -127,11 +127,12 @@ class NameServer(Service):
     def _scan_silent_brokers(self) -> None:
         self.kv_config.retry()
         self.troubles.sweep()
-        self.table.forget_rivals(self.clock.steady_ms())
+        self.table.forget_old(self.clock.steady_ms())
         self._forget_closed_brokers(self.table.expire(self.clock.steady_ms()), self._was_silent)
 
     def _connection_closed(self, connection: Connection) -> None:
-        self._forget_closed_brokers(self.table.connection_closed(connection), self._has_closed)
+        closed = self.table.connection_closed(connection, self.clock.steady_ms())
+        self._forget_closed_brokers(closed, self._has_closed)
 
     def _forget_closed_brokers(self, gone: Iterator[LiveBroker], report: Callable[[LiveBroker], None]) -> None:
         live = next(gone, None)

@@ -161,7 +161,7 @@ def _registered(
 @serves(requests.name_servers.UNREGISTER_BROKER)
 def unregister_broker(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(headers.UnRegisterBrokerRequestHeader)
-    server.table.unregister(header.cluster_name, header.broker_name, header.broker_addr)
+    server.table.unregister(header.cluster_name, header.broker_name, header.broker_addr, now_ms)
     server.notify_min_broker_id_changes()
     return response(command)
 
@@ -252,7 +252,7 @@ def kv_list(server: NameServer, connection: Connection, command: Command, now_ms
 
 @serves(requests.name_servers.GET_BROKER_CLUSTER_INFO)
 def cluster_info(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
-    return response(command, body=server.table.cluster_info().encode())
+    return response(command, body=server.table.cluster_info(now_ms).encode())
 
 
 @serves(requests.name_servers.WIPE_WRITE_PERM_OF_BROKER)

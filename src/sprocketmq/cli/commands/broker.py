@@ -46,18 +46,20 @@ broker.add_command(broker_run)
 @click.option("--cluster", metavar="NAME", help="Only brokers of this cluster.")
 @reads
 def list_brokers(target: Target, output: Output, cluster: str | None) -> None:
-    """List the registered brokers, masters and slaves.
+    """List the registered brokers, masters and slaves, and those that are gone.
 
-    Exit code 1 if one does not answer, or if two register with one name and id.
+    A name server of RocketMQ forgets a broker that is gone; SprocketMQ's remembers a lost one for a day, and one that was stopped for an
+    hour. Exit code 1 if one does not answer or was lost, or if two register with one name and id.
     """
     with target.admin() as admin:
         found = admin.brokers(cluster=cluster)
     rows = [_row(one) for one in found]
     output.rows(_COLUMNS, rows, empty="no broker is registered")
     for one in found:
-        if one.rivalry is not None:
-            note(f"sprocketmq: {one.rivalry}")
-    if not all(one.is_up and not one.rivals for one in found):
+        for why in (one.rivalry, one.absence):
+            if why is not None:
+                note(f"sprocketmq: {why}")
+    if not all((one.is_up or one.has_left) and not one.rivals for one in found):
         sys.exit(1)
 
 
@@ -75,6 +77,8 @@ def _row(one: BrokerStatus) -> dict[str, Any]:
         "messages_today_in": one.messages_today_in if one.is_up else None,
         "messages_today_out": one.messages_today_out if one.is_up else None,
         "rivals": list(one.rivals),
+        "gone_for_ms": one.gone_for_ms,
+        "has_left": one.has_left,
     }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sprocketmq.cli.frame.absent_brokers import absent_masters
 from sprocketmq.cli.frame.command_line import CommandGroup, options
 from sprocketmq.cli.frame.messages import body_text
 from sprocketmq.cli.frame.output import UNKNOWN, Column, Output, at
@@ -81,6 +82,8 @@ def list_letters(target: Target, output: Output, group: str | None, limit: int, 
             shown += 1
             output.line(_as_dict(letter), escaped(_line(letter)))
         held = letters.count()
+    with target.admin() as admin:
+        absent_masters(admin)
     if not output.is_json:
         hint = ", give --limit to see more" if more else ""
         print(f"{shown:,} shown, group {group} has {counted(held, 'dead letter')}{hint}")
@@ -92,6 +95,7 @@ def list_letters(target: Target, output: Output, group: str | None, limit: int, 
 def _list_groups(target: Target, output: Output) -> None:
     with target.admin() as admin:
         topics = [one for one in admin.topic_summaries(with_system_topics=True) if one.topic.startswith(DLQ_PREFIX)]
+        absent_masters(admin)
     rows = [
         {"group": one.topic.removeprefix(DLQ_PREFIX), "dead_letters": one.messages, "last_ms": one.last_message_ms}
         for one in sorted(topics, key=lambda one: -one.messages)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -11,12 +12,14 @@ import click
 
 from sprocketmq.cli.commands.group_members import doctor, members, stack
 from sprocketmq.cli.commands.group_progress import clone, reset
+from sprocketmq.cli.frame.absent_brokers import absent_masters
 from sprocketmq.cli.frame.command_line import CommandGroup, options
 from sprocketmq.cli.frame.output import Column, Output, note
 from sprocketmq.cli.frame.target import Target, group_argument
 from sprocketmq.cli.frame.verbs import Change, Where, changes, deletes, on_brokers, place, reads
+from sprocketmq.core.quantities import counted
 from sprocketmq.core.resource_names import is_system_group
-from sprocketmq.errors import ConfigurationError, RequestNotServed
+from sprocketmq.errors import ConfigurationError, RemoteError, RequestNotServed
 
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin
@@ -73,6 +76,7 @@ def list_groups(target: Target, output: Output, with_all: bool, topic: str | Non
     with target.admin() as admin:
         summaries = {one.group: one for one in admin.group_summaries()}
         names = set(admin.consumers_of(topic)) if topic else summaries.keys() | set(admin.groups())
+        absent_masters(admin)
     rows: list[dict[str, Any]] = []
     for name in names:
         one = summaries.get(name)
@@ -106,6 +110,7 @@ def show_group(target: Target, output: Output, name: str) -> None:
     """Show the settings, members and lag of one group."""
     with target.admin() as admin:
         record = _record(admin, name)
+        absent_masters(admin)
     output.record(_SHOWN, record, _SHOWN_TABLES)
 
 
@@ -250,9 +255,15 @@ def delete_group(target: Target, change: Change, name: str, remove_offsets: bool
     with target.admin() as admin:
         brokers = sorted(admin.group_config(name))
         online = admin.consumer_ids(name)
-        warning = f"{len(online)} members are online and will create it again: {', '.join(online)}" if online else ""
+        warnings = [f"{len(online)} members are online and will create it again: {', '.join(online)}"] if online else []
+        with contextlib.suppress(RemoteError):  # the account may not ask brokers for their settings
+            if count := admin.waiting_retries().counts.get(name):
+                warnings.append(f"{counted(count, 'failed message')} to try again are lost with it")
+        absent_masters(admin)
         what = f"group {name}, its retry topic and its dead letters" + (", and its progress" if remove_offsets else "")
-        if not change.confirm(f"delete {what}, on {place(where, ', '.join(brokers))}", warning=warning, group=name):
+        if not change.confirm(
+            f"delete {what}, on {place(where, ', '.join(brokers))}", warning="; ".join(warnings), group=name
+        ):
             return
         admin.delete_group(name, remove_offsets=remove_offsets, **where)
     change.done(f"deleted {what}", group=name, brokers=brokers)

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sprocketmq.cli.frame.absent_brokers import absent_masters
 from sprocketmq.cli.frame.output import Column, Output, note, span
 from sprocketmq.cli.frame.target import Target, group_argument
 from sprocketmq.cli.frame.values import DURATION, LIMIT, time_text
 from sprocketmq.cli.frame.verbs import reads
 from sprocketmq.core.quantities import counted, duration
 from sprocketmq.core.resource_names import is_system_group
-from sprocketmq.errors import ConfigurationError, RemoteError
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sprocketmq.client.admin import Admin, QueueProgress
+    from sprocketmq.client.admin import Admin, BrokerStatus, QueueProgress, WaitingRetries
     from sprocketmq.wire.records.message import MessageQueue
 
 _OVER_THE_LIMIT: Final = 3
@@ -61,7 +62,8 @@ def lag(
     """Show how far a consumer group is behind, or all groups.
 
     For each queue of its topics and its retry topic: the number of messages that it has not consumed, and how long the oldest of them has
-    been waiting (-o wide).
+    been waiting (-o wide). Failed messages that wait for their next try are no lag, and are counted beside it. With --fail-over and a lost
+    broker the exit code is 1.
     """
     if of_all == (group is not None):
         raise ConfigurationError("give one of the two: a group, or --all")
@@ -70,8 +72,11 @@ def lag(
     if watch is not None and limit is not None:
         raise ConfigurationError("--watch and --fail-over are both given; give one of the two")
     with target.admin() as admin:
+        gone = absent_masters(admin)
         if group is None:
             _show_all(admin, output, limit)
+            if limit is not None:
+                _fail_if_lost(gone)
             return
         if watch is not None:
             _watch(admin, output, group, topic, watch)
@@ -83,6 +88,13 @@ def lag(
         print(_sum(record))
     if limit is not None:
         _fail_over(record, *limit)
+        _fail_if_lost(gone)
+
+
+def _fail_if_lost(gone: list[BrokerStatus]) -> None:
+    """The true lag may be above the limit."""
+    if any(one.is_lost for one in gone):
+        sys.exit(1)
 
 
 def _record(admin: Admin, group: str, topic: str | None) -> dict[str, Any]:
@@ -92,7 +104,22 @@ def _record(admin: Admin, group: str, topic: str | None) -> dict[str, Any]:
             f"group {group!r} has no progress on any broker yet, and no member holds messages: how far it is behind is not known; "
             "start a member, or give --topic"
         )
-    return _with_times(admin, group, progress)
+    return _with_times(admin, group, progress) | _retries(_waiting_retries(admin) if topic is None else None, group)
+
+
+def _waiting_retries(admin: Admin) -> WaitingRetries | None:
+    """None if it is not known: the account may not ask brokers for their settings, or a proxy answers."""
+    try:
+        return admin.waiting_retries()
+    except (RemoteError, NetworkError, RequestTimeout):
+        return None
+
+
+def _retries(waiting: WaitingRetries | None, group: str) -> dict[str, Any]:
+    return {
+        "retries_waiting": None if waiting is None else waiting.counts.get(group, 0),
+        "next_retry_ms": None if waiting is None else waiting.next_ms.get(group),
+    }
 
 
 def _with_times(admin: Admin, group: str, progress: Mapping[MessageQueue, QueueProgress]) -> dict[str, Any]:
@@ -122,6 +149,7 @@ def _with_times(admin: Admin, group: str, progress: Mapping[MessageQueue, QueueP
 def _show_all(admin: Admin, output: Output, limit: tuple[str, int] | None) -> None:
     """One row for each group; with a limit, exit code 3 if one of them is above it."""
     summaries = {one.group: one for one in admin.group_summaries()}
+    waiting = _waiting_retries(admin)
     records: list[dict[str, Any]] = []
     for name in sorted({*summaries, *admin.groups()}):
         if is_system_group(name):
@@ -130,11 +158,16 @@ def _show_all(admin: Admin, output: Output, limit: tuple[str, int] | None) -> No
         if (summary := summaries.get(name)) is not None and summary.lag is not None:
             record |= {"lag": summary.lag, "waiting_ms": 0}
         if record["lag"]:
-            waiting = _with_times(admin, name, admin.consumer_progress(name))
-            record = {key: waiting[key] for key in record}
-        records.append(record)
+            timed = _with_times(admin, name, admin.consumer_progress(name))
+            record = {key: timed[key] for key in record}
+        records.append(record | _retries(waiting, name))
     records.sort(key=lambda record: (record["lag"] is not None, -(record["lag"] or 0), record["group"]))
-    columns = (Column("group"), Column("lag"), span("waiting for", "waiting_ms"))
+    columns = (
+        Column("group"),
+        Column("lag"),
+        span("waiting for", "waiting_ms"),
+        Column("waiting retries", "retries_waiting"),
+    )
     output.rows(columns, records, empty="no groups")
     if limit is not None:
         for record in sorted(records, key=lambda record: record["lag"] is None):
@@ -159,7 +192,11 @@ def _sum(record: dict[str, Any]) -> str:
         behind = ", waiting for an unknown time"
     else:
         behind = f", the oldest for {duration(waiting)}"
-    return f"lag of {record['group']}: {record['lag']:,}{behind}"
+    retries = ""
+    if record["retries_waiting"]:
+        first = duration(max(0, record["next_retry_ms"] - time.time_ns() // 1_000_000))
+        retries = f"; and {counted(record['retries_waiting'], 'failed message')} to try again, the first in {first}"
+    return f"lag of {record['group']}: {record['lag']:,}{behind}{retries}"
 
 
 def _fail_over(record: dict[str, Any], kind: str, limit: int) -> None:

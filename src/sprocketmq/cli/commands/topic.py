@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from sprocketmq.cli.frame.absent_brokers import absent_masters
 from sprocketmq.cli.frame.command_line import CommandGroup, options
 from sprocketmq.cli.frame.output import Column, Output, at, note, perm
 from sprocketmq.cli.frame.target import Target, topic_argument
@@ -68,6 +69,7 @@ def list_topics(target: Target, output: Output, with_all: bool, cluster: str | N
     """List the topics with their numbers of queues and messages."""
     with target.admin() as admin:
         found = admin.topic_summaries(cluster=cluster, with_system_topics=with_all)
+        absent_masters(admin)
     rows = [
         {
             "topic": one.topic,
@@ -101,6 +103,7 @@ def show_topic(target: Target, output: Output, name: str) -> None:
     traffic = None
     with target.admin() as admin:
         stats = admin.topic_stats(name)
+        absent_masters(admin)
         try:
             brokers = [
                 {**_queues_row(broker, config), "order": config.order, "attributes": dict(config.attributes)}
@@ -318,6 +321,7 @@ def delete_topic(target: Target, change: Change, name: str, cluster: str | None)
     with target.admin() as admin:
         held = sum(one.max_offset - one.min_offset for one in admin.topic_stats(name).values())
         readers = [group for group in admin.consumers_of(name) if admin.consumer_ids(group)]
+        absent_masters(admin)
         warning = f"members of {', '.join(readers)} are online and consume it" if readers else ""
         if not change.confirm(
             f"delete topic {name} with {counted(held, 'message')}", warning=warning, topic=name, messages=held

@@ -12,7 +12,7 @@ from __future__ import annotations
 from sprocketmq.client.admin.async_admin import AsyncAdmin
 from sprocketmq.client.admin.blocking import Admin
 from sprocketmq.client.admin.brokers import BrokerStatus
-from sprocketmq.client.admin.group_progress import GroupSummary, QueueProgress
+from sprocketmq.client.admin.group_progress import GroupSummary, QueueProgress, WaitingRetries
 from sprocketmq.client.admin.messages import MessageTrack, TrackType
 from sprocketmq.client.admin.topic_traffic import TopicTraffic
 
@@ -25,4 +25,5 @@ __all__ = [
     "QueueProgress",
     "TopicTraffic",
     "TrackType",
+    "WaitingRetries",
 ]

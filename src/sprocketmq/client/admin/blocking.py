@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.admin.async_admin import AsyncAdmin
 from sprocketmq.client.admin.brokers import BrokerStatus
-from sprocketmq.client.admin.group_progress import GroupSummary, QueueProgress
+from sprocketmq.client.admin.group_progress import GroupSummary, QueueProgress, WaitingRetries
 from sprocketmq.client.admin.messages import MessageTrack
 from sprocketmq.client.admin.topic_traffic import TopicSummary, TopicTraffic
 from sprocketmq.client.blocking_client import BlockingClient
@@ -293,6 +293,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         and an unknown lag, then those with the largest lag."""
         return self._run(self._async.group_summaries())
 
+    def waiting_retries(self) -> WaitingRetries:
+        """The failed messages that wait for their next try, of all groups (no mqadmin command). They are searched for among the first
+        256 messages of each delay level of each broker."""
+        return self._run(self._async.waiting_retries())
+
     def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
         """The progress of all groups, or the ordered ones, in all topics of a broker (mqadmin: brokerConsumeStats)."""
         return self._run(self._async.broker_consume_stats(broker, only_ordered=only_ordered))
@@ -505,8 +510,12 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._run(self._async.cluster_info())
 
     def brokers(self, *, cluster: str | None = None) -> list[BrokerStatus]:
-        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList)."""
+        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList); then those that are gone."""
         return self._run(self._async.brokers(cluster=cluster))
+
+    def gone_brokers(self) -> list[BrokerStatus]:
+        """The brokers that are not registered any more, as our name server remembers them; empty at Apache's (no mqadmin command)."""
+        return self._run(self._async.gone_brokers())
 
     def broker_runtime_info(self, broker: str) -> dict[str, str]:
         """The runtime info of a broker, names and values as text (mqadmin: brokerStatus)."""

@@ -12,6 +12,7 @@ from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
+from sprocketmq.core.quantities import duration
 from sprocketmq.errors import (
     ConfigurationError,
     NetworkError,
@@ -33,11 +34,14 @@ class BrokerStatus:
 
     Attributes:
         broker_id: 0 for the master.
-        is_up: False if it is registered and does not answer, or answers what cannot be read; then all else is empty.
+        is_up: False if it does not answer, or answers what cannot be read, or is gone; then all else is empty.
         in_tps, out_tps: messages stored and delivered per second in the last 10 s.
         messages_today_in, messages_today_out: messages stored and delivered since midnight.
         info: see ``broker_runtime_info``.
         rivals: addresses of other brokers that register with this name and id in turn with it; only our name server tells them.
+        gone_for_ms: for how many milliseconds it is not registered any more; None if it is. Only our name server remembers a lost
+            broker, for a day, and one that took its leave, for an hour.
+        has_left: whether it took its leave when it went, as one that is stopped does; None if unknown, or if it is not gone.
     """
 
     cluster: str
@@ -52,11 +56,41 @@ class BrokerStatus:
     messages_today_out: int
     info: Mapping[str, str]
     rivals: tuple[str, ...] = ()
+    gone_for_ms: int | None = None
+    has_left: bool | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it went without its leave."""
+        return self.has_left is False
+
+    @property
+    def absence(self) -> str | None:
+        """A clause about a broker that is gone; None if it is not."""
+        if self.gone_for_ms is None:
+            return None
+        how = {True: "took its leave", False: "was lost", None: "was registered last"}[self.has_left]
+        number = f" with id {self.broker_id}" if self.broker_id else ""
+        return f"{self.broker_name}{number} at {self.address} {how} {duration(self.gone_for_ms)} ago"
 
     @property
     def rivalry(self) -> str | None:
         """A sentence about the rivals; None if there are none."""
         return rivalry(self.broker_name, self.broker_id, (self.address, *self.rivals)) if self.rivals else None
+
+
+def gone_brokers(info: bodies.ClusterInfo, cluster: str | None = None) -> list[BrokerStatus]:
+    """Those that the name server remembers."""
+    return [
+        BrokerStatus(
+            *(one.cluster, name, broker_id, one.address, False, "", 0.0, 0.0, 0, 0, {}),
+            gone_for_ms=max(0, one.gone_for_ms),
+            has_left=one.has_left,
+        )
+        for name, by_id in sorted((info.gone or {}).items())
+        for broker_id, one in sorted(by_id.items())
+        if cluster in (None, one.cluster)
+    ]
 
 
 def rivalry(broker_name: str, broker_id: int, addresses: Collection[str]) -> str:
@@ -85,7 +119,7 @@ class BrokerRequests(AdminRequests):
         return await self._cluster.name_servers.cluster_info()
 
     async def brokers(self, *, cluster: str | None = None) -> list[BrokerStatus]:
-        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList)."""
+        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList); then those that are gone."""
         info = await self._cluster.name_servers.cluster_info()
         clusters = {name: cluster for cluster, names in info.cluster_addr_table.items() for name in names}
         wanted = [
@@ -117,7 +151,12 @@ class BrokerRequests(AdminRequests):
 
         found = await all_ended(status(*one) for one in wanted)
         rivals = info.rivals or {}
-        return [replace(one, rivals=tuple(rivals.get(one.broker_name, {}).get(one.broker_id, ()))) for one in found]
+        there = [replace(one, rivals=tuple(rivals.get(one.broker_name, {}).get(one.broker_id, ()))) for one in found]
+        return there + gone_brokers(info, cluster)
+
+    async def gone_brokers(self) -> list[BrokerStatus]:
+        """The brokers that are not registered any more, as our name server remembers them; empty at Apache's (no mqadmin command)."""
+        return gone_brokers(await self._cluster.name_servers.cluster_info())
 
     async def broker_runtime_info(self, broker: str) -> dict[str, str]:
         """The runtime info of a broker, names and values as text (mqadmin: brokerStatus)."""

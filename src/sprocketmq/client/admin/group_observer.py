@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from sprocketmq.client.admin.brokers import rivalry
+from sprocketmq.client.admin.brokers import gone_brokers, rivalry
 from sprocketmq.client.admin.session import is_older_than_5
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.core.consume.flow_control import MIB, FlowLimits
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, HeadMessage, diagnose
 from sprocketmq.core.doctor.group_state import GroupState, HeldQueue, MemberState, QueueState
 from sprocketmq.core.doctor.listener_stacks import listener_stacks
-from sprocketmq.core.produce.route_table import is_readable
+from sprocketmq.core.produce.route_table import MASTER_ID, is_readable
 from sprocketmq.core.resource_names import is_retry_topic, retry_topic
-from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, DelayLevels, queue_of_delay_level
 from sprocketmq.errors import (
     ConfigurationError,
     GroupNotExist,
@@ -37,7 +36,6 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 if TYPE_CHECKING:
     from sprocketmq.client.admin.async_admin import AsyncAdmin
 
-_SEARCHED: Final = 256  # messages of each delay level in which waiting retries are searched
 _DECADES_MS: Final = 30 * 365 * 86_400_000
 _FAILURES: Final = (RemoteError, NetworkError, RequestTimeout, ProtocolError)
 
@@ -110,6 +108,8 @@ class GroupObserver:
         own = {queue: at for queue, at in second.items() if not is_retry_topic(queue.topic)}
         if proxy is None:
             self._unknown += await self._rivals()
+        strange = {queue.broker_name for queue in own} - self._configs.keys() if proxy is None else set[str]()
+        refusing, unreached = await self._unknown_at(strange)
         waiting = await self._waiting(own)
         count, next_ms = await self._retries() if proxy is None else (None, None)
         # A proxy remembers a topic that did not exist, and would keep the first retries back, see ``make_retry_topic``.
@@ -120,9 +120,9 @@ class GroupObserver:
             now_ms,
             now_ms - begun_ms,
             switched_off=tuple(sorted(name for name, config in self._configs.items() if not config.consume_enable)),
-            unknown_at=tuple(sorted({queue.broker_name for queue in own} - self._configs.keys()))
-            if proxy is None
-            else (),
+            unknown_at=tuple(refusing),
+            unreached=tuple(unreached),
+            gone=await self._gone(reports) if proxy is None else (),
             same_ids=_more_than_once(connection),
             absent=absent,
             unreadable=tuple(await self._unreadable(wanted - {name for name, _ in absent})),
@@ -247,28 +247,43 @@ class GroupObserver:
         ]
 
     async def _retries(self) -> tuple[int | None, int | None]:
-        """How many retries wait for delivery, among the first messages of each delay level, and when the first one is due."""
-        count, next_ms = 0, None
+        """How many retries wait for delivery, and when the first one is due."""
         try:
-            for name, address in (await self._admin._masters(None, None)).items():
-                info = await self._admin.broker_runtime_info(address)
-                levels = DelayLevels.parse(
-                    (await self._admin.broker_config(address)).get("messageDelayLevel") or DEFAULT_DELAY_LEVELS
-                )
-                for level in range(1, levels.max_level + 1):
-                    progress, _, end = info.get(f"scheduleMessageOffset_{level}", "0,0").partition(",")
-                    if not progress.isdigit() or not end.isdigit() or int(end) <= int(progress):
-                        continue
-                    queue = MessageQueue(SCHEDULE_TOPIC, name, queue_of_delay_level(level))
-                    held = await self._admin.read_messages(queue, int(progress), max_messages=_SEARCHED)
-                    mine = [one for one in held if one.properties.get(props.REAL_TOPIC) == retry_topic(self._group)]
-                    count += len(mine)
-                    dues = [levels.due_ms(level, one.store_timestamp_ms) for one in mine]
-                    next_ms = min([*dues, *([] if next_ms is None else [next_ms])], default=None)
+            waiting = await self._admin.waiting_retries()
         except (*_FAILURES, ConfigurationError) as error:
             self._unknown.append(f"how many retries wait: {error}")
             return None, None
-        return count, next_ms
+        if not waiting.is_whole:
+            self._unknown.append("how many retries wait: more messages are delayed than were looked at")
+        return waiting.counts.get(self._group, 0), waiting.next_ms.get(self._group)
+
+    async def _gone(self, reports: _Reports) -> tuple[str, ...]:
+        """A clause about each broker that was lost, or of which members read queues that no name server knows."""
+        info = await self._admin.cluster_info()
+        gone = [one for one in gone_brokers(info) if one.broker_id == MASTER_ID]
+        self._unknown += [f"what a broker holds that is gone: {one.absence}" for one in gone if one.has_left]
+        held = {
+            queue.broker_name for report in reports.values() if not isinstance(report, str) for queue in report.mq_table
+        }
+        strangers = held - info.broker_addr_table.keys() - {one.broker_name for one in gone}
+        return (
+            *(one.absence or "" for one in gone if not one.has_left),
+            *(f"{name} is not registered, and members read its queues" for name in sorted(strangers)),
+        )
+
+    async def _unknown_at(self, brokers: set[str]) -> tuple[list[str], list[str]]:
+        """Those of the brokers that do not know the group which do not create it by themselves, and those which no member has reached."""
+        refusing: list[str] = []
+        for name, address in (await self._admin._masters(None, None) if brokers else {}).items():
+            try:
+                if (
+                    name in brokers
+                    and (await self._admin.broker_config(address))["autoCreateSubscriptionGroup"] == "false"
+                ):
+                    refusing.append(name)
+            except (*_FAILURES, KeyError):
+                refusing.append(name)  # as far as is known
+        return refusing, sorted(brokers - set(refusing))
 
     async def _last_error(self) -> str | None:
         newest: MessageExt | None = None
@@ -347,15 +362,18 @@ def _member_state(group: str, client_id: str, info: bodies.ConsumerRunningInfo |
         failed_tps=sum(status.consume_failed_tps for status in info.status_table.values()) if statuses else None,
         failed_in_hour=sum(status.consume_failed_msgs for status in info.status_table.values()) if statuses else None,
         listener_stacks=listener_stacks(info.jstack, group) if info.jstack else None,
-        oldest_call_ms=int(since_ms)
-        if (since_ms := info.user_consumer_info.get(bodies.OLDEST_CALL_TIMESTAMP, "")).isdigit()
-        else None,
+        oldest_call_ms=_count(info, bodies.OLDEST_CALL_TIMESTAMP),
         paused=info.user_consumer_info.get(bodies.PAUSED) == "true",
+        ok_count=_count(info, bodies.CONSUMED_SINCE_START),
+        failed_count=_count(info, bodies.FAILED_SINCE_START),
         last_failure=info.user_consumer_info.get(bodies.LAST_FAILURE),
-        last_failure_ms=int(at_ms)
-        if (at_ms := info.user_consumer_info.get(bodies.LAST_FAILURE_TIMESTAMP, "")).isdigit()
-        else None,
+        last_failure_ms=_count(info, bodies.LAST_FAILURE_TIMESTAMP),
     )
+
+
+def _count(info: bodies.ConsumerRunningInfo, key: str) -> int | None:
+    text = info.user_consumer_info.get(key, "")
+    return int(text) if text.isdigit() else None
 
 
 def _normal(expression: str) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -15,11 +16,14 @@ from sprocketmq.client.remoting.queue_offsets import committed_offset, queue_end
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.core.resource_names import RETRY_PREFIX, is_retry_topic, is_system_group
+from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, DelayLevels, queue_of_delay_level
 from sprocketmq.errors import GroupNotExist, RemoteError, RequestNotServed, TopicNotExist
 from sprocketmq.wire import bodies, headers, requests
+from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
 
+_SEARCHED: Final = 256  # messages of each delay level in which waiting retries are searched
 _MANY_ROWS: Final = 500  # two milliseconds
 
 
@@ -61,6 +65,21 @@ class GroupSummary:
     message_model: str | None
     consume_tps: float
     lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRetries:
+    """Failed messages that wait for their next try, by group. They are not part of the lag.
+
+    Attributes:
+        counts: the number of messages by group, without groups that have none.
+        next_ms: when the first of them is due, by group, in milliseconds since 1970.
+        is_whole: False if a broker holds so many delayed messages that only the first of each delay level were looked at.
+    """
+
+    counts: Mapping[str, int]
+    next_ms: Mapping[str, int]
+    is_whole: bool
 
 
 class _Answer(NamedTuple):
@@ -252,6 +271,31 @@ class GroupProgressRequests(AdminRequests):
                 )
             )
         return sorted(rows, key=lambda row: (row.lag is not None or not row.members, -(row.lag or 0), row.group))
+
+    async def waiting_retries(self) -> WaitingRetries:
+        """The failed messages that wait for their next try, of all groups (no mqadmin command). They are searched for among the first
+        256 messages of each delay level of each broker."""
+        counts = Counter[str]()
+        next_ms: dict[str, int] = {}
+        is_whole = True
+        for name, address in (await self._masters(None, None)).items():
+            info = await self._admin.broker_runtime_info(address)
+            levels = DelayLevels.parse(
+                (await self._admin.broker_config(address)).get("messageDelayLevel") or DEFAULT_DELAY_LEVELS
+            )
+            for level in range(1, levels.max_level + 1):
+                progress, _, end = info.get(f"scheduleMessageOffset_{level}", "0,0").partition(",")
+                if not progress.isdigit() or not end.isdigit() or int(end) <= int(progress):
+                    continue
+                is_whole &= int(end) - int(progress) <= _SEARCHED
+                queue = MessageQueue(SCHEDULE_TOPIC, name, queue_of_delay_level(level))
+                for one in await self._admin.read_messages(queue, int(progress), max_messages=_SEARCHED):
+                    topic = one.properties.get(props.REAL_TOPIC) or ""
+                    if is_retry_topic(topic):
+                        group, due_ms = topic.removeprefix(RETRY_PREFIX), levels.due_ms(level, one.store_timestamp_ms)
+                        counts[group] += 1
+                        next_ms[group] = min(due_ms, next_ms.get(group, due_ms))
+        return WaitingRetries(counts, next_ms, is_whole)
 
     async def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
         """The progress of all groups, or the ordered ones, in all topics of a broker (mqadmin: brokerConsumeStats)."""

@@ -179,7 +179,9 @@ class AdminSession(AsyncClient[AdminParts]):
         names = self._names(info, cluster)
         if broker is not None:
             if broker not in names:
-                raise ConfigurationError(f"broker {broker!r} is unknown, the name server knows {_listed(names)}")
+                gone = [one.address for by_id in [(info.gone or {}).get(broker, {})] for one in by_id.values()]
+                what = f"is gone (it was at {', '.join(gone)})" if gone else "is unknown"
+                raise ConfigurationError(f"broker {broker!r} {what}, the name server knows {_listed(names)}")
             names = {broker}
         masters = {
             name: info.broker_addr_table[name].broker_addrs[MASTER_ID]
@@ -221,11 +223,12 @@ class AdminSession(AsyncClient[AdminParts]):
         names = set(info.broker_addr_table)
         if cluster is None:
             return names
-        if cluster not in info.cluster_addr_table:
+        there = {one.cluster for by_id in (info.gone or {}).values() for one in by_id.values()}
+        if cluster not in info.cluster_addr_table and cluster not in there:
             raise ConfigurationError(
                 f"cluster {cluster!r} is unknown, the name server knows {_listed(info.cluster_addr_table)}"
             )
-        return names & set(info.cluster_addr_table[cluster])
+        return names & set(info.cluster_addr_table.get(cluster, ()))
 
     async def _masters_of(self, topic: str) -> dict[str, str]:
         """The addresses of the masters that have ``topic``, by broker name. Raises TopicNotExist."""

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.core.statistics import Measure
 from sprocketmq.version import __version__
 from sprocketmq.wire import bodies
 from sprocketmq.wire.bodies import running_info
@@ -66,8 +67,15 @@ async def running_info_of(running: RunningConsumer, *, with_stacks: bool = False
 
 
 def _own_info(running: RunningConsumer) -> dict[str, str]:
-    """What Java's members do not report: the last exception of a listener, since when one runs, and a pause. mqadmin prints it as it is."""
+    """What Java's members do not report: the last exception of a listener, since when one runs, what all did, and a pause. mqadmin prints
+    it as it is."""
     info = {running_info.OLDEST_CALL_TIMESTAMP: str(min(running.service.running_since_ms(), default=0))}
+    for key, measure in (
+        (running_info.CONSUMED_SINCE_START, Measure.CONSUME_OK_TPS),
+        (running_info.FAILED_SINCE_START, Measure.CONSUME_FAILED_TPS),
+    ):
+        topics = running.statistics.topics()
+        info[key] = str(int(sum(running.statistics.since_start(topic, measure)[1] for topic in topics)))
     if running.paused:
         info[running_info.PAUSED] = "true"
     if running.last_failure is not None:

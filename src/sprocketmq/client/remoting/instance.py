@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from sprocketmq.client.remoting.cluster import Cluster
@@ -300,7 +300,16 @@ class ClientInstance:
     # -- periodic work ---------------------------------------------------------------------------------------------------------
 
     async def _refresh_routes(self) -> None:
-        await self.cluster.routes.refresh_all(self.topics)
+        await self._read_routes(self.topics)
+
+    async def _read_routes(self, topics: Collection[str]) -> None:
+        """A change of a known route brings a heartbeat to brokers that do not know this client yet, and a rebalance."""
+        route_of = self.cluster.routes.table.route
+        before = {topic: route_of(topic) for topic in topics}
+        await self.cluster.routes.refresh_all(topics)
+        if any(route is not None and route_of(topic) is not route for topic, route in before.items()):
+            self.heartbeats.soon()
+            self.rebalance_soon()
 
     def _follow_young_topics(self, consumer: RunningConsumer) -> None:
         self._young_topics.saw(filter(self.cluster.routes.is_known, consumer.topics))
@@ -311,14 +320,11 @@ class ClientInstance:
         route_of = self.cluster.routes.table.route
         while self._young_topics:
             await self.clock.sleep(_YOUNG_MS)
-            topics = self._young_topics.second_passed(
-                lambda topic: len(route.broker_datas) if (route := route_of(topic)) else 0
+            await self._read_routes(
+                self._young_topics.second_passed(
+                    lambda topic: len(route.broker_datas) if (route := route_of(topic)) else 0
+                )
             )
-            before = {topic: route_of(topic) for topic in topics}
-            await self.cluster.routes.refresh_all(topics)
-            if any(route_of(topic) is not route for topic, route in before.items()):
-                self.heartbeats.soon()  # brokers that do not know this member yet
-                self.rebalance_soon()
 
     async def _persist_offsets(self) -> None:
         await self._of_each_consumer("offsets", lambda consumer: consumer.persist_offsets())

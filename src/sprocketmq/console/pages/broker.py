@@ -30,8 +30,9 @@ _SHOWN_FIRST: Final = (
 async def brokers(request: Request) -> Response:
     parts = parts_of(request)
     found = await parts.cluster.ask("the brokers", parts.cluster.admin.brokers(), limits=2)
-    rows = [_row(one) for one in found.value or ()]
-    missing = [*found.why, *(one.rivalry for one in found.value or () if one.rivalry is not None)]
+    listed = parts.watcher.with_gone(found.value or [])
+    missing = [*found.why, *(why for one in listed for why in (one.rivalry, one.absence) if why is not None)]
+    rows = [_row(one) for one in listed]
     return page(request, "brokers.html", rows=rows, missing=missing)
 
 
@@ -66,7 +67,8 @@ async def broker(request: Request) -> Response:
     parts = parts_of(request)
     name, number = given(request, "name"), request.query_params.get("id", "0")
     found = await parts.cluster.ask("the brokers", parts.cluster.admin.brokers(), limits=2)
-    status = next((one for one in found.value or () if (one.broker_name, str(one.broker_id)) == (name, number)), None)
+    listed = parts.watcher.with_gone(found.value or [])
+    status = next((one for one in listed if (one.broker_name, str(one.broker_id)) == (name, number)), None)
     if found.missing is not None:
         raise Refused(504, "The broker cannot be shown", found.missing)
     if status is None:
@@ -85,7 +87,7 @@ async def broker(request: Request) -> Response:
             context["ha"] = ha.value
             missing += producers.why + ha.why
     else:
-        missing.append(f"broker {name} at {status.address} is registered and does not answer")
+        missing.append(f"broker {status.absence or f'{name} at {status.address} is registered and does not answer'}")
     first = [(text, status.info[key]) for text, key in _SHOWN_FIRST if status.info.get(key)]
     return page(request, "broker.html", status=status, first=first, row=_row(status), missing=missing, **context)
 

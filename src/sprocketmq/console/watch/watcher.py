@@ -171,8 +171,14 @@ class Watcher:
         if brokers.value is None:
             await self._show(ClusterView(self._now_ms(), (), self.view.groups, (brokers.missing or "",)))
             return
-        listed = self._with_gone(brokers.value)
-        missing += [f"broker {one.broker_name} ({one.address}) does not answer" for one in listed if not one.is_up]
+        listed = self.with_gone(brokers.value)
+        missing += [
+            f"broker {one.absence}"
+            if one.absence is not None
+            else f"broker {one.broker_name} ({one.address}) does not answer"
+            for one in listed
+            if not one.is_up
+        ]
         missing += [one.rivalry for one in listed if one.rivalry is not None]
         seen = ClusterView(self._now_ms(), listed)
         up, silent = seen.masters_up, set(seen.masters_silent)
@@ -183,15 +189,16 @@ class Watcher:
         groups = self._states([one for one in answers.values() if not isinstance(one, str)], tuple(sorted(silent)))
         await self._show(ClusterView(self._now_ms(), listed, groups, tuple(missing)))
 
-    def _with_gone(self, listed: list[BrokerStatus]) -> tuple[BrokerStatus, ...]:
-        """Also those that were listed within the last hour: name servers forget a broker as soon as its connection breaks, and a cluster
-        that has lost a master would look well."""
+    def with_gone(self, listed: list[BrokerStatus]) -> tuple[BrokerStatus, ...]:
+        """Also those that were listed within the last hour: Apache's name servers forget a broker as soon as its connection breaks, and a
+        cluster that has lost a master would look well."""
         now_ms = self._now_ms()
-        here = {(one.broker_name, one.broker_id): (now_ms, one) for one in listed}
-        self._seen = {key: at for key, at in self._seen.items() if _is_within(at[0], now_ms, _GONE_FOR_MS)} | here
+        here = {(one.broker_name, one.broker_id) for one in listed}
+        up = {(one.broker_name, one.broker_id): (now_ms, one) for one in listed if one.gone_for_ms is None}
+        self._seen = {key: at for key, at in self._seen.items() if _is_within(at[0], now_ms, _GONE_FOR_MS)} | up
         gone = [
-            replace(one, is_up=False, in_tps=0.0, out_tps=0.0, info={}, rivals=())
-            for key, (_, one) in self._seen.items()
+            replace(one, is_up=False, in_tps=0.0, out_tps=0.0, info={}, rivals=(), gone_for_ms=now_ms - seen_ms)
+            for key, (seen_ms, one) in self._seen.items()
             if key not in here
         ]
         return *listed, *gone

@@ -20,6 +20,8 @@ Rules
        Its data version is stored after the last share, so that missing topics come with the next registration.
    10. An address that takes back its id from another one is a rival of that one (two brokers have one name and id) until neither has lost
        the id to the other for 120 s. (A broker that moves to another address does not come back.)
+   11. A broker that is lost is remembered for a day, and one that took its leave for an hour, until its name and id, or its address, are
+       registered again: the rest of the cluster would look whole.
 
 Acting masters (5.x, ``supportActingMaster``): the topics of a group without a master lose their write permission, and routes show the slave
 with the lowest id under the master's."""
@@ -34,7 +36,15 @@ from msgspec import Struct
 from sprocketmq.core.cluster.registration import LiveBroker, MinIdChange, RegistrationResult, TopicRegistration
 from sprocketmq.core.produce.route_table import MASTER_ID, PERM_READ_WRITE, PERM_WRITE
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
+from sprocketmq.wire.bodies import (
+    BrokerData,
+    ClusterInfo,
+    DataVersion,
+    GoneBroker,
+    QueueData,
+    TopicConfig,
+    TopicRouteData,
+)
 
 # TopicSysFlag
 UNIT_FLAG = 1
@@ -44,6 +54,8 @@ BROKER_EXPIRE_MS = 120_000
 MAX_BROKERS = 1_000
 MAX_TOPICS = 200_000
 _MOST_RIVALS = 8  # of one name and id
+_LOST_FOR_MS = 86_400_000
+_LEFT_FOR_MS = 3_600_000
 
 
 class _Broker(Struct):
@@ -55,6 +67,13 @@ class _Broker(Struct):
     """The keys are the topics of this broker, so that removing it does not search the topics of the others."""
 
 
+class _Gone(Struct, frozen=True):
+    cluster: str
+    address: str
+    at_ms: int
+    has_left: bool
+
+
 class NamesrvTable:
     """Times in ms. ``delete_missing_topics``: of a master's registration. ``min_id_changes``: lost lowest ids; the owner empties it."""
 
@@ -62,6 +81,7 @@ class NamesrvTable:
         "_brokers",
         "_clusters",
         "_displaced",
+        "_gone",
         "_live",
         "_rivals",
         "_topic_count",
@@ -84,6 +104,7 @@ class NamesrvTable:
         self._topic_count = 0  # pairs of topic and broker
         self._displaced: dict[tuple[str, int], dict[str, int]] = {}  # broker name and id -> who lost it, and when
         self._rivals: set[tuple[str, int]] = set()  # of which one came back
+        self._gone: dict[tuple[str, int], _Gone] = {}  # by broker name and id (rule 11)
 
     def begin_registration(
         self,
@@ -131,6 +152,9 @@ class NamesrvTable:
             if not is_elected and self._displace(broker_name, broker_id, rival.address, address, now_ms):
                 new_rival = rival.address
         broker.addresses[broker_id] = address
+        self._gone = {
+            key: one for key, one in self._gone.items() if key != (broker_name, broker_id) and one.address != address
+        }
 
         changed = held_by != address or known is None or known.data_version != data_version
         is_prime_slave = acting_master is not None and broker_id == min(broker.addresses)
@@ -171,7 +195,13 @@ class NamesrvTable:
             self._rivals.add(key)
         return is_new
 
-    def forget_rivals(self, now_ms: int) -> None:
+    def forget_old(self, now_ms: int) -> None:
+        """Rivals that do not take turns any more, and brokers that are gone for long."""
+        self._gone = {
+            key: one
+            for key, one in self._gone.items()
+            if now_ms - one.at_ms <= (_LEFT_FOR_MS if one.has_left else _LOST_FOR_MS)
+        }
         for key, displaced in list(self._displaced.items()):
             kept = {address: at_ms for address, at_ms in displaced.items() if now_ms - at_ms <= BROKER_EXPIRE_MS}
             if kept:
@@ -242,27 +272,34 @@ class NamesrvTable:
         notified = [each for number, each in addresses.items() if offline or len(addresses) == 1 or number != lowest]
         return MinIdChange(broker_name, lowest, addresses[lowest], offline, ha_address, notified)
 
-    def unregister(self, cluster: str, broker_name: str, address: str) -> bool:
+    def unregister(self, cluster: str, broker_name: str, address: str, now_ms: int) -> bool:
         """False: it was not known."""
         live = self._live.get(address)
         if live is None or (live.cluster, live.broker_name) != (cluster, broker_name):
             return False
         self._remove(live)
+        self._remember(live, now_ms, has_left=True)
         return True
 
-    def connection_closed(self, owner: object) -> Iterator[LiveBroker]:
+    def _remember(self, live: LiveBroker, now_ms: int, *, has_left: bool) -> None:
+        if len(self._gone) < self.max_brokers:
+            gone = _Gone(live.cluster, live.address, now_ms, has_left)
+            self._gone[live.broker_name, live.broker_id] = gone
+
+    def connection_closed(self, owner: object, now_ms: int) -> Iterator[LiveBroker]:
         """The connection of a broker was closed: remove the broker until it registers again. Step by step, see ``_removed``."""
-        return self._removed(lambda live: live.owner is owner)
+        return self._removed(lambda live: live.owner is owner, now_ms)
 
     def expire(self, now_ms: int) -> Iterator[LiveBroker]:
         """Removes brokers silent for longer than their timeout and names them, so that their connections can be closed. Step by step."""
-        return self._removed(lambda live: live.last_update_ms + live.timeout_ms < now_ms)
+        return self._removed(lambda live: live.last_update_ms + live.timeout_ms < now_ms, now_ms)
 
-    def _removed(self, is_gone: Callable[[LiveBroker], bool]) -> Iterator[LiveBroker]:
+    def _removed(self, is_gone: Callable[[LiveBroker], bool], now_ms: int) -> Iterator[LiveBroker]:
         """Each broker that is gone, removed when it is asked for: it may have 20,000 topics, and one connection may bring many brokers."""
         for live in [live for live in self._live.values() if is_gone(live)]:
             if self._live.get(live.address) is live and is_gone(live):  # it may have come back between two steps
                 self._remove(live)
+                self._remember(live, now_ms, has_left=False)
                 yield live
 
     def touch(self, cluster: str, address: str, now_ms: int) -> DataVersion | None:
@@ -329,12 +366,22 @@ class NamesrvTable:
                 _show_acting_master(broker, queue_datas[broker.broker_name])
         return route
 
-    def cluster_info(self) -> ClusterInfo:
+    def cluster_info(self, now_ms: int) -> ClusterInfo:
         return ClusterInfo(
             broker_addr_table={name: _broker_data(name, broker) for name, broker in self._brokers.items()},
             cluster_addr_table={cluster: sorted(names) for cluster, names in self._clusters.items()},
             rivals=self._told_rivals() or None,
+            gone=self._told_gone(now_ms) or None,
         )
+
+    def _told_gone(self, now_ms: int) -> dict[str, dict[int, GoneBroker]]:
+        found: dict[str, dict[int, GoneBroker]] = {}
+        for (name, broker_id), one in sorted(self._gone.items()):
+            gone = GoneBroker(
+                cluster=one.cluster, address=one.address, gone_for_ms=now_ms - one.at_ms, has_left=one.has_left
+            )
+            found.setdefault(name, {})[broker_id] = gone
+        return found
 
     def _told_rivals(self) -> dict[str, dict[int, list[str]]]:
         found: dict[str, dict[int, list[str]]] = {}
@@ -431,6 +478,8 @@ class NamesrvTable:
         for queue_datas in self._topics.values():
             assert queue_datas, "a topic without queues stays"
             assert queue_datas.keys() <= self._brokers.keys(), "a topic on a broker that is gone"
+        present = {(name, number) for _, name, number, _ in named}
+        assert not present & self._gone.keys(), "a broker that is registered counts as gone"
         pairs = sum(len(queue_datas) for queue_datas in self._topics.values())
         assert pairs == self._topic_count == sum(len(broker.topics) for broker in self._brokers.values())
 

@@ -9,7 +9,8 @@
     6 locked by another member     12 only retries wait
                                    13 it moves, or nothing waits; otherwise unknown
 
-The same state gives the same sentences. What could not be learned is reported as unknown, and a check that needs it does not fit."""
+A group of 12 and 13 is not well while a broker is lost, because it may hold messages of the group. The same state gives the same
+sentences. What could not be learned is reported as unknown, and a check that needs it does not fit."""
 
 from __future__ import annotations
 
@@ -42,6 +43,7 @@ class GroupVerdict(Enum):
     LISTENER_FAILS = "listener fails"
     FLOW_CONTROL = "flow control"
     NO_SUCH_TOPIC = "a topic does not exist"
+    BROKER_LOST = "a broker is lost"
     RETRIES_WAIT = "only retries wait"
     MOVING = "moving"
     NOTHING_WAITS = "nothing waits"
@@ -92,8 +94,41 @@ def diagnose(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis:
         f"{_listed(ids)} did not report {'its' if len(ids) == 1 else 'their'} state: {why}"
         for why, ids in silent.items()
     )
+    if state.gone and found.verdict.is_well:
+        found = _broker_lost(state, found)
+    elif state.gone:
+        not_counted = f"not counted is what a broker holds that is gone: {_listed(state.gone)}"
+        found = msgspec.structs.replace(found, evidence=(*found.evidence, not_counted))
     return msgspec.structs.replace(
-        found, not_learned=state.not_learned + sentences, retries_waiting=state.retries_waiting
+        found,
+        evidence=found.evidence + _retry_evidence(state),
+        not_learned=state.not_learned + sentences,
+        retries_waiting=state.retries_waiting,
+    )
+
+
+def _broker_lost(state: GroupState, found: GroupDiagnosis) -> GroupDiagnosis:
+    brokers = sorted({queue.broker_name for queue in state.queues})
+    return GroupDiagnosis(
+        GroupVerdict.BROKER_LOST,
+        f"what group {state.group} has to consume there is not known: {_listed(state.gone)}",
+        (f"at {_listed(brokers) or 'the others'}: {found.sentence}", *found.evidence),
+        "start the broker again; its messages are consumed then",
+        queue=found.queue,
+    )
+
+
+def _retry_evidence(state: GroupState) -> tuple[str, ...]:
+    if not (state.retry_lag or state.retries_waiting):
+        return ()
+    return (
+        f"retries that are due: {_unless_unknown(state.retry_lag)}, that wait for their time: "
+        f"{_unless_unknown(state.retries_waiting)}",
+        *(
+            [f"the next one is due in {duration(max(0, state.next_retry_ms - state.now_ms))}"]
+            if state.next_retry_ms is not None
+            else []
+        ),
     )
 
 
@@ -116,7 +151,7 @@ def _offline(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
         f"no member of group {state.group} is online",
         (_lag(state),),
         "start a member; if one runs, compare its group name, its name servers and its topics with these: "
-        "a member whose topics do not exist is known to no broker",
+        "brokers do not list a member that waits for a topic which does not exist",
     )
 
 
@@ -131,12 +166,15 @@ def _switched_off(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | No
         )
     if state.unknown_at:
         where = _listed(state.unknown_at)
+        do = "does" if len(state.unknown_at) == 1 else "do"
         return GroupDiagnosis(
             GroupVerdict.SWITCHED_OFF,
-            f"{where} does not know group {state.group}, so its messages are not consumed",
-            (_waiting_in(state, [queue for queue in state.queues if queue.broker_name in state.unknown_at]),),
-            f"sprocketmq group create {state.group} --broker {state.unknown_at[0]}; this broker creates no group by itself "
-            "(autoCreateSubscriptionGroup=false), or no member has reached it yet",
+            f"{where} {do} not know group {state.group}, so its messages are not consumed there",
+            (
+                _waiting_in(state, [queue for queue in state.queues if queue.broker_name in state.unknown_at]),
+                f"{where} {do} not create groups (autoCreateSubscriptionGroup=false), or {do} not say",
+            ),
+            "; ".join(f"sprocketmq group create {state.group} --broker {name}" for name in state.unknown_at[:_SHOWN]),
         )
     if state.unreadable:
         topic = state.unreadable[0][0]
@@ -194,7 +232,11 @@ def _subscriptions(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | N
 
 def _unowned(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     without = _without_owner(state)
-    if not without or _is_orderly(state):  # orderly members read a queue when they have its lock, see below
+    if state.unreached:
+        without = sorted({*without, *(queue for queue in state.queues if queue.broker_name in state.unreached)})
+    elif _is_orderly(state):  # orderly members read a queue when they have its lock, see below
+        return None
+    if not without:
         return None
     reads = (
         f"{member.client_id} reads {counted(len(member.queues or ()), 'queue')}" for member in state.members[:_SHOWN]
@@ -202,8 +244,13 @@ def _unowned(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     return GroupDiagnosis(
         GroupVerdict.QUEUE_WITHOUT_OWNER,
         f"no member of group {state.group} reads {_listed(map(str, without))}",
-        (_waiting_in(state, without), *reads),
-        "if members came or left in the last 20 s, look again; else give all of them one allocate strategy and one list of members",
+        (
+            _waiting_in(state, without),
+            *([f"no member has reached {_listed(state.unreached)} yet"] if state.unreached else ()),
+            *reads,
+        ),
+        "look again in a minute: members take up to 50 s to read new topics, queues and brokers, and 20 s to share queues out anew; else "
+        "give all of them one allocate strategy and one list of members",
     )
 
 
@@ -352,11 +399,12 @@ def _fails(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     failing = [
         member
         for member in state.members
-        if (member.failed_tps or 0.0) > 0 and (member.failed_tps or 0.0) >= (member.ok_tps or 0.0)
+        if ((member.failed_tps or 0.0) > 0 and (member.failed_tps or 0.0) >= (member.ok_tps or 0.0))
+        or (member.failed_count and member.ok_count == 0)
     ]
     if not failing:
         return None
-    worst = max(failing, key=lambda member: member.failed_tps or 0.0)
+    worst = max(failing, key=lambda member: (member.failed_tps or 0.0, member.failed_count or 0))
     in_hour = "an unknown number" if worst.failed_in_hour is None else f"{worst.failed_in_hour:,}"
     often = f"{worst.failed_tps or 0.0:.1f} failures a second in the last minute, {in_hour} in the last hour"
     if worst.last_failure is not None and worst.last_failure_ms is not None:
@@ -388,7 +436,9 @@ def _fails(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
         )
     return GroupDiagnosis(
         GroupVerdict.LISTENER_FAILS,
-        f"the listener of {worst.client_id} fails more often than it succeeds",
+        f"the listener of {worst.client_id} has failed {worst.failed_count:,} times since its start, and never succeeded"
+        if worst.failed_count and worst.ok_count == 0
+        else f"the listener of {worst.client_id} fails more often than it succeeds",
         (often, error, f"members that fail like this: {len(failing)} of {len(state.members)}"),
         f"correct the listener; sprocketmq dead-letters list {state.group} shows the messages that it gave up",
     )
@@ -457,22 +507,9 @@ def _absent(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
 
 
 def _retries(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
-    due, waiting = state.retry_lag or 0, state.retries_waiting or 0
-    if state.lag or not (due or waiting):
+    if state.lag or not (state.retry_lag or state.retries_waiting):
         return None
-    when = (
-        f"the next one is due in {duration(max(0, state.next_retry_ms - state.now_ms))}"
-        if state.next_retry_ms is not None
-        else "when the next one is due is not known"
-    )
-    return GroupDiagnosis(
-        GroupVerdict.RETRIES_WAIT,
-        f"group {state.group} has consumed everything; only retries wait",
-        (
-            f"due: {_unless_unknown(state.retry_lag)}, waiting for their time: {_unless_unknown(state.retries_waiting)}",
-            when,
-        ),
-    )
+    return GroupDiagnosis(GroupVerdict.RETRIES_WAIT, f"group {state.group} has consumed everything; only retries wait")
 
 
 def _nothing_waits(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:

@@ -45,7 +45,8 @@ class MemberState(Struct, frozen=True):
     """One member that is online. ``subscriptions``: topic -> a text; equal texts are equal subscriptions. ``polls``: a pull consumer.
     ``ok_tps``, ``failed_tps``: messages a second in the last minute. ``threads``: how many listeners can run at once; ``listener_stacks``:
     the innermost line of each that runs. ``oldest_call_ms``: since when one of them runs, by the member's clock, 0 if none. Only members of
-    this package report it, ``paused`` and ``last_failure`` (what its listener raised last). ``silent_because``: why it did not report."""
+    this package report it, ``paused``, ``last_failure`` (what its listener raised last), and since its start ``ok_count`` and
+    ``failed_count``. ``silent_because``: why it did not report."""
 
     client_id: str
     subscriptions: Mapping[str, str] | None = None
@@ -60,6 +61,8 @@ class MemberState(Struct, frozen=True):
     listener_stacks: tuple[str, ...] | None = None
     oldest_call_ms: int | None = None
     paused: bool = False
+    ok_count: int | None = None
+    failed_count: int | None = None
     last_failure: str | None = None
     last_failure_ms: int | None = None
     silent_because: str | None = None
@@ -70,7 +73,9 @@ class GroupState(Struct, frozen=True):
 
     Attributes:
         now_ms: the time of the second read; ``observed_ms``: between the two.
-        switched_off: brokers at which the group may not consume; ``unknown_at``: those that have its topics and do not know it.
+        switched_off: brokers at which the group may not consume; ``unknown_at``: those that have its topics, do not know it and do not
+            create it; ``unreached``: those that would create it for the first member that comes.
+        gone: a clause about each broker that was lost, and may hold messages of the group.
         same_ids: client ids that more than one member has.
         absent: subscribed topics that do not exist, with a similar name, or ""; ``unreadable``: that it may not read, with the reason.
         hidden: queues with messages that their topic does not let read, because it has fewer read queues now.
@@ -83,6 +88,8 @@ class GroupState(Struct, frozen=True):
     observed_ms: int = 0
     switched_off: tuple[str, ...] = ()
     unknown_at: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
     same_ids: tuple[str, ...] = ()
     absent: tuple[tuple[str, str], ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()

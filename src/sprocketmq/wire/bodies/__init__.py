@@ -55,11 +55,11 @@ else:
             ),
             "register_broker": "RegisterBrokerBody RegistrationTopics",
             "route": (
-                "BrokerData BrokerMemberGroup ClusterInfo GetBrokerMemberGroupResponseBody KVConfig KVTable QueueData "
+                "BrokerData BrokerMemberGroup ClusterInfo GetBrokerMemberGroupResponseBody GoneBroker KVConfig KVTable QueueData "
                 "TopicList TopicRouteData"
             ),
             "running_info": (
-                "LAST_FAILURE LAST_FAILURE_TIMESTAMP OLDEST_CALL_TIMESTAMP PAUSED "
+                "CONSUMED_SINCE_START FAILED_SINCE_START LAST_FAILURE LAST_FAILURE_TIMESTAMP OLDEST_CALL_TIMESTAMP PAUSED "
                 "PROP_CLIENT_VERSION PROP_CONSUME_ORDERLY PROP_CONSUME_TYPE PROP_CONSUMER_START_TIMESTAMP "
                 "PROP_NAMESERVER_ADDR PROP_THREADPOOL_CORE_SIZE CMResult ConsumeMessageDirectlyResult "
                 "ConsumerRunningInfo ConsumeStatus ProcessQueueInfo"

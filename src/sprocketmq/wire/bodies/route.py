@@ -42,13 +42,23 @@ class TopicRouteData(Body):
         return fastjson.dumps_standard(self)
 
 
+class GoneBroker(Body):
+    """A broker that was registered. ``has_left``: it took its leave; else its connection broke, or it was silent."""
+
+    cluster: str = ""
+    address: str = ""
+    gone_for_ms: int = 0
+    has_left: bool = False
+
+
 class ClusterInfo(Body):
     """Body of the answer to GET_BROKER_CLUSTER_INFO (106): brokers by name, broker names by cluster. Only our name server tells
-    ``rivals``: by broker name and id the addresses that take turns with the one in ``broker_addr_table``."""
+    ``rivals``: by broker name and id the addresses that take turns with the one in ``broker_addr_table``; and ``gone``."""
 
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
     rivals: dict[str, dict[int, list[str]]] | None = None
+    gone: dict[str, dict[int, GoneBroker]] | None = None
 
 
 class TopicList(Body):

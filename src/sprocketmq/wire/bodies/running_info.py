@@ -23,6 +23,8 @@ LAST_FAILURE: Final = "lastListenerFailure"
 LAST_FAILURE_TIMESTAMP: Final = "lastListenerFailureTimestamp"
 OLDEST_CALL_TIMESTAMP: Final = "oldestListenerCallTimestamp"  # 0: no listener runs
 PAUSED: Final = "paused"
+CONSUMED_SINCE_START: Final = "messagesConsumedSinceStart"
+FAILED_SINCE_START: Final = "messagesFailedSinceStart"
 
 
 class ProcessQueueInfo(Body):

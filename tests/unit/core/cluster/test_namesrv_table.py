@@ -88,11 +88,11 @@ def test_topics_of_a_broker_that_unregisters_are_removed():
     table = NamesrvTable()
     registered(table, "a")
     registered(table, "b")
-    assert not table.unregister("c", "b", "a0:1")
-    assert table.unregister("c", "a", "a0:1")
+    assert not table.unregister("c", "b", "a0:1", 0)
+    assert table.unregister("c", "a", "a0:1", 0)
     assert addresses(table).keys() == {"b"}
-    assert table.unregister("c", "b", "b0:1")
-    assert (table.topics(), table.cluster_info().broker_addr_table, table.cluster_info().cluster_addr_table) == (
+    assert table.unregister("c", "b", "b0:1", 0)
+    assert (table.topics(), table.cluster_info(0).broker_addr_table, table.cluster_info(0).cluster_addr_table) == (
         [],
         {},
         {},
@@ -103,7 +103,7 @@ def test_topics_stay_while_a_slave_is_left():
     table = NamesrvTable()
     registered(table, "a", 0)
     registered(table, "a", 1)
-    table.unregister("c", "a", "a0:1")
+    table.unregister("c", "a", "a0:1", 0)
     assert addresses(table) == {"a": {1: "a1:1"}}
 
 
@@ -111,8 +111,8 @@ def test_a_closed_connection_removes_what_was_registered_over_it():
     table, connection = NamesrvTable(), object()
     register(table, "c", "a", 0, "a0:1", topics("t"), version(), 0, owner=connection)
     registered(table, "b")
-    assert [live.broker_name for live in table.connection_closed(connection)] == ["a"]
-    assert list(table.connection_closed(connection)) == []
+    assert [live.broker_name for live in table.connection_closed(connection, 0)] == ["a"]
+    assert list(table.connection_closed(connection, 0)) == []
     assert addresses(table).keys() == {"b"}
 
 
@@ -131,7 +131,7 @@ def test_a_route_is_a_copy():
     table = NamesrvTable()
     registered(table)
     addresses(table)["a"][0] = "changed"
-    table.cluster_info().broker_addr_table["a"].broker_addrs.clear()
+    table.cluster_info(0).broker_addr_table["a"].broker_addrs.clear()
     assert addresses(table) == {"a": {0: "a0:1"}}
 
 
@@ -163,8 +163,8 @@ def test_a_first_registration_with_one_topic_is_refused_and_leaves_nothing():
     table = NamesrvTable()
     one = {"t": TopicConfig(topic_name="t")}
     assert register(table, "c", "a", 0, "a0:1", one, version(), 0) is None
-    assert table.cluster_info().broker_addr_table == {}
-    assert table.cluster_info().cluster_addr_table == {}
+    assert table.cluster_info(0).broker_addr_table == {}
+    assert table.cluster_info(0).cluster_addr_table == {}
     registered(table)
     assert register(table, "c", "a", 0, "a0:1", {"new": TopicConfig(topic_name="new")}, version(2), 0) is not None
     assert "new" in table.topics()
@@ -203,7 +203,7 @@ def test_an_acting_master_reads_only_and_stands_in_the_routes_as_master():
     take(table, 0, acting=True)
     take(table, 2, acting=True)
     assert addresses(table) == {"a": {0: "a0:1", 2: "a2:1"}}
-    table.unregister("c", "a", "a0:1")
+    table.unregister("c", "a", "a0:1", 0)
     assert perms(table) == [4]
     assert addresses(table) == {"a": {0: "a2:1"}}
     [change] = table.min_id_changes
@@ -219,7 +219,7 @@ def test_without_acting_masters_a_group_without_master_shows_none():
     table.support_acting_master = True
     take(table, 0, acting=False)
     take(table, 1, acting=False)
-    table.unregister("c", "a", "a0:1")
+    table.unregister("c", "a", "a0:1", 0)
     assert perms(table) == [6]
     assert addresses(table) == {"a": {1: "a1:1"}}
     assert table.min_id_changes == []
@@ -304,7 +304,7 @@ class NamesrvModel(RuleBasedStateMachine):
     def unregister(self, spot: str, name: str) -> None:
         known = self.spot_of.get(spot)
         ok = known is not None and known[1] == name
-        assert self.table.unregister(known[0] if known else "c", name, spot) == ok
+        assert self.table.unregister(known[0] if known else "c", name, spot, 0) == ok
         if ok:
             del self.spot_of[spot]
 
@@ -357,24 +357,70 @@ def _turns(table: NamesrvTable, *turns: str, state_version: int = 0) -> list[str
 def test_two_brokers_of_one_name_and_id_are_rivals_when_the_first_comes_back():
     table = NamesrvTable()
     assert _turns(table, "x:1", "y:1", "x:1", "y:1") == [None, None, "y:1", None]
-    assert table.cluster_info().rivals == {"a": {0: ["x:1"]}}
-    table.forget_rivals(BROKER_EXPIRE_MS)
-    assert table.cluster_info().rivals == {"a": {0: ["x:1"]}}
-    table.forget_rivals(BROKER_EXPIRE_MS + 3_001)
-    assert table.cluster_info().rivals is None
+    assert table.cluster_info(0).rivals == {"a": {0: ["x:1"]}}
+    table.forget_old(BROKER_EXPIRE_MS)
+    assert table.cluster_info(0).rivals == {"a": {0: ["x:1"]}}
+    table.forget_old(BROKER_EXPIRE_MS + 3_001)
+    assert table.cluster_info(0).rivals is None
     table.check_invariants()
 
 
 def test_a_broker_that_moves_and_one_that_is_elected_have_no_rivals():
     table = NamesrvTable()
     assert _turns(table, "x:1", "y:1", "y:1") == [None] * 3
-    assert table.cluster_info().rivals is None
+    assert table.cluster_info(0).rivals is None
     table = NamesrvTable()
     assert _turns(table, "x:1", "y:1", "x:1", state_version=1) == [None] * 3
-    assert table.cluster_info().rivals is None
+    assert table.cluster_info(0).rivals is None
 
 
 def test_what_is_remembered_of_rivals_is_limited():
     table = NamesrvTable()
     _turns(table, *(f"x:{port}" for port in range(1, 100)), "x:1")
-    assert len(table.cluster_info().rivals["a"][0]) <= 8  # type: ignore[index]
+    assert len(table.cluster_info(0).rivals["a"][0]) <= 8  # type: ignore[index]
+
+
+def _gone(table: NamesrvTable, now_ms: int) -> dict[str, dict[int, tuple[int, bool]]]:
+    table.check_invariants()
+    return {
+        name: {number: (one.gone_for_ms, one.has_left) for number, one in by_id.items()}
+        for name, by_id in (table.cluster_info(now_ms).gone or {}).items()
+    }
+
+
+def test_a_broker_that_is_gone_is_remembered_until_it_is_back():
+    table = NamesrvTable()
+    registered(table)
+    assert _gone(table, 0) == {}
+    assert table.unregister("c", "a", "a0:1", 1_000)
+    assert _gone(table, 5_000) == {"a": {0: (4_000, True)}}
+    registered(table)
+    assert _gone(table, 6_000) == {}
+    assert [live.address for live in table.expire(BROKER_EXPIRE_MS + 1)] == ["a0:1"]
+    assert _gone(table, BROKER_EXPIRE_MS + 2) == {"a": {0: (1, False)}}
+
+
+def test_a_lost_broker_is_remembered_for_a_day_and_one_that_left_for_an_hour():
+    table = NamesrvTable()
+    registered(table)
+    table.unregister("c", "a", "a0:1", 0)
+    table.forget_old(3_600_000)
+    assert _gone(table, 0)
+    table.forget_old(3_600_001)
+    assert not _gone(table, 0)
+    registered(table)
+    list(table.expire(BROKER_EXPIRE_MS + 1))
+    table.forget_old(BROKER_EXPIRE_MS + 1 + 86_400_000)
+    assert _gone(table, 0)
+    table.forget_old(BROKER_EXPIRE_MS + 2 + 86_400_000)
+    assert not _gone(table, 0)
+
+
+def test_a_broker_whose_address_another_took_is_not_missed():
+    table = NamesrvTable()
+    registered(table)
+    table.unregister("c", "a", "a0:1", 0)
+    assert register(
+        table, "c", "b", 0, "a0:1", {"t": TopicConfig(topic_name="t"), "u": TopicConfig(topic_name="u")}, version(), 0
+    )
+    assert _gone(table, 0) == {}

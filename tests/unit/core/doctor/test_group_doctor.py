@@ -19,6 +19,8 @@ NOW_MS = 1_700_000_000_000
 STUCK_MS = 30_000
 Q0, Q1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 
+FAR, FARTHER = MessageQueue("orders", "broker-b", 0), MessageQueue("orders", "broker-c", 0)
+
 
 def queue(lag: int = 100, **more: Any) -> QueueState:
     return QueueState(1_000, 1_000 - lag, **{"moved_by": 0, "came": 0, "waiting_ms": 65_000 if lag else None, **more})
@@ -51,6 +53,7 @@ def both(**more: Any) -> MemberState:
     return member("a", Q0, Q1, **more)
 
 
+LOST = "broker-b at 10.0.0.2:10911 was lost 40.0 s ago"
 LATE = {"queues": {Q0: held(last_consume_ms=NOW_MS - 45_000), Q1: held()}}
 FULL = {"queues": {Q0: held(cached=1_000, span=999), Q1: held()}}
 
@@ -70,6 +73,7 @@ LOOKS: dict[GroupVerdict, GroupState] = {
     GroupVerdict.LISTENER_FAILS: state(both(failed_tps=2.5, failed_in_hour=900), last_error="no such account"),
     GroupVerdict.FLOW_CONTROL: state(both(**FULL, ok_tps=4.0)),
     GroupVerdict.NO_SUCH_TOPIC: state(both(), absent=(("ordres", "orders"), ("stock", ""))),
+    GroupVerdict.BROKER_LOST: state(both(), queues={Q0: queue(0), Q1: queue(0)}, gone=(LOST,)),
     GroupVerdict.RETRIES_WAIT: state(
         both(), queues={Q0: queue(0), Q1: queue(0)}, retry_lag=1, retries_waiting=3, next_retry_ms=NOW_MS + 7_000
     ),
@@ -206,6 +210,28 @@ MORE: dict[str, GroupState] = {
         broadcasting=True,
         queues={Q0: queue(0), Q1: queue(0), MessageQueue("old", "broker-a", 0): queue(0)},
     ),
+    "a listener that never succeeded, when its retries are minutes apart": state(
+        both(ok_count=0, failed_count=30, last_failure="ValueError: no", last_failure_ms=NOW_MS - 90_000),
+        queues={Q0: queue(0), Q1: queue(0)},
+        retries_waiting=6,
+        next_retry_ms=NOW_MS + 150_000,
+    ),
+    "a listener that succeeded once": state(
+        both(ok_count=1, failed_count=30), queues={Q0: queue(0), Q1: queue(0)}, retries_waiting=6
+    ),
+    "retries wait for a group without members": state(
+        queues={Q0: queue(0)}, retries_waiting=6, next_retry_ms=NOW_MS + 7_000
+    ),
+    "no member has reached two brokers": state(
+        member("a", Q0),
+        queues={Q0: queue(0), FAR: queue(7), FARTHER: queue(0)},
+        unreached=("broker-b", "broker-c"),
+    ),
+    "two brokers create no groups": state(
+        member("a", Q0), queues={Q0: queue(0), FAR: queue(7)}, unknown_at=("broker-b", "broker-c")
+    ),
+    "a broker is lost while the others are consumed": state(both(ok_tps=20.0), gone=(LOST,)),
+    "a broker is lost and nobody is online": state(gone=(LOST,)),
     "the last exception of a member has priority over the reason of a retry": state(
         both(failed_tps=2.5, last_failure="ValueError: no, charge(app.py:31)", last_failure_ms=NOW_MS - 3_000),
         last_error="another",
