@@ -69,7 +69,7 @@ def test_a_stored_message_is_read_where_its_id_says_if_that_can_be_reached(shop)
 def test_the_doctor_says_what_it_could_not_see(shop):
     online = shop.at_proxy.diagnose_group(ONLINE, watch_ms=0)
     assert online.verdict.value == "nothing waits"
-    assert online.sentence == "group billing has consumed all messages of 4 queues"
+    assert online.sentence == "group billing has consumed all messages of 4 queues at broker-a, broker-b"
     may, state = online.not_learned
     assert may.startswith("whether the group may consume, and how many retries wait: the proxy at ")
     assert "did not report its state: the proxy at " in state

@@ -108,11 +108,10 @@ def diagnose(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis:
 
 
 def _broker_lost(state: GroupState, found: GroupDiagnosis) -> GroupDiagnosis:
-    brokers = sorted({queue.broker_name for queue in state.queues})
     return GroupDiagnosis(
         GroupVerdict.BROKER_LOST,
         f"what group {state.group} has to consume there is not known: {_listed(state.gone)}",
-        (f"at {_listed(brokers) or 'the others'}: {found.sentence}", *found.evidence),
+        (f"besides: {found.sentence}", *found.evidence),
         "start the broker again; its messages are consumed then",
         queue=found.queue,
     )
@@ -517,7 +516,7 @@ def _nothing_waits(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | N
         return None
     return GroupDiagnosis(
         GroupVerdict.NOTHING_WAITS,
-        f"group {state.group} has consumed all messages of {counted(len(state.queues), 'queue')}",
+        f"group {state.group} has consumed all messages of {counted(len(state.queues), 'queue')} at {_brokers(state)}",
     )
 
 
@@ -599,6 +598,10 @@ def _waiting_in(state: GroupState, queues: Iterable[MessageQueue]) -> str:
     return (
         f"waiting there: {counted(sum(waiting), 'message')}" if waiting else "how many messages wait there is not known"
     )
+
+
+def _brokers(state: GroupState) -> str:
+    return _listed(sorted({queue.broker_name for queue in state.queues}))
 
 
 def _lag(state: GroupState) -> str:
