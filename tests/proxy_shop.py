@@ -239,6 +239,7 @@ NOT_SERVED: dict[str, Call] = {
     "delete_user": lambda admin, at: admin.delete_user("ann"),
     "export_metadata": lambda admin, at: admin.export_metadata("broker-a"),
     "group_config": lambda admin, at: admin.group_config(IDLE),
+    "gone_brokers": lambda admin, at: admin.gone_brokers(),
     "group_configs": lambda admin, at: admin.group_configs("broker-a"),
     "group_readable": lambda admin, at: admin.group_readable(IDLE, TOPIC, False),
     "group_summaries": lambda admin, at: admin.group_summaries(),
@@ -278,6 +279,7 @@ NOT_SERVED: dict[str, Call] = {
     "users": lambda admin, at: admin.users("broker-a"),
     "view_message": lambda admin, at: admin.view_message(AWAY),
     "wipe_write_perm": lambda admin, at: admin.wipe_write_perm("broker-a"),
+    "waiting_retries": lambda admin, at: admin.waiting_retries(),
 }
 # Apache's proxy keeps heartbeats, so its brokers do not know the members.
 OF_MEMBERS = {"consumer_connection", "consumer_ids", "subscription"}

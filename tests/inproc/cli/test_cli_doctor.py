@@ -288,11 +288,11 @@ def test_new_queues_are_no_mistake_of_the_members(patient):
 def test_a_broker_that_no_member_has_reached_is_not_called_switched_off(patient):
     patient.member(nothing)
     patient.becomes("nothing waits")
-    with second_broker_of(patient.server), patient.server.admin() as admin:
-        admin.create_topic(patient.topic, queues=2, broker="broker-b")
+    with second_broker_of(patient.server):
+        patient.ok("topic create TOPIC --queues 2 --broker broker-b")
         found = patient.becomes("a queue nobody owns")
         assert "no member has reached broker-b yet" in found["evidence"]
-        patient.ok("broker config set broker-b autoCreateSubscriptionGroup=false --yes")
+        patient.ok("broker config set broker-b autoCreateSubscriptionGroup=false")
         found = patient.becomes("switched off or not allowed")
         assert found["advice"] == f"sprocketmq group create {patient.group} --broker broker-b"
         patient.ok(found["advice"].removeprefix("sprocketmq "))

@@ -217,12 +217,19 @@ def test_running_info_has_the_last_exception_of_a_listener(failure, text, rocket
 
     consumer = consumers(refuse)
     known(rocketmq)
-    assert running_info(rocketmq, consumer.client_id).user_consumer_info == {bodies.OLDEST_CALL_TIMESTAMP: "0"}
+    assert running_info(rocketmq, consumer.client_id).user_consumer_info == dict.fromkeys(
+        (bodies.OLDEST_CALL_TIMESTAMP, bodies.CONSUMED_SINCE_START), "0"
+    )
     send_all(producer, ["UA1"])
     rocketmq.wait_until(lambda: bodies.LAST_FAILURE in running_info(rocketmq, consumer.client_id).user_consumer_info)
     told = running_info(rocketmq, consumer.client_id).user_consumer_info
     assert told[bodies.LAST_FAILURE].startswith(text)
     assert len(told[bodies.LAST_FAILURE]) <= 1_000
+    assert told[bodies.CONSUMED_SINCE_START] == "0"
+    failed = None if isinstance(failure, rmq.RetryLater) else "1"
+    rocketmq.wait_until(
+        lambda: running_info(rocketmq, consumer.client_id).user_consumer_info.get(bodies.FAILED_SINCE_START) == failed
+    )
     assert told[bodies.LAST_FAILURE_TIMESTAMP] == str(rocketmq.clock.now_ms())
 
 

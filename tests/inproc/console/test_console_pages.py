@@ -142,7 +142,7 @@ def test_a_group_is_shown_with_its_errors_queues_and_members(console, server, na
         members = console.until("no such customer", "/group/members", name=names.group)
         assert "PYTHON" in members
         assert f"{names.topic}</a>" in members
-        verdict = console.until("fails more often", "/group/verdict", name=names.group)
+        verdict = console.until("never succeeded", "/group/verdict", name=names.group)
         assert "no such customer" in verdict
         assert CARD not in members + verdict + console.page("/")
         console.until("<dt>Lag</dt>", "/group/live", name=names.group)

@@ -46,7 +46,7 @@ broker.add_command(broker_run)
 @click.option("--cluster", metavar="NAME", help="Only brokers of this cluster.")
 @reads
 def list_brokers(target: Target, output: Output, cluster: str | None) -> None:
-    """List the registered brokers, masters and slaves, and those that are gone.
+    """List masters and slaves, also those that are gone.
 
     A name server of RocketMQ forgets a broker that is gone; SprocketMQ's remembers a lost one for a day, and one that was stopped for an
     hour. Exit code 1 if one does not answer or was lost, or if two register with one name and id.

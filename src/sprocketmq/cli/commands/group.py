@@ -195,7 +195,8 @@ def create_group(target: Target, change: Change, name: str, where: Where, **give
     check_group(name)
     settings = _given(given)
     with target.admin() as admin:
-        if name in admin.groups():
+        broker, cluster = where["broker"], where["cluster"]
+        if name in (admin.group_configs(broker) if broker is not None else admin.groups(cluster=cluster)):
             raise ConfigurationError(f"group {name!r} exists already; sprocketmq group alter changes it")
         if not change.confirm(f"create group {name} on {place(where)}", group=name, **settings):
             return

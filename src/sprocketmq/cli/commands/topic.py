@@ -203,8 +203,12 @@ def create_topic(
     what = f"topic {name} with {counted(settings['write_queues'] or settings['queues'], 'queue')}"
     with target.admin() as admin:
         with contextlib.suppress(TopicNotExist):
-            admin.route(name)
-            raise ConfigurationError(f"topic {name!r} exists already; sprocketmq topic alter changes it")
+            if any(
+                where["cluster"] in (None, one.cluster)
+                and where["broker"] in (None, one.broker_name, *one.broker_addrs.values())
+                for one in admin.route(name).broker_datas
+            ):
+                raise ConfigurationError(f"topic {name!r} exists already; sprocketmq topic alter changes it")
         _check_attributes(admin, attributes, where["broker"])
         if not change.confirm(f"create {what} on {place(where)}", topic=name):
             return

@@ -73,7 +73,7 @@ class RunningConsumer:
         service: gets the messages; set by whoever makes the consumer, before ``start``.
         rebalancer, offset_store, send_back, requests: which queues it reads, its progress, where failed messages go, and the requests of
             brokers.
-        last_failure: time and text of the last exception of a listener, for administrators.
+        last_failure: time and text of the last exception of a listener, for administrators; ``has_raised``: one that is no signal.
         suspend_ms, pull_timeout_ms: how long a broker holds a pull that finds nothing, and how long we wait for it.
         unconfirmed: topics that a broker may filter by another member's subscription.
     """
@@ -101,6 +101,7 @@ class RunningConsumer:
         self.statistics = ConsumerStatistics()
         self.stuck_callbacks: list[StuckListenerCallback] = []
         self.last_failure: tuple[int, str] | None = None
+        self.has_raised = False
         self.paused = self.stopping = False
         self.tasks = Tasks(log, f"group {self.name}: background work")
         self.trace: MessageTrace | None = None

@@ -70,10 +70,10 @@ def _own_info(running: RunningConsumer) -> dict[str, str]:
     """What Java's members do not report: the last exception of a listener, since when one runs, what all did, and a pause. mqadmin prints
     it as it is."""
     info = {running_info.OLDEST_CALL_TIMESTAMP: str(min(running.service.running_since_ms(), default=0))}
-    for key, measure in (
-        (running_info.CONSUMED_SINCE_START, Measure.CONSUME_OK_TPS),
-        (running_info.FAILED_SINCE_START, Measure.CONSUME_FAILED_TPS),
-    ):
+    measures = {running_info.CONSUMED_SINCE_START: Measure.CONSUME_OK_TPS}
+    if running.has_raised:  # else it only postpones messages, by RetryLater
+        measures[running_info.FAILED_SINCE_START] = Measure.CONSUME_FAILED_TPS
+    for key, measure in measures.items():
         topics = running.statistics.topics()
         info[key] = str(int(sum(running.statistics.since_start(topic, measure)[1] for topic in topics)))
     if running.paused:

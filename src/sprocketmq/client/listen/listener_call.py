@@ -190,6 +190,7 @@ class Listener:
                 named = logged_messages(batch.messages)
                 log.info("group %s: the listener raised %r for %s", consumer.name, failure, named)
             return
+        consumer.has_raised = True
         limit = self._service.last_try
         is_last = limit is not None and all(message.reconsume_times >= limit for message in batch.messages)
         consumer.instance.cluster.outages.raised(

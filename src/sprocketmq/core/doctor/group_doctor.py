@@ -395,11 +395,13 @@ def _one_call_stuck(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | 
 
 
 def _fails(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
+    """Also a listener that never succeeded while its retries wait, minutes apart; without retries it has given up what it wanted to."""
+    retries = bool(state.retry_lag or state.retries_waiting)
     failing = [
         member
         for member in state.members
         if ((member.failed_tps or 0.0) > 0 and (member.failed_tps or 0.0) >= (member.ok_tps or 0.0))
-        or (member.failed_count and member.ok_count == 0)
+        or (retries and member.failed_count and member.ok_count == 0)
     ]
     if not failing:
         return None
