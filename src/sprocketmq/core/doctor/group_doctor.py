@@ -408,6 +408,8 @@ def _fails(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     worst = max(failing, key=lambda member: (member.failed_tps or 0.0, member.failed_count or 0))
     in_hour = "an unknown number" if worst.failed_in_hour is None else f"{worst.failed_in_hour:,}"
     often = f"{worst.failed_tps or 0.0:.1f} failures a second in the last minute, {in_hour} in the last hour"
+    if worst.failed_count is not None:
+        often += f", {worst.failed_count:,} since its start"
     if worst.last_failure is not None and worst.last_failure_ms is not None:
         error = f"the last one, {_ago(state, worst.last_failure_ms)}: {worst.last_failure}"
     else:
@@ -437,7 +439,7 @@ def _fails(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
         )
     return GroupDiagnosis(
         GroupVerdict.LISTENER_FAILS,
-        f"the listener of {worst.client_id} has failed {worst.failed_count:,} times since its start, and never succeeded"
+        f"the listener of {worst.client_id} never succeeded since its start"
         if worst.failed_count and worst.ok_count == 0
         else f"the listener of {worst.client_id} fails more often than it succeeds",
         (often, error, f"members that fail like this: {len(failing)} of {len(state.members)}"),
