@@ -33,7 +33,10 @@ _data_dir = click.option(
 
 @click.group(cls=CommandGroup)
 def cluster() -> None:
-    """Run a cluster of several masters on this machine, to try out what happens when one goes."""
+    """Run several masters on this machine.
+
+    To try out what happens when one goes.
+    """
 
 
 @cluster.command("up")
@@ -77,7 +80,8 @@ def up(
 ) -> None:
     """Start the cluster, or its servers that do not run.
 
-    Saves it as the context 'local', for --context local. The servers run in the background until 'sprocketmq cluster down'.
+    Saves it as the context 'local', for --context local, and makes it the current one if there is none.
+    The servers run in the background until 'sprocketmq cluster down'.
 
     \b
     sprocketmq cluster up -n 3
@@ -107,7 +111,13 @@ def up(
     _save_context(found)
     _show(found, output)
     if not output.is_json:
-        print(f"\ndata and logs are in {found.data_dir}\nnext: sprocketmq broker list --context {_CONTEXT}")
+        current = Contexts.load().current
+        meant = (
+            "other commands mean this cluster until it is down"
+            if current == _CONTEXT
+            else f"other commands mean {current!r}"
+        )
+        print(f"\ndata and logs are in {found.data_dir}\nnext: sprocketmq broker list --context {_CONTEXT} ({meant})")
 
 
 @cluster.command("status")

@@ -221,7 +221,7 @@ def broker_run(**settings: Any) -> None:
 @click.option("--spark/--no-spark", default=True, help="Run the Spark pipeline (needs Java 17).")
 @may_connect
 def demo(target: Target | None, rows: int | None, out: Path, keep: bool, spark: bool) -> None:
-    """Run a year of flights through broker, consumers and Spark.
+    """Run a year of flights through all of it, and Spark.
 
     Compares every number of the run with the data set. Exit code 1 if one differs. The topic flights of a cluster that is named with -n
     or --context must be empty or missing.

@@ -128,7 +128,7 @@ class ConsoleServer:
         if not self._server.started:
             await cluster.shutdown()
             raise ConfigurationError(
-                f"the console cannot listen on {self.address} ({self._server.reason}); give another port, 0 for any free one"
+                f"the console cannot listen on {self.address} ({self._server.reason}); choose another port, or 0 for any free one"
             )
         self._port = self._server.servers[0].sockets[0].getsockname()[1]
         if not settings.is_local:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # NettyClientConfig.connectTimeoutMillis
 CONNECT_TIMEOUT_MS: Final = 3_000
+# NettyRemotingClient.MIN_CLOSE_TIMEOUT_MILLIS: what is left for the last try of a send can be too short for any answer.
+_SILENT_S: Final = 0.1
 # A key of a connection's state: when it was opened, until something has arrived.
 _UNHEARD: Final = "unheard"
 _TLS_ONLY: Final = "it had answered nothing yet: if that port takes TLS only, connect with TLS, as with tls=True"
@@ -231,10 +233,10 @@ class ConnectionPool:
         await connection.invoke_oneway(command, max(1, timeout_ms - int((now_s() - began_s) * 1000)))
 
     def close_if_silent(self, address: str, connection: Connection, started_s: float, error: Exception) -> None:
-        """After a timeout: close a connection on which nothing has arrived since ``started_s`` (Java: clientCloseSocketIfTimeout).
-        Otherwise a host that disappeared silently would never be reconnected. Unsent requests are lost; their callers get an error at
-        once."""
-        if connection.last_read_s <= started_s:
+        """After a timeout: close a connection on which nothing has arrived since ``started_s``, for 100 ms at least (Java:
+        clientCloseSocketIfTimeout). Otherwise a host that disappeared silently would never be reconnected. Unsent requests are lost; their
+        callers get an error at once."""
+        if connection.last_read_s <= started_s and connection.now_s() - started_s >= _SILENT_S:
             if self._open.get(address) is connection:
                 del self._open[address]
                 self._lost.add(address)

@@ -221,17 +221,20 @@ def test_a_try_without_an_answer_ends_with_its_own_limit_and_the_next_one_stores
     assert bodies(rocketmq) == [b"first", b"x"]
 
 
-def test_a_host_that_is_silent_for_a_whole_send_gets_a_new_connection(rocketmq):
+@pytest.mark.parametrize(("limit_ms", "is_given_up"), [(150, True), (30, False)])
+def test_a_host_that_is_silent_for_a_whole_send_gets_a_new_connection_if_it_had_time_to_answer(
+    rocketmq, limit_ms, is_given_up
+):
     async def scenario(producer: rmq.AsyncProducer) -> None:
         pool = producer._instance.cluster.pool  # type: ignore[union-attr]
         (address,) = (name for name in pool.addresses if name != rocketmq.namesrv_addr)
         silent = pool._open[address]
         silent.last_read_s -= 1
         with rocketmq.faults.drop(SENDS, times=1), pytest.raises(rmq.RequestTimeout):
-            await producer.send(rmq.Message("flights", b"x"), timeout_ms=50)
-        assert silent.is_closed
+            await producer.send(rmq.Message("flights", b"x"), timeout_ms=limit_ms)
+        assert silent.is_closed == is_given_up
         await producer.send(rmq.Message("flights", b"y"))
-        assert pool._open[address] is not silent
+        assert (pool._open[address] is silent) != is_given_up
 
     with_a_producer(rocketmq, scenario, retry_times_when_send_failed=0)
 

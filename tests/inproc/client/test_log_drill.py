@@ -27,15 +27,15 @@ QUICK_LINES: Final = 12
 # What a stranger must find, by process.
 SAID: Final = {
     "killed": {
-        "shop": ["broker broker-a (10.0.0.2:10911) is lost, its queues wait, other brokers go on", "is back after"],
+        "shop": ["broker broker-a (10.0.0.2:10911) is lost, its messages wait, other brokers go on", "is back after"],
         "namesrv": ["broker broker-a at 10.0.0.2:10911 closed its connection", "is registered again after"],
     },
     "without power": {
-        "shop": ["broker broker-a (10.0.0.2:10911) is lost, its queues wait, other brokers go on", "is back after"],
+        "shop": ["broker broker-a (10.0.0.2:10911) is lost, its messages wait, other brokers go on", "is back after"],
         "namesrv": ["was silent for 120000 ms", "is registered again after"],
     },
     "frozen": {
-        "shop": ["broker broker-a (10.0.0.2:10911) is lost, its queues wait, other brokers go on", "is back after"],
+        "shop": ["broker broker-a (10.0.0.2:10911) is lost, its messages wait, other brokers go on", "is back after"],
         "namesrv": ["was silent for 120000 ms", "is registered again after"],
     },
     "name server away": {
@@ -50,7 +50,7 @@ SAID: Final = {
         "broker-a": ["no account has the access key Worker77", "over for"],
     },
     "listeners raise": {
-        "shop": ["the listener raised LookupError: no row 0", "more since the last line)", "over for"],
+        "shop": ["the listener raised LookupError: no row 0", "more since the last line", "over for"],
     },
 }  # fmt: skip
 

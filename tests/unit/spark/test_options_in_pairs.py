@@ -140,6 +140,25 @@ def test_each_option_is_right_by_itself(use: Use, tmp_path: Path) -> None:
     assert {row.name: said for row in rows_of(use) if (said := refused(use, given_for((row,), tmp_path)))} == {}
 
 
+def edges_of(row: OptionRow) -> tuple[str, ...]:
+    if row.choices:
+        return row.choices
+    return {"count": ("1", str(row.at_most)), "duration": ("1ms", "24d")}.get(row.kind, ())
+
+
+@pytest.mark.parametrize("use", ["batch", "stream", "write"])
+def test_an_edge_of_an_option_beside_all_defaults_is_taken_or_the_sentence_names_the_option_in_the_way(
+    use: Use,
+) -> None:
+    """A refusal of an edge that the table allows has another option's name in it, or the word that makes it right."""
+    names = {row.name for row in rows_of(use)}
+    for row in rows_of(use):
+        for edge in edges_of(row):
+            sentence = refused(use, {row.name: edge})
+            named = {name for name in names - {row.name} if re.search(rf"\b{name}\b", sentence)}
+            assert not sentence or named, sentence
+
+
 @pytest.mark.parametrize("use", ["batch", "stream", "write"])
 def test_a_pair_goes_together_or_is_refused_in_one_sentence_that_names_both(use: Use, tmp_path: Path) -> None:
     found = set()

@@ -29,7 +29,7 @@ _COLUMNS: Final = (
 
 
 def _place(value: Any) -> str | int:
-    return value if value in ("earliest", "latest") else moment_ms(value, -1)
+    return value if value in ("earliest", "latest") else moment_ms(value, -1, ", earliest and latest")
 
 
 _PLACE: Final = value_type("place", _place)

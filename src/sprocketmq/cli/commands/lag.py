@@ -65,7 +65,7 @@ def lag(
     been waiting (-o wide). Failed messages that wait for their next try are no lag, and are counted beside it. With --fail-over and a lost
     broker the exit code is 1.
     """
-    if of_all == (group is not None):
+    if of_all and group is not None:
         raise ConfigurationError("give one of the two: a group, or --all")
     if group is None and (topic is not None or watch is not None):
         raise ConfigurationError("--all is given with --topic or --watch, which need a group")

@@ -68,7 +68,7 @@ def send(
             assert body is not None
             content = sys.stdin.buffer.read() if body == "-" else body.encode("utf-8", "surrogateescape")
             message, sharding_key = _message(topic, content, **given)
-            _print(output, producer.send(message, sharding_key=sharding_key, **delivery))
+            _print(output, producer.send(message, sharding_key=sharding_key, **delivery), comes_later=bool(delivery))
         else:
             _send_all(producer, output, topic, file, batch, given["sharding_key"], delivery)
 
@@ -118,7 +118,7 @@ def _delivery(target: Target, topic: str, delay_ms: int | None, deliver_at_ms: i
     return {"delay_level": levels.level_for(delay_ms)}
 
 
-def _print(output: Output, result: SendResult) -> None:
+def _print(output: Output, result: SendResult, *, comes_later: bool = False) -> None:
     row = {
         "message_id": result.message_id,
         "status": str(result.status),
@@ -129,9 +129,9 @@ def _print(output: Output, result: SendResult) -> None:
         "offset_message_id": result.offset_message_id,
     }
     stored = "" if row["status"] == "SEND_OK" else f" ({row['status']})"
-    output.line(
-        row, escaped(f"sent {result.message_id} to {result.message_queue} offset {result.queue_offset}{stored}")
-    )
+    # The place of what is delivered later is that in the log of timers.
+    place = f"{row['topic']}, at its time" if comes_later else f"{result.message_queue} offset {result.queue_offset}"
+    output.line(row, escaped(f"sent {result.message_id} to {place}{stored}"))
 
 
 def _send_all(

@@ -56,8 +56,9 @@ def _moment_ahead(value: Any) -> int:
     return moment_ms(value, 1)
 
 
-def moment_ms(value: Any, sign: int) -> int:
-    """A time in milliseconds since 1970. A duration counts from now: forward if ``sign`` is 1, back if it is -1. Raises ValueError."""
+def moment_ms(value: Any, sign: int, more: str = "") -> int:
+    """A time in milliseconds since 1970. A duration counts from now: forward if ``sign`` is 1, back if it is -1. ``more``: what
+    else is allowed, for the sentence. Raises ValueError."""
     if isinstance(value, int):
         return value
     if value.isdigit():
@@ -69,8 +70,8 @@ def moment_ms(value: Any, sign: int) -> int:
         return int(datetime.fromisoformat(value).timestamp() * 1000)
     except (ValueError, OverflowError, OSError) as error:
         ago = "from now" if sign > 0 else "ago"
-        allowed = f"2026-11-22, 2026-11-22T08:30:00, milliseconds since 1970, or 5m for 5 minutes {ago}, are allowed"
-        raise ValueError(f"the time is {value!r}; {allowed}") from error
+        allowed = f"2026-11-22, 2026-11-22T08:30:00, milliseconds since 1970, or 5m for 5 minutes {ago}"
+        raise ValueError(f"the time is {value!r}; {allowed}{more} are allowed") from error
 
 
 def _queue(value: Any) -> tuple[str, int]:

@@ -16,6 +16,7 @@ import importlib
 import inspect
 import json
 import logging
+import os
 import sys
 import threading
 import traceback
@@ -29,6 +30,7 @@ from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer
 from sprocketmq.client.consume.consumer_health import ConsumerHealth
 from sprocketmq.client.consume.push_consumer import PushConsumer
 from sprocketmq.errors import ConfigurationError, RocketMQError
+from sprocketmq.troubles import listed
 
 log = logging.getLogger("sprocketmq.cli")
 
@@ -69,11 +71,21 @@ def load(targets: Sequence[str], app_dir: Path) -> list[tuple[str, Any]]:
         for part in attribute.split("."):
             if not hasattr(value, part):
                 near = difflib.get_close_matches(part, vars(value) if hasattr(value, "__dict__") else ())
-                known = f"did you mean '{name}:{near[0]}'?" if near else f"it is to be {_ALLOWED}"
+                known = f"did you mean '{name}:{near[0]}'?" if near else f"it is to be {_ALLOWED}{_offered(module)}"
                 raise ConfigurationError(f"{target!r} is given, and module {name!r} has no {attribute!r}; {known}")
             value = getattr(value, part)
         found.append((target, value))
     return found
+
+
+def _offered(module: ModuleType) -> str:
+    """The names of a module that may be meant."""
+    of_it = [
+        key
+        for key, one in vars(module).items()
+        if isinstance(one, Consumer) or (inspect.isfunction(one) and one.__module__ == module.__name__)
+    ]
+    return f"; the module has {listed(of_it)}" if of_it else ""
 
 
 def _module(name: str, target: str, app_dir: Path) -> ModuleType:
@@ -99,7 +111,9 @@ def _failed(error: Exception) -> ApplicationFailed:
     told = traceback.TracebackException.from_exception(error)
     told.stack = traceback.StackSummary.from_list([one for one in told.stack if not _is_ours(one.filename)])
     print("".join(told.format()), end="", file=sys.stderr)
-    return ApplicationFailed("the application failed before it ran; its traceback is above")
+    needs_address = isinstance(error, ConfigurationError) and "NAMESRV_ADDR" not in os.environ
+    more = "; -n HOST:PORT is for clients that name no name server" if needs_address else ""
+    return ApplicationFailed(f"the application failed before it ran; its traceback is above{more}")
 
 
 def _is_ours(file: str) -> bool:

@@ -205,9 +205,10 @@ class LocalCluster:
             process.kill()
             process.wait()
             lines = [line for line in path.read_text("utf-8", "replace").splitlines() if line.strip()]
-            raise ClusterFailed(
-                f"{member.name} did not start at {member.address}: {lines[-1] if lines else 'it said nothing'}; its log is {path}"
-            )
+            why = lines[-1].removeprefix("sprocketmq: ") if lines else "it said nothing"
+            if "another process listens there" in why:
+                why = "another process listens there, perhaps another cluster; --first-port names others"
+            raise ClusterFailed(f"{member.name} did not start at {member.address}: {why}; its log is {path}")
         found = said()
         link = re.search(r"console=(\S+)", found["ours"] or "") if found is not None else None
         return Member(member.name, link[1] if link else member.address, member.pid, member.started)

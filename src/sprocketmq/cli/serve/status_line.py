@@ -106,6 +106,6 @@ class StatusLine:
             broker.counters.pulled,
             len(broker.parked),
             broker.connection_count,
-            len(broker.topics.table),
+            len(broker.topics.table.keys() - set(broker.topics.system_topics())),
             broker.store.max_physical_offset - broker.store.min_physical_offset,
         )

@@ -59,9 +59,9 @@ class Outages:
         was_heard = address in self._heard
         if outage.broker_name:
             sentence = (
-                "%s: %s is lost, its queues wait, other brokers go on: %s"
+                "%s: %s is lost, its messages wait, other brokers go on: %s"
                 if was_heard
-                else "%s: %s cannot be reached, its queues wait, other brokers go on: %s"
+                else "%s: %s cannot be reached, its messages wait, other brokers go on: %s"
             )
         else:
             sentence = (

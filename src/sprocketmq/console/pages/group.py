@@ -144,11 +144,16 @@ async def group_history(request: Request) -> Response:
     state, history = watcher.view.groups.get(name), watcher.history
     series = [{"label": "all queues", "values": history.of((name, None))}]
     queues = sorted((state.queues if state is not None else {}).items(), key=lambda item: -item[1].lag)
+    topics = {queue.topic for queue, _ in queues}
     for queue, _ in queues[:_MOST_LINES] if len(queues) > 1 else ():
-        series.append({"label": str(queue), "values": history.of((name, queue))})
+        label = str(queue) if len(topics) > 1 else f"{queue.broker_name}/{queue.queue_id}"
+        series.append({"label": label, "values": history.of((name, queue))})
     shown = [one for one in series if one["values"] is not None]
     times = history.times()
-    return JSONResponse({"times": times, "series": shown, "words": _words(history.of((name, None)), times)})
+    words = _words(history.of((name, None)), times)
+    if len(queues) > _MOST_LINES:
+        words += f" Shown: all queues together, and the {_MOST_LINES} of {len(queues)} with the most lag."
+    return JSONResponse({"times": times, "series": shown, "words": words})
 
 
 def _words(values: list[int | None] | None, times: list[int]) -> str:

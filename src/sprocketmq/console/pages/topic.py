@@ -110,6 +110,8 @@ async def topic(request: Request) -> Response:
     route = await parts.cluster.ask(f"topic {name}", admin.route(name))
     brokers = sorted({one.broker_name for one in route.value.queue_datas}) if route.value is not None else []
     stats, missing = await parts.ask_masters("the queues", lambda one: admin.topic_stats(name, broker=one), brokers)
+    gone = {one.broker_name for one in parts.watcher.view.brokers if one.absence} - set(brokers)
+    missing += [f"what it has at broker {one}, which is not registered any more" for one in sorted(gone)]
     missing += route.why
     configs = await parts.cluster.ask("its attributes", admin.topic_config(name)) if brokers else None
     queues = sorted(((queue, at) for table in stats.values() for queue, at in table.items()), key=lambda pair: pair[0])

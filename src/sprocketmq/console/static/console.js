@@ -93,7 +93,7 @@
   }
 
   function options(place, found) {
-    const hues = [216, 24, 150, 280, 330, 190, 50, 100];
+    const hues = [24, 150, 280, 330, 190, 50, 100, 0];
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
     return {
       width: place.clientWidth - 26,
@@ -101,9 +101,9 @@
       cursor: { drag: { x: true, y: false } },
       scales: { y: { range: (chart, low, high) => [0, Math.max(1, high || 0)] } },
       axes: [{ ...axis, space: 70, values: (chart, marks) => marks.map(clock) }, { ...axis, size: 64, values: (chart, marks) => marks.map((one) => Number.isInteger(one) ? one.toLocaleString("en") : "") }],
-      series: [{ label: "time", value: (chart, value) => value ? moment(value) : "" }].concat(found.series.map((one, number) => ({
+      series: [{ label: "time", value: (chart, value) => { const at = value || newest(chart, 0); return at ? moment(at) : ""; } }].concat(found.series.map((one, number) => ({
         label: one.label,
-        stroke: number === 0 ? colour("--accent") : "hsl(" + hues[number % hues.length] + " 60% " + (dark.matches ? "65%" : "42%") + ")",
+        stroke: number === 0 ? colour("--accent") : "hsl(" + hues[(number - 1) % hues.length] + " 60% " + (dark.matches ? "65%" : "42%") + ")",
         fill: number === 0 ? colour("--chart-fill") : undefined,
         width: number === 0 ? 2 : 1.2,
         points: { show: found.times.length < 3 },

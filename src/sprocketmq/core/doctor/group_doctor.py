@@ -26,6 +26,8 @@ from sprocketmq.core.quantities import counted, duration
 from sprocketmq.wire.records.message import MessageQueue
 
 _LOCK_LIVES_MS: Final = 60_000  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
+# persistConsumerOffsetInterval: what is consumed waits for so long in the figures of brokers.
+_PROGRESS_MS: Final = 5_000
 _SHOWN: Final = 5
 
 
@@ -533,17 +535,15 @@ def _moving(state: GroupState, stuck_after_ms: int) -> GroupDiagnosis | None:
     pace = f"it consumes {rate:,.1f} messages a second" + (
         f", {came:,.1f} arrive" if came is not None else ", how many arrive is not known"
     )
-    end = (
-        f" and will have caught up in {duration(caught_up_ms)}"
-        if caught_up_ms is not None
-        else " but does not catch up"
-    )
+    if caught_up_ms is not None:
+        end, advice = f" and will have caught up in {duration(caught_up_ms)}", ""
+    elif state.lag * 1000 <= rate * _PROGRESS_MS and _oldest_ms(state) <= 2 * _PROGRESS_MS and came is not None:
+        end, advice = " and keeps up", ""
+    else:
+        end = " but does not catch up" if came is not None else ", and whether it catches up is not known"
+        advice = "add members, up to one for each queue, or make the listener faster"
     return GroupDiagnosis(
-        GroupVerdict.MOVING,
-        f"group {state.group} is moving{end}",
-        (pace, _lag(state)),
-        "" if caught_up_ms is not None else "add members, up to one for each queue, or make the listener faster",
-        caught_up_ms,
+        GroupVerdict.MOVING, f"group {state.group} is moving{end}", (pace, _lag(state)), advice, caught_up_ms
     )
 
 
@@ -608,9 +608,16 @@ def _brokers(state: GroupState) -> str:
     return _listed(sorted({queue.broker_name for queue in state.queues}))
 
 
+def _oldest_ms(state: GroupState) -> int:
+    """How long the oldest message has waited; 0 if no broker tells."""
+    return max(
+        (queue.waiting_ms for queue in state.queues.values() if queue.waiting_ms is not None and queue.lag), default=0
+    )
+
+
 def _lag(state: GroupState) -> str:
-    waiting = [queue.waiting_ms for queue in state.queues.values() if queue.waiting_ms is not None and queue.lag]
-    oldest = f", the oldest for {duration(max(waiting))}" if waiting else ""
+    oldest_ms = _oldest_ms(state)
+    oldest = f", the oldest for {duration(oldest_ms)}" if oldest_ms else ""
     if not state.queues:
         why = "the group has no progress" if state.proxy is None else "nobody says what the group reads"
         return f"how many messages wait is not known: {why}"

@@ -201,6 +201,9 @@ MORE: dict[str, GroupState] = {
     "what members say is more than what is written": state(
         both(ok_tps=50.0), queues={Q0: queue(moved_by=20, came=20), Q1: queue()}
     ),
+    "slower than what comes, but all that waits may be consumed already": state(
+        both(), queues={Q0: queue(25, moved_by=10, came=12, waiting_ms=4_000), Q1: queue(0)}
+    ),
     "slower than what comes: it does not catch up": state(
         both(), queues={Q0: queue(moved_by=10, came=50), Q1: queue()}
     ),
