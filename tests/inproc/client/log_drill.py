@@ -6,15 +6,20 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import trustme
+
 import sprocketmq as rmq
-from sprocketmq.broker import Broker
+from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.store.services.retention import Retention
 from sprocketmq.testing.simulation import Here, World, simulate
 from sprocketmq.testing.simulation.loop import current_process
@@ -212,3 +217,79 @@ TROUBLES: dict[str, Callable[[Drill, World], Any]] = {
     "account revoked": Drill.account_revoked,
     "listeners raise": Drill.listeners_raise,
 }
+
+
+class _Collected(logging.Handler):
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(logging.WARNING)
+        self._clock, self._began_ms = clock, clock.now_ms()
+        self.lines: dict[str, list[Line]] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        at_s = (self._clock.now_ms() - self._began_ms) / 1000
+        text = f"{record.name}: {record.getMessage()}"
+        where = "client" if record.name == "sprocketmq.client" else "servers"
+        self.lines.setdefault(where, []).append(Line(at_s, record.levelno, text, bool(record.exc_info)))
+
+
+def expired_certificate(size: Size) -> dict[str, list[Line]]:
+    """The servers' certificate expires, with a restart, and is renewed: lines of the client and of the servers. In one process with a clock
+    that is set and one broker, because the simulated network has no TLS."""
+    authority, now = trustme.CA(), datetime.now(UTC)
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    clock, received = ManualClock(), set[bytes]()
+    topics = [f"topic-{number}" for number in range(size.topics)]
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="log-drill-")))
+        keys = {"tls.server.keyPath": f"{folder}/key.pem", "tls.server.certPath": f"{folder}/cert.pem"}
+
+        def certify(until: datetime) -> None:
+            issued = authority.issue_cert("127.0.0.1", not_before=now - timedelta(days=9), not_after=until)
+            issued.private_key_pem.write_to_path(folder / "key.pem")
+            (folder / "cert.pem").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+
+        def serve(namesrv_port: int = 0, broker_port: int = 0) -> tuple[NameServer, Broker]:
+            config = NameServerConfig.from_properties(keys)
+            namesrv = stack.enter_context(NameServer(port=namesrv_port, clock=clock, config=config))
+            of_broker = BrokerConfig.from_properties(keys)
+            broker = Broker(
+                namesrv.address, port=broker_port, clock=clock, config=of_broker, store_dir=folder / "store"
+            )
+            return namesrv, stack.enter_context(broker)
+
+        certify(now + timedelta(days=9))
+        namesrv, broker = serve()
+        shared: Any = {"namesrv_addr": namesrv.address, "ssl_context": context, "clock": clock, "instance_name": "shop"}
+        with rmq.Admin(namesrv_addr=namesrv.address, ssl_context=context) as admin:
+            for number, topic in enumerate(topics):
+                admin.create_topic(topic, queues=1 if number else size.queues)
+        producer = stack.enter_context(rmq.Producer("shop", **shared, retry_times_when_send_failed=0))
+        for number in range(size.groups):
+            consumer = rmq.PushConsumer(f"group-{number}", **shared)
+            for topic in topics:
+                consumer.subscribe(topic)
+            consumer.on_message(lambda message: received.add(message.body))
+            stack.enter_context(consumer)
+        clock.advance(30_000)
+        collected = _Collected(clock)
+        logging.getLogger("sprocketmq").addHandler(collected)
+        stack.callback(logging.getLogger("sprocketmq").removeHandler, collected)
+        certify(now - timedelta(days=1))
+        broker.stop()
+        namesrv.stop()
+        namesrv, broker = serve(namesrv.port, broker.port)
+        for number in range(int(size.minutes * 12)):
+            with contextlib.suppress(rmq.RocketMQError):
+                producer.send(rmq.Message(topics[number % len(topics)], b"lost"))
+            clock.advance(5_000)
+        certify(now + timedelta(days=9))
+        for _ in range(60):
+            clock.advance(5_000)
+        producer.send(rmq.Message(topics[0], b"last"))
+        for _ in range(60):
+            if b"last" in received:
+                break
+            clock.advance(1_000)
+        assert b"last" in received, "nothing is consumed after the certificate was renewed"
+    return collected.lines

@@ -5,21 +5,11 @@ A warning in a loop, a timer or a retry breaks the budget; tell it to ``sprocket
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import ssl
-from collections import defaultdict
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 import pytest
-import trustme
 
-import sprocketmq as rmq
-from inproc.client.log_drill import TROUBLES, Drill, Size
-from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
-from sprocketmq.net.process.clock import ManualClock
+from inproc.client.log_drill import TROUBLES, Drill, Size, expired_certificate
 
 LINES: Final = 30  # of ten minutes, for each process
 QUICK: Final = Size(topics=2, queues=4, groups=2, minutes=3)
@@ -77,77 +67,12 @@ def test_ten_minutes_of_a_trouble_are_no_more_lines_with_more_queues_topics_and_
 
 
 @pytest.mark.slow
-def test_ten_minutes_of_a_certificate_that_has_expired_are_a_few_lines(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    authority, now = trustme.CA(), datetime.now(UTC)
-    keys = {"tls.server.keyPath": f"{tmp_path}/key.pem", "tls.server.certPath": f"{tmp_path}/cert.pem"}
-
-    def certify(until: datetime) -> None:
-        issued = authority.issue_cert("127.0.0.1", not_before=now - timedelta(days=9), not_after=until)
-        issued.private_key_pem.write_to_path(tmp_path / "key.pem")
-        (tmp_path / "cert.pem").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
-
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    clock, received = ManualClock(), set[bytes]()
-    certify(now + timedelta(days=9))
-    with contextlib.ExitStack() as stack:
-
-        def serve(namesrv_port: int = 0, broker_port: int = 0) -> tuple[NameServer, Broker]:
-            config = NameServerConfig.from_properties(keys)
-            namesrv = stack.enter_context(NameServer(port=namesrv_port, clock=clock, config=config))
-            config_of_broker = BrokerConfig.from_properties({**keys, "defaultTopicQueueNums": "2"})
-            return namesrv, stack.enter_context(
-                Broker(
-                    namesrv.address,
-                    port=broker_port,
-                    clock=clock,
-                    config=config_of_broker,
-                    store_dir=tmp_path / "store",
-                )
-            )
-
-        namesrv, broker = serve()
-        shared = {"namesrv_addr": namesrv.address, "ssl_context": context, "clock": clock, "instance_name": "shop"}
-        producer = stack.enter_context(rmq.Producer("shop", **shared, retry_times_when_send_failed=0))
-        for number in range(2):
-            consumer = rmq.PushConsumer(f"group-{number}", **shared)
-            for topic in range(2):
-                consumer.subscribe(f"topic-{topic}")
-            consumer.on_message(lambda message: received.add(message.body))
-            if not number:
-                for topic in range(2):
-                    producer.send(rmq.Message(f"topic-{topic}", b"first"))
-            stack.enter_context(consumer)
-        clock.advance(30_000)
-        caplog.clear()
-        certify(now - timedelta(days=1))
-        broker.stop()
-        namesrv.stop()
-        namesrv, broker = serve(namesrv.port, broker.port)
-        for number in range(120):
-            with contextlib.suppress(rmq.RocketMQError):
-                producer.send(rmq.Message(f"topic-{number % 2}", b"lost"))
-            clock.advance(5_000)
-        certify(now + timedelta(days=9))
-        for _ in range(60):
-            clock.advance(5_000)
-        producer.send(rmq.Message("topic-0", b"last"))
-        for _ in range(60):
-            if b"last" in received:
-                break
-            clock.advance(1_000)
-        assert b"last" in received
-        lines = defaultdict(list)
-        for record in caplog.records:
-            if record.levelno >= logging.WARNING:
-                lines[record.name].append(record.getMessage())
+def test_ten_minutes_of_a_certificate_that_has_expired_are_a_few_lines() -> None:
+    lines = expired_certificate(Size(topics=2, queues=2, groups=2))
     for name, texts in lines.items():
-        assert len(texts) <= LINES, f"{name} logged {len(texts)} lines:\n" + "\n".join(texts)
-    client = "\n".join(lines["sprocketmq.client"])
-    assert "certificate has expired" in client
-    assert client.count("is back after") == 2
-    servers = "\n".join(lines["sprocketmq.broker"] + lines["sprocketmq.namesrv"] + lines["sprocketmq.net"])
-    assert "clients that check it refuse this server, renew it" in servers
-    assert "the TLS handshake with 127.0.0.1 failed" in servers
+        assert len(texts) <= LINES, f"{name} logged {len(texts)} lines:\n" + "\n".join(map(str, texts))
+    said = {name: "\n".join(map(str, texts)) for name, texts in lines.items()}
+    assert "certificate has expired" in said["client"]
+    assert said["client"].count("is back after") == 2
+    assert "clients that check it refuse this server, renew it" in said["servers"]
+    assert "the TLS handshake with 127.0.0.1 failed" in said["servers"]

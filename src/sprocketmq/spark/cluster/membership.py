@@ -87,7 +87,8 @@ class Membership:
         tell_at_s: float | None = time.monotonic() + _LEAVES_S
         while others := self._others():
             if not self._options.include_retry:
-                log.warning(
+                troubles.failed(
+                    ("another member", self._options.group),
                     "group %s has another member, %s: progress and lag of the group on the brokers are those of both; give each "
                     "query, and each source of one, a group of its own", self._options.group, ", ".join(others),
                 )  # fmt: skip
@@ -100,7 +101,8 @@ class Membership:
                 )
             if tell_at_s is not None and time.monotonic() > tell_at_s:
                 tell_at_s = None
-                log.warning(
+                troubles.failed(
+                    ("leaving", self._options.group),
                     "the query waits for %s to leave group %s, which reads retries for one query only; at most %d ms",
                     ", ".join(others), self._options.group, self._options.retry_timeout_ms,
                 )  # fmt: skip

@@ -4,7 +4,6 @@ and ends. For the driver, batch and stream."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -20,10 +19,9 @@ from sprocketmq.spark.read.group_progress import committed_offsets
 from sprocketmq.spark.read.offset_search import offsets_by_time, real_min_offsets
 from sprocketmq.spark.read.plan import BrokerOffsets
 from sprocketmq.spark.read.queue_bounds import queue_bounds
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message import MessageQueue
-
-log = logging.getLogger("sprocketmq.spark")
 
 _PATIENCE_MS: Final = 1_000
 
@@ -71,7 +69,8 @@ def fetch_offsets(
     if bound.kind == "group" and options.group_offsets_fallback != "error":
         fresh = [queue for queue in asked if queue not in committed and not queue.topic.startswith(RETRY_PREFIX)]
         if fresh:
-            log.warning(
+            troubles.failed(
+                ("fresh queues", options.group),
                 "group %s has committed nothing for %d of %d queues, the first is %s; they are read from %s (groupOffsetsFallback)",
                 *(options.group, len(fresh), len(asked), fresh[0], options.group_offsets_fallback),
             )

@@ -13,7 +13,6 @@ copies come back into the same stream under the name of their origin topic.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -42,12 +41,12 @@ from sprocketmq.spark.retry.verdict_columns import (
 )
 from sprocketmq.spark.retry.verdict_store import VerdictStore
 from sprocketmq.spark.send.row_ids import first_of_each
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-log = logging.getLogger("sprocketmq.spark")
 
 Process = Callable[["DataFrame", int], "DataFrame"]
 Write = Callable[["DataFrame", int], object]
@@ -204,7 +203,8 @@ class RowRetry:
             bad = self._fetch_bad_rows(verdicts) if count else None
         self._check_source(store.sources, verdicts, bad)
         if stored is not None:
-            log.warning(
+            troubles.failed(
+                ("repeated", self._group.name),
                 "batch %d of group %s is repeated with the verdicts that it was given before; to compute new verdicts, delete %s while the "
                 "query stands still",
                 *(batch_id, self._group.name, store.path),
@@ -223,7 +223,7 @@ class RowRetry:
         try:
             return verdicts, self._fetch_bad_rows(verdicts)
         except ConfigurationError as error:  # stored by a version that did not check them
-            log.warning("batch %d was judged before, and it is judged again: %s", batch_id, error)
+            troubles.failed("judged again", "batch %d was judged before, and it is judged again: %s", batch_id, error)
             return None
 
     def _fetch_bad_rows(self, verdicts: DataFrame) -> FetchedRows:

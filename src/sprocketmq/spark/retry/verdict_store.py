@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -24,12 +23,12 @@ from sprocketmq.spark.retry.checkpoint_text import escaped_path, hadoop_path, is
 from sprocketmq.spark.retry.kept_columns import as_judged, as_kept, check_fields
 from sprocketmq.spark.retry.query_sources import QuerySource, sources_of_log, sources_of_plan
 from sprocketmq.spark.retry.verdict_columns import known_types, verdict_checks
+from sprocketmq.spark.troubles import troubles
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-log = logging.getLogger("sprocketmq.spark")
 
 _FOLDER: Final = "sprocketmq/verdicts-"
 _ROWS_OF_A_TASK: Final = 1 << 33  # of monotonically_increasing_id
@@ -126,7 +125,8 @@ class VerdictStore:
         except AnalysisException as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
-        log.warning(
+        troubles.failed(
+            "judged again",
             "batch %d was judged before, and not all files of its %d judged rows are at %s; it is judged again",
             *(self._batch_id, checked["rows"], self._rows_path),
         )

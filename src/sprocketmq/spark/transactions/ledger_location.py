@@ -11,7 +11,6 @@ until they are merged (``ledger_merge``).
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,12 +21,11 @@ from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.queue_offsets import topic_stats
 from sprocketmq.core.produce.route_table import PERM_READ, PERM_READ_WRITE
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, TopicNotExist
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
-
-log = logging.getLogger("sprocketmq.spark")
 
 PERM_NONE: Final = 0
 _ROUTE_WAIT_S: Final = 10.0
@@ -128,7 +126,8 @@ async def _add_placeholder(cluster: Cluster, topic: str, name: str, address: str
         if not await _has(cluster, address, topic):
             await _make_placeholder(cluster, topic, name, address)
     except RemoteError as error:  # only administrators may create topics here
-        log.warning(
+        troubles.failed(
+            ("placeholder", name),
             "broker %s cannot be told that the ledger %s is elsewhere (%s); create the topic there with one queue and perm 0, or a "
             "second ledger may be made while the first one's broker is away", name, topic, error,
         )  # fmt: skip

@@ -28,6 +28,7 @@ from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import NetworkError, RemoteError, RocketMQError
 from sprocketmq.spark.send.row_sender import is_transient_send_error
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.headers import ResumeCheckHalfMessageRequestHeader
@@ -122,7 +123,8 @@ class _Broker:
         except RemoteError as error:
             if is_transient_send_error(error):
                 return False
-            log.warning("%s does not let group %s see what is settled: %s", self.name, self._responder.group, error)
+            sentence = "%s does not let group %s see what is settled: %s"
+            troubles.failed(("settled", self.name), sentence, self.name, self._responder.group, error)
             return True
         except RocketMQError as error:
             log.info("%s cannot be asked now what is settled: %s", self.name, error)
@@ -194,7 +196,8 @@ class _Broker:
             raise refusal
         elif not self._is_refused:
             self._is_refused = True
-            log.warning(
+            troubles.failed(
+                ("decided rows", self.name),
                 "%s holds decided rows of group %s in %s and refuses to take them up again: %s; run 'sprocketmq settle' with the account "
                 "of an administrator", self.name, self._responder.group, TRANS_CHECK_MAX_TIME_TOPIC, refusal
             )  # fmt: skip

@@ -52,6 +52,7 @@ from sprocketmq.spark.transactions.half_messages import HalfMessage, HalfPositio
 from sprocketmq.spark.transactions.responder import BATCH, LEDGER, PARTITION, QUERY, Responder, refuse_behind_proxy
 from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessages
 from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
+from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire.records.message import Message, MessageQueue
 
 if TYPE_CHECKING:
@@ -193,7 +194,8 @@ class TransactionalWrite:
                 for queue, end in responder.cluster.run(responder.half_queue_ends).items()
             }
         except RocketMQError as error:  # decided long ago: nothing may fail any more
-            log.warning("%s: was decided before, and its remaining half messages cannot be queried: %s", what, error)
+            sentence = "%s: was decided before, and its remaining half messages cannot be queried: %s"
+            troubles.failed("decided before", sentence, what, error, of=what)
             return {}
 
     def _wait(self, responder: Responder, left: dict[MessageQueue, UncheckedHalfMessages], what: str) -> None:
@@ -202,7 +204,8 @@ class TransactionalWrite:
         timeout_ms = self._options.settle_timeout_ms
         unsettled = responder.engine.run(Settling(responder, left).wait(timeout_ms))
         if unsettled:
-            log.warning(
+            troubles.failed(
+                "unsettled",
                 "%s: decided, but %s did not ask about all halves within %d ms; their rows appear when it does: keep a process of group %s "
                 "alive, or run 'sprocketmq settle'; a transactionTimeOut of the brokers above the time of a batch avoids this",
                 what, ", ".join(unsettled), timeout_ms, self._options.group,

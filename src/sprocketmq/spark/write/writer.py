@@ -82,11 +82,10 @@ class _Sink:
     def abort(self, messages: list[WriterCommitMessage | None], what: str) -> None:
         if self._transactional is not None:
             self._transactional.abort(messages)
-            log.warning("%s failed; none of its messages appears unless it was decided", what)
+            troubles.failed("writes", "%s failed; none of its messages appears unless it was decided", what, of=what)
         else:  # when Spark repeats the write, they are sent again (at least once)
-            log.warning(
-                "%s failed; messages of its finished tasks are stored and will be sent again with the next try", what
-            )
+            sentence = "%s failed; messages of its finished tasks are stored and will be sent again with the next try"
+            troubles.failed("writes", sentence, what, of=what)
 
     def finish(self, messages: list[WriterCommitMessage | None], what: str) -> None:
         if refused := sum(getattr(message, "refused", 0) for message in messages):
