@@ -29,7 +29,7 @@ SAID: Final = {
         "namesrv": ["was silent for 120000 ms", "is registered again after"],
     },
     "name server away": {
-        "shop": ["name server 10.0.0.1:9876 is lost, known topics go on", "is back after"],
+        "shop": ["name server namesrv:9876 is lost, known topics go on", "is back after"],
         "broker-a": ["does not know broker broker-a now, clients that know it go on", "knows broker broker-a now after"],
     },
     "disk full": {
