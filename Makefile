@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup setup-demo demo test test-all nightly test-old-spark test-pythons lint generate format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills change-kills hostile loop-share fuzz docs interop lock packages simulate mutation coverage clean
+.PHONY: help setup setup-demo demo test test-all nightly test-old-spark test-pythons lint generate format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills change-kills hostile loop-share fuzz docs interop lock packages simulate planted-faults mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -145,6 +145,9 @@ docs: $(VENV)/.ready ## build the documentation into docs/_build/html
 
 simulate: $(VENV)/.ready ## run random users of a simulated cluster in random weather (MINUTES=10 for fresh seeds; SEED=... SET="brokers=1; kinds=kills" for one again)
 	@PYTHONHASHSEED=0 $(BIN)/python -m sprocketmq.testing.simulation $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SET),--set "$(SET)") $(if $(SHRINK),--shrink $(SHRINK)) $(if $(JOBS),--jobs $(JOBS))
+
+planted-faults: setup ## how long the simulator searches until it finds each known fault of the past (FAULT="zeros over records", MINUTES=60, SEEDS_FROM=1)
+	@$(BIN)/python bench/planted_faults.py $(if $(FAULT),"$(FAULT)") --minutes $(or $(MINUTES),60) --seeds-from $(or $(SEEDS_FROM),1)
 
 mutation: $(VENV)/.ready ## change functions one place at a time, and list the changes that no test notices (ROOMS="core/retry wire/text/fastjson.py", TESTS="tests/unit/core", EVERY=20)
 	@$(BIN)/python scripts/mutation $(or $(ROOMS),core/retry) --every $(or $(EVERY),1) $(if $(TESTS),--tests $(TESTS))

@@ -56,6 +56,7 @@ WAITS = {
     "testing/simulation/threads.py: self._turn.acquire()": TURN,
     "testing/simulation/threads.py: self.acquire()": TURN,
     "testing/simulation/users/member.py: life.result()": DONE,
+    "testing/simulation/users/member.py: receiving.result()": DONE,
     "testing/simulation/users/member.py: task.result()": DONE,
     "testing/simulation/world.py: current_process.get()": NO_WAIT,
     "testing/simulation/world.py: ended.result()": DONE,

@@ -21,6 +21,8 @@ from sprocketmq.testing.simulation.world import World, simulate
 
 # How many times as long users wait and stay, and how many messages they send: timers have their faults in long runs.
 PACES: Final = {"dense": (1, 400), "hours": (60, 150), "days": (600, 60)}
+# The most that a trouble lasts: in some runs longer than a lock, and than a broker waits for a client.
+LASTS_MS: Final = (45_000, 225_000)
 RUN_LIMIT_S: Final = 600.0  # of this machine's time; most take a few seconds
 
 
@@ -30,7 +32,7 @@ def run(draws: Draws) -> World:
     return simulate(
         RandomUsers(messages, pace=pace),
         seed=draws.seed,
-        weather=Weather(every_ms=4_000 * pace),
+        weather=Weather(every_ms=4_000 * pace, lasts_ms=draws.choice("lasts_ms", LASTS_MS)),
         brokers=None,
         draws=draws,
         **RandomUsers.CONFIG,

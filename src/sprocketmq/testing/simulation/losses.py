@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
+from sprocketmq.store import disk_message_store
 from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.store.message_store import MessageStore
+from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.testing.simulation.loop import SimulationError
 from sprocketmq.wire.records.record import decode_record, decode_records
 from sprocketmq.wire.text.fastjson import loads
@@ -58,6 +63,51 @@ class Losses:
             for offset in offsets:
                 for chunk in store.read(topic, queue_id, offset, 1, _READ_BYTES).chunks:
                     yield from (message.body for message in decode_records(chunk))
+
+    def check_said(self, entries: dict[_Queue, list[int]], store: DiskMessageStore, lines: list[str]) -> None:
+        """A start that finds queue entries of messages that the log does not have any more says so. ``entries``: places in the log of the
+        entries that were on the disk; ``lines``: what it has logged at WARNING or above."""
+        end = store.max_physical_offset
+        for (topic, queue_id), places in entries.items():
+            lost = [place for place in places[store.max_offset(topic, queue_id) :] if place >= end]
+            if lost and not lines:
+                raise SimulationError(
+                    f"{len(lost)} messages of {topic}, queue {queue_id}, did not reach the disk, and the start says nothing"
+                )
+
+
+def entries_on_disk(store_path: Path) -> dict[_Queue, list[int]]:
+    """Of queues that begin at 0: places in the log, in order, up to the first entry that is empty."""
+    found: dict[_Queue, list[int]] = {}
+    for folder in sorted(store_path.glob("consumequeue/*/*")):
+        raw = b"".join(path.read_bytes() for path in sorted(folder.iterdir()) if path.name.isdigit())
+        if (folder / f"{0:020d}").exists():
+            units = (UNIT.unpack_from(raw, at) for at in range(0, len(raw) - UNIT.size + 1, UNIT.size))
+            found[folder.parent.name, int(folder.name)] = [
+                place for place, _, _ in itertools.takewhile(lambda unit: unit[1] > 0, units)
+            ]
+    return found
+
+
+@contextlib.contextmanager
+def warnings_of_store() -> Iterator[list[str]]:
+    """What the store logs at WARNING or above meanwhile."""
+    lines: list[str] = []
+    log, handler, disabled = (
+        disk_message_store._log,
+        logging.Handler(logging.WARNING),
+        logging.root.manager.disable,
+    )
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    propagates, log.propagate = log.propagate, False
+    logging.disable(logging.NOTSET)
+    log.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        log.removeHandler(handler)
+        logging.disable(disabled)
+        log.propagate = propagates
 
 
 def _bodies(store: DiskMessageStore, at: int) -> Iterator[bytes]:

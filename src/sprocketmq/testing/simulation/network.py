@@ -158,6 +158,7 @@ class Network:
         self.unlike = b""  # a text of this run that another process has not: the path of its files
         self.hosts: list[Host] = []
         self._addresses = itertools.count(1)
+        self._walled_s: dict[Host, float] = {}  # when a wall around a host was torn down last
         self._servers: dict[tuple[str, int], SimulatedServer] = {}
         self._ports = itertools.count(_FIRST_PORT)
         self._walls: dict[tuple[Host, Host], list[Callable[[], object]]] = {}  # with what waits for its end
@@ -193,8 +194,14 @@ class Network:
         self._walls.setdefault((sender, receiver), [])
 
     def tear_wall(self, sender: Host, receiver: Host) -> None:
+        if (sender, receiver) in self._walls:
+            self._walled_s |= dict.fromkeys((sender, receiver), self.loop.time())
         for call in self._walls.pop((sender, receiver), ()):
             call()
+
+    def was_walled(self, host: Host, since_s: float) -> bool:
+        """Whether there was a wall between it and another one."""
+        return self._walled_s.get(host, since_s - 1) >= since_s or any(host in wall for wall in self._walls)
 
     def tear_walls(self) -> None:
         for sender, receiver in list(self._walls):

@@ -37,6 +37,7 @@ KINDS: Final = (
     "short",  # writes that take only a part
 )
 
+_DAYS_MS: Final = 5 * 86_400_000
 _KINDS_AT_ONCE: Final = 4  # on average
 
 
@@ -275,7 +276,9 @@ class Sky:
 
     def _set_clock(self) -> None:
         host = self._host()
-        by_ms = self._rng.choice([-1, 1]) * self._rng.expovariate(1 / 5_000)
+        by_ms = self._rng.choice([-1, 1]) * self._rng.expovariate(1 / self._rng.choice([5_000, 5_000, 60_000]))
+        if host in self._world.disks and self._rng.random() < 0.1:  # by days, by mistake
+            by_ms = _DAYS_MS
         self._world.note(f"the clock of {host} is set by {by_ms:.0f} ms")
         host.skew_ms += by_ms
 

@@ -40,7 +40,7 @@ from sprocketmq.testing.simulation.clock import virtual_time
 from sprocketmq.testing.simulation.disk import HostDisk, simulated_disks
 from sprocketmq.testing.simulation.draws import Draws
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process
-from sprocketmq.testing.simulation.losses import Losses, progress_on_disk
+from sprocketmq.testing.simulation.losses import Losses, entries_on_disk, progress_on_disk, warnings_of_store
 from sprocketmq.testing.simulation.network import Host, Network, Process
 from sprocketmq.testing.simulation.threads import Threads, simulated_threads
 from sprocketmq.testing.simulation.weather import CALM, Sky, Weather
@@ -315,7 +315,10 @@ class World:
         progress = [one for one in progress_on_disk(self.disks[host].path) if one[1] not in self.deleted_topics]
 
         def watched_load(*args: Any, **more: Any) -> None:
-            load(*args, **more)
+            entries = entries_on_disk(self.disks[host].path)
+            with warnings_of_store() as lines:
+                load(*args, **more)
+            losses.check_said(entries, store, lines)
             losses.check_progress(progress, store)
             losses.store_is_loaded(store)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LIMIT_MS: Final = 30_000
 _MOST_QUEUES: Final = 16
+_WRITE, _READ, _READ_WRITE = 2, 4, 6
 
 
 class Admin:
@@ -33,6 +34,7 @@ class Admin:
             "doomed topics": self._delete_topic,
             "reads": self._read,
             "retention": self._expire,
+            "doomed groups": self._delete_group,
         }
         mine = [act for name, act in acts.items() if name in self.users.features]
         await started(self._admin, self.here)
@@ -43,13 +45,15 @@ class Admin:
                 await ended_in(_LIMIT_MS, self.ledger, self.here, act.__name__[1:], act())
             except rmq.RocketMQError as error:
                 self.here.world.note(f"admin: {act.__name__[1:]}: {type(error).__name__}")
+        for topic in sorted(self.ledger.altered):
+            await self._restore(topic)
         await self._admin.shutdown()
         self.users.ended(self.here)
         await forever()
 
     def _moved(self) -> None:
         for group in self.users.groups:
-            group.changed_s = self.here.world.loop.time()
+            group.changed_s = group.moved_s = self.here.world.loop.time()
 
     async def _reset(self) -> None:
         """Back, to messages that the group has finished."""
@@ -67,21 +71,53 @@ class Admin:
             self.here.world.note(f"admin: {group} is at {offset} of {queue} again, after {committed}")
 
     async def _change_queues(self) -> None:
-        """More queues to read, never fewer: what is in them would wait for ever."""
+        """More queues to read; or, until the end, fewer, or none that may be read or written."""
         topic = self.rng.choice(self.ledger.topics)
-        most = max((config.read_queue_nums for config in (await self._admin.topic_config(topic)).values()), default=1)
+        found = max((config.read_queue_nums for config in (await self._admin.topic_config(topic)).values()), default=1)
+        most = self.ledger.altered.setdefault(topic, found)
         read = min(_MOST_QUEUES, most + self.rng.choice([0, 1, 4]))
+        self.ledger.altered[topic] = read
+        read = self.rng.choice([read, read, self.rng.randint(1, read)])
+        await self._alter(topic, read, self.rng.choice([_READ_WRITE, _READ_WRITE, _READ, _WRITE]))
+
+    async def _restore(self, topic: str) -> None:
+        altered = 0
+        while altered < len(self.here.world.brokers):  # not all may be in the route yet
+            try:
+                await self._alter(topic, self.ledger.altered[topic], _READ_WRITE)
+                altered = len(self.ledger.configs[topic])
+            except rmq.RocketMQError as error:
+                self.here.world.note(f"admin: {topic} is not as it was yet: {type(error).__name__}")
+            await asyncio.sleep(1)
+
+    async def _alter(self, topic: str, read: int, perm: int) -> None:
         self._moved()
-        await self._admin.alter_topic(topic, read_queues=read, write_queues=self.rng.randint(1, read))
+        self.ledger.configs.pop(topic, None)  # until this is acknowledged
+        self.ledger.configs[topic] = await self._admin.alter_topic(
+            topic, read_queues=read, write_queues=self.rng.randint(1, read), perm=perm
+        )
         self._moved()
-        self.here.world.note(f"admin: {topic} has {read} queues")
+        self.here.world.note(f"admin: {topic} has {read} queues, and permission {perm}")
 
     async def _delete_topic(self) -> None:
         topic = self.rng.choice(sorted(self.ledger.doomed))
         if self.rng.random() < 0.5:
             await self._admin.create_topic(topic, queues=self.rng.choice([1, 2, 4]))
         else:
+            began_s = self.here.world.loop.time()
             await self._admin.delete_topic(topic)
+            self.ledger.deleted(topic, began_s)
+
+    async def _delete_group(self) -> None:
+        """With its retries, and perhaps its progress. Its members make it again."""
+        group = self.rng.choice(self.users.groups)
+        group.loses_retries = True
+        self._moved()
+        try:
+            await self._admin.delete_group(group.name, remove_offsets=self.rng.random() < 0.5)
+        finally:
+            self._moved()
+        self.here.world.note(f"admin: {group} was deleted")
 
     async def _expire(self) -> None:
         await self._admin.update_broker_config({"fileReservedTime": 0}, cluster="DefaultCluster")
@@ -97,6 +133,7 @@ class Admin:
         if self.rng.random() < 0.3:
             await asyncio.to_thread(self._read_queue, queue, offset)
             return
+        await self._admin.consume_queue(queue, self.rng.randint(0, offset))
         message = await self._admin.message_at(queue, offset)
         if (message is None or message.body != sent.body) and not self.ledger.may_be_lost(sent):
             self.ledger.breaks(

@@ -19,13 +19,27 @@ _ANSWERED_MS: Final = 100  # what is done when the limit is over
 
 async def ended_in(limit_ms: float, ledger: Ledger, here: Here, what: str, call: Awaitable[T]) -> T:
     """The result of ``call``, which ends within its limit and the time for which its process was frozen."""
-    began_s = here.world.loop.time()
+    loop, process = here.world.loop, here.host.process
+    began_s = loop.time()
+
+    def check() -> float:
+        """How long it may still take."""
+        took_ms = (loop.time() - began_s) * 1000
+        left_ms = limit_ms + _ANSWERED_MS + process.frozen_ms_since(began_s) - took_ms
+        if left_ms < 0:
+            ledger.breaks(f"{what} of {here.name} takes {took_ms:.0f} ms or more, and {limit_ms:.0f} ms is its limit")
+        return left_ms
+
+    async def watch() -> None:
+        while (left_ms := check()) >= 0:  # noqa: ASYNC110 - until the call ends
+            await asyncio.sleep(left_ms / 1000 + 0.001)
+
+    watching = asyncio.ensure_future(watch())
     try:
         return await call
     finally:
-        took_ms = (here.world.loop.time() - began_s) * 1000
-        if took_ms > limit_ms + _ANSWERED_MS + here.host.process.frozen_ms_since(began_s):
-            ledger.breaks(f"{what} of {here.name} took {took_ms:.0f} ms, and {limit_ms:.0f} ms is its limit")
+        watching.cancel()
+        check()
 
 
 async def started(client: Any, here: Here, is_over: Callable[[], bool] = lambda: False) -> bool:

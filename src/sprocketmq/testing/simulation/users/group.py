@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Callable
@@ -27,6 +28,10 @@ _LOCK_S: Final = 60.0
 # So long after the last cause nothing may be delivered again: who has lost its power is noticed after 120 s, who leaves at once.
 _CALM_S: Final = 300.0
 _MOVED_S: Final = 45.0
+_REBALANCED_S: Final = 25.0
+_PROMPT_S: Final = 5.0
+_SETTLED_S: Final = 60.0
+_AWAY_S: Final = 300.0  # so long a broker's own trouble may have its effects
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ def drawn_filter(rng: random.Random) -> Filter:
 class Call:
     """A message in a member's hands."""
 
-    __slots__ = ("began_s", "group", "here", "is_over", "offset", "process", "queue", "sent")
+    __slots__ = ("began_s", "group", "here", "is_over", "is_settled", "offset", "process", "queue", "sent")
 
     def __init__(self, group: Group, here: Here, sent: Sent, queue: Queue, offset: int, began_s: float) -> None:
         self.group, self.here, self.sent, self.queue, self.offset, self.began_s = (
@@ -68,6 +73,9 @@ class Call:
         )
         self.process = here.host.process
         self.is_over = False
+        self.is_settled = (
+            False  # no queue was moved meanwhile: the end of a call counts only for who still has its queue
+        )
 
 
 class Group:
@@ -80,18 +88,24 @@ class Group:
         self.orderly = "orderly" in kind
         self.broadcasts = kind == "broadcasting"
         self.may_time_out = False
+        self.loses_retries = False  # it is deleted now and then
+        self.is_prompt = False  # nothing of its own keeps it from its messages
         self.members: list[str] = []
         self.retry_topic = f"%RETRY%{name}"
         self.finished: dict[str, set[str]] = defaultdict(set)  # keys, by member if it broadcasts
         self.failures: dict[str, int] = defaultdict(int)  # by key
         self.dead: set[str] = set()  # keys that a listener has given up
-        self.changed_s = 0.0  # when a member came or went, or the group was moved
+        self.changed_s = -math.inf  # when a member came or went, or the group was moved
+        self.moved_s = -math.inf  # when it was moved
+        self.leaving: set[str] = set()  # members that shut down: their last calls may not count
         self._running: dict[tuple[Queue, int], Call] = {}
         self._last: dict[tuple[Queue, int, str], Call] = {}
         self._done: dict[Queue, set[int]] = defaultdict(set)
         self._passed: dict[Queue, int] = defaultdict(int)  # all before is done: seen by check_progress
         self._next: dict[Queue, int] = defaultdict(int)  # an orderly group's: all before is done
         self._in_order: dict[Queue, Call] = {}
+        self._idle_s = 0.0  # when its last call ended
+        self._committed: dict[Queue, int] = {}  # as it was seen last
         self._dead_letters: set[str] = set()
         self._dead_read: dict[tuple[str, int], int] = defaultdict(int)  # offsets, by broker and its start
 
@@ -101,6 +115,10 @@ class Group:
     def wants(self, sent: Sent) -> bool:
         wanted = self.filters.get(sent.topic)
         return wanted is not None and wanted.lets(sent)
+
+    def is_idle_at(self, here: Here, call: Call | None = None) -> bool:
+        """Whether no call runs in a member, beside ``call``."""
+        return not any(one is not call and one.here is here for one in self._running.values())
 
     # -- a message, from its delivery to its end -----------------------------------------------------------------------------------
 
@@ -113,6 +131,7 @@ class Group:
         topic = self.retry_topic if props.RETRY_TOPIC in message.properties else message.topic
         call = Call(self, here, sent, (message.broker_name, topic, message.queue_id), message.queue_offset, now_s)
         self._check_delivery(call)
+        self._check_promptness(call)
         if self.orderly:
             self._check_order(call)
         self._running[call.queue, call.offset] = call
@@ -122,6 +141,7 @@ class Group:
     def finishes(self, call: Call | None) -> None:
         if call is not None:
             self.finished[self._member(call)].add(call.sent.key)
+            call.is_settled = call.here.name not in self.leaving and self.changed_s < call.began_s - _REBALANCED_S
             self._ends(call, is_done=True)
 
     def fails(self, call: Call | None, *, is_dead: bool = False) -> None:
@@ -144,6 +164,7 @@ class Group:
     def _ends(self, call: Call, *, is_done: bool) -> None:
         call.is_over = True
         self._last[call.queue, call.offset, self._member(call)] = call
+        self._idle_s = self.ledger.world.loop.time()
         if self._running.get((call.queue, call.offset)) is call:
             del self._running[call.queue, call.offset]
         if not is_done:
@@ -164,10 +185,34 @@ class Group:
         last = self._last.get((call.queue, call.offset, self._member(call)))
         if last is None or last.sent is not sent:
             return
-        if self.ledger.is_calm_since(last.began_s - _CALM_S) and self.changed_s < last.began_s - _MOVED_S:
+        # An orderly member has written its progress when it gives a queue up.
+        changed_s = self.moved_s if self.kind == "orderly" and last.is_settled else self.changed_s
+        if self.ledger.is_calm_since(last.began_s - _CALM_S) and changed_s < last.began_s - _MOVED_S:
             ago_s = call.began_s - last.began_s
             breaks(
                 f"{self} got {sent.key} at {call.queue}, offset {call.offset}, again after {ago_s:.1f} s without a cause"
+            )
+
+    def _check_promptness(self, call: Call) -> None:
+        """What is stored while a group has nothing to do and nothing else goes on is delivered soon."""
+        acknowledged_s, ledger = call.sent.acknowledged_s, self.ledger
+        if (
+            self._running
+            or not acknowledged_s
+            or call.sent.due_s
+            or not self.is_prompt
+            or call.queue[1] == self.retry_topic
+        ):
+            return
+        waited_s, since_s = call.began_s - acknowledged_s, acknowledged_s - _SETTLED_S
+        if (
+            waited_s > _PROMPT_S
+            and self._idle_s < acknowledged_s - 1
+            and ledger.is_calm_since(since_s)
+            and self.changed_s < since_s
+        ):
+            ledger.breaks(
+                f"{self} had nothing to do and got {call.sent.key} {waited_s:.1f} s after its acknowledgement"
             )
 
     # -- order -----------------------------------------------------------------------------------------------------------------
@@ -214,6 +259,8 @@ class Group:
 
     def check_progress(self, queue: Queue, committed: int) -> None:
         """All before ``committed`` was in a listener's hands, which have let go of it."""
+        if self.orderly:
+            self._check_advance(queue, committed)
         begin = self._passed[queue]
         if committed <= begin or (broker := self.ledger.running_broker(queue[0])) is None:
             return
@@ -233,6 +280,18 @@ class Group:
         self._passed[queue] = committed
         done.difference_update(range(begin, committed))
 
+    def _check_advance(self, queue: Queue, committed: int) -> None:
+        """Only its lock's holder writes the progress of an orderly queue, which goes forward. (A broker that could not be reached, stood
+        still or has restarted may hear of things late.)"""
+        before, now_s = self._committed.get(queue, 0), self.ledger.world.loop.time()
+        self._committed[queue] = committed
+        if (
+            committed < before
+            and not self.ledger.was_away(queue[0], now_s - _AWAY_S)
+            and self.moved_s < now_s - _MOVED_S
+        ):
+            self.ledger.breaks(f"the progress of {self} at {queue} went back from {before} to {committed}")
+
     def check_skipped(self, queue: Queue, begin: int, end: int) -> None:
         """Nothing from ``begin`` to ``end`` is for this group."""
         if (broker := self.ledger.running_broker(queue[0])) is None:
@@ -251,7 +310,7 @@ class Group:
             lacks = any(sent.key not in self.finished[member] for member in self.members)
         else:
             lacks = sent.key not in self.finished[""] and sent.key not in self._dead_letters
-        if self.ledger.expires and self.failures[sent.key]:  # its retry may have expired
+        if (self.ledger.expires or self.loses_retries) and self.failures[sent.key]:  # its retry may be gone
             return False
         return lacks and not self.ledger.may_be_lost(sent)
 

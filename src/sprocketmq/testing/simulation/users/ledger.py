@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
 from sprocketmq.testing.simulation.loop import SimulationError
+from sprocketmq.wire.bodies import TopicConfig
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _TAGS: Final = ("A", "B", "C")
 _READ_BYTES: Final = 1 << 20
+_HARD_OF_HEARING: Final = {"narrow", "deaf", "refusals", "moves"}
+_MOST_PROPERTIES_BYTES: Final = 32_767
 # A timer message is delivered when its second is over; of a delay level the broker's clock counts milliseconds.
 EARLY_S: Final = 0.002
 
@@ -36,6 +39,7 @@ class Sent:
     number: int
     began_s: float
     is_acknowledged: bool = False
+    acknowledged_s: float = 0.0
     places: list[tuple[MessageQueue, int]] = field(default_factory=list)
     due_s: float = 0.0
     is_transaction: bool = False
@@ -44,6 +48,7 @@ class Sent:
     is_gone: bool = False  # recalled in time, which was answered
     is_durable: bool = False  # the disk has it
     is_sent_twice: bool = False  # a try was not answered: it may be stored once more
+    is_deleted: bool = False  # with its topic
 
     @property
     def is_promised(self) -> bool:
@@ -66,9 +71,11 @@ class Ledger:
         self.sent: dict[str, Sent] = {}
         self.topics: list[str] = []
         self.doomed: set[str] = set()
+        self.altered: dict[str, int] = {}  # topics, and how many queues each has when nobody alters it
+        self.configs: dict[str, dict[str, TopicConfig]] = {}  # what was acknowledged of them, by topic and broker
         self.expires = False  # files of the log are deleted as soon as the next one has begun
         self.broken: Exception | None = None
-        self._calm_from_s = math.inf if set(world.sky.kinds) - {"spikes"} else -math.inf
+        self.calm_from_s = math.inf if set(world.sky.kinds) - {"spikes"} else -math.inf
         self._lives: dict[str, object] = {host.name: world.running(host) for host in world.brokers}
         self._restarted_s: dict[str, float] = {}
         self.starts: Counter[str] = Counter()  # of each broker
@@ -100,23 +107,39 @@ class Ledger:
         self.note_lives()
         return self._restarted_s.get(name, 0.0) >= since_s
 
+    def was_away(self, name: str, since_s: float) -> bool:
+        """Whether a broker has restarted, stood still or could not be reached."""
+        host = next(host for host in self.world.brokers if host.name == name)
+        return (
+            bool(_HARD_OF_HEARING & set(self.world.sky.kinds))
+            or self.has_restarted(name, since_s)
+            or self.world.network.was_walled(host, since_s)
+            or host.process.frozen_ms_since(since_s) > 0
+        )
+
     def is_calm_since(self, since_s: float) -> bool:
-        return since_s >= self._calm_from_s
+        return since_s >= self.calm_from_s
 
     def calms_down(self) -> None:
         """The weather has cleared."""
-        self._calm_from_s = self.world.loop.time()
+        self.calm_from_s = self.world.loop.time()
 
     # -- messages ----------------------------------------------------------------------------------------------------------------
 
-    def attempt(self, topic: str, rng: random.Random, *, big: bool = False, **more: object) -> tuple[Sent, rmq.Message]:
+    def attempt(
+        self, topic: str, rng: random.Random, *, big: bool = False, filler_bytes: int = 0, **more: object
+    ) -> tuple[Sent, rmq.Message]:
         """A new message, which the caller will try to send."""
         number = len(self.sent) + 1
         key = f"m{number}"
         filler = rng.randbytes(4) * rng.choice([1, 1_100, 9_000]) if big else b""
+        filler = rng.randbytes(filler_bytes) if filler_bytes else filler  # which nothing compresses
         sent = Sent(key, topic, b"%s:%s" % (key.encode(), filler), rng.choice(_TAGS), number, self.world.loop.time())
         self.sent[key] = sent
-        return sent, rmq.Message(topic, sent.body, keys=key, tags=sent.tag, properties={"number": str(number)}, **more)  # type: ignore[arg-type]
+        properties = {"number": str(number)}
+        if big and rng.random() < 0.05:  # near the most that a record may have, or too many
+            properties["pad"] = "-" * (_MOST_PROPERTIES_BYTES - rng.randint(0, 700))
+        return sent, rmq.Message(topic, sent.body, keys=key, tags=sent.tag, properties=properties, **more)  # type: ignore[arg-type]
 
     def of(self, message: MessageExt) -> Sent | None:
         """What was sent as ``message``; None, and the rule is broken: nobody sent it, or other bytes."""
@@ -129,6 +152,7 @@ class Ledger:
     def acknowledged(self, sent: Sent, result: rmq.SendResult, index: int = 0, *, is_at_place: bool = True) -> None:
         """``is_at_place``: the answer says where consumers find it."""
         sent.is_acknowledged = True
+        sent.acknowledged_s = self.world.loop.time()
         sent.is_durable = self.world.is_sync_flush and result.status is rmq.SendStatus.SEND_OK
         if is_at_place:
             sent.places.append((result.message_queue, result.queue_offset + index))
@@ -181,6 +205,31 @@ class Ledger:
                 break
             begin = found.next_offset
         return [message for message in messages if message.queue_offset < end]
+
+    # -- tables ------------------------------------------------------------------------------------------------------------------
+
+    def deleted(self, topic: str, began_s: float) -> None:
+        """The deletion of a topic was acknowledged. What was acknowledged before it is gone, if all brokers took part."""
+        brokers = self.brokers()
+        if len(brokers) == len(self.world.brokers) and all(broker.topics.get(topic) is None for broker in brokers):
+            for sent in self.sent.values():
+                if sent.topic == topic and 0 < sent.acknowledged_s < began_s and sent.places and not sent.is_sent_twice:
+                    sent.is_deleted = True
+
+    def check_tables(self) -> None:
+        """What was acknowledged of topics is so, and deleted messages are not there."""
+        for broker in self.brokers():
+            name = broker.config.broker_name
+            for topic, configs in self.configs.items():
+                wanted, found = configs.get(name), broker.topics.get(topic)
+                if wanted is not None and _numbers(wanted) != _numbers(found):
+                    self.breaks(f"{topic} has {found!r} at {name}, and {wanted!r} was acknowledged")
+            for topic, queue_id in broker.store.queues() if self.doomed else ():
+                if topic in self.doomed:
+                    begin, end = broker.store.min_offset(topic, queue_id), broker.store.max_offset(topic, queue_id)
+                    for message in self.stored(broker, topic, queue_id, begin, end):
+                        if (sent := self.of(message)) is not None and sent.is_deleted:
+                            self.breaks(f"{sent.key} was deleted with {topic}, and {name} has it again")
 
     def look(self) -> None:
         """Look at what has been stored since the last time."""
@@ -236,3 +285,7 @@ class Ledger:
                     and not broker.store.find_by_key(topic, sent.key, 64, 0, 1 << 62).physical_offsets
                 ):
                     self.breaks(f"the index of {name} lacks {sent.key} of {topic}")
+
+
+def _numbers(config: TopicConfig | None) -> tuple[int, int, int] | None:
+    return None if config is None else (config.read_queue_nums, config.write_queue_nums, config.perm)

@@ -21,6 +21,7 @@ SHUTDOWN_MS: Final = 120_000
 # After pause() what was asked for before may still come: no client waits longer than this for the answer to a pull.
 _PAUSED_S: Final = 35.0
 _PAUSE_S: Final = 100.0
+_AT_ONCE_S: Final = 4.0
 _ODD: Final[tuple[type[BaseException], ...]] = (
     asyncio.CancelledError,
     StopAsyncIteration,
@@ -55,6 +56,7 @@ class Member:
         group, rng = self.group, self.rng
         while not self.users.is_over:
             self.consumer = self._made()
+            group.leaving.discard(self.here.name)
             self._paused_s = self._left_s = float("inf")
             self._is_shut = False
             if not await started(self.consumer, self.here, lambda: self.users.is_over):
@@ -72,9 +74,21 @@ class Member:
 
     async def _leave(self, client: Any) -> None:
         self.group.changed_s = self.loop.time()
-        await ended_in(SHUTDOWN_MS, self.users.ledger, self.here, "shutdown", client.shutdown())
+        self.group.leaving.add(self.here.name)
+        await self._shut_down("shutdown", client)
         self.here.world.note(f"{self.here.name} has left")
         self.group.changed_s = self.loop.time()
+
+    async def _shut_down(self, what: str, client: Any, call: Call | None = None) -> None:
+        """At once if there is nothing to wait for. ``call``: the listener call that does it."""
+        ledger, began_s = self.users.ledger, self.loop.time()
+        is_idle = self.group.is_idle_at(self.here, call)
+        try:
+            await ended_in(SHUTDOWN_MS, ledger, self.here, what, client.shutdown())
+        finally:
+            took_s = self.loop.time() - began_s
+            if took_s > _AT_ONCE_S and is_idle and ledger.is_calm_since(began_s - _PAUSE_S):
+                ledger.breaks(f"{what} of {self.here.name} took {took_s:.1f} s, and no other listener ran")
 
     def _made(self) -> Any:
         raise NotImplementedError
@@ -91,7 +105,7 @@ class Member:
         try:
             await asyncio.sleep(self._listener_s())
             if "callbacks" in self.has and rng.random() < 0.02:
-                await self._call_back()
+                await self._call_back(call)
             if props.REPLY_TO_CLIENT in message.properties and not group.broadcasts:
                 await self._reply(message)
         except asyncio.CancelledError:  # by a shutdown that does not wait any longer
@@ -135,7 +149,7 @@ class Member:
         except rmq.RocketMQError as error:  # who asked is gone
             self.here.world.note(f"{self.here.name} cannot reply: {type(error).__name__}")
 
-    async def _call_back(self) -> None:
+    async def _call_back(self, call: Call | None) -> None:
         """What a listener calls of its own clients."""
         rng, ledger = self.rng, self.users.ledger
         what = rng.choice(["send", "shutdown", "pause", "rebalance", "persist"])
@@ -147,7 +161,8 @@ class Member:
             elif what == "shutdown" and not self.users.is_over:
                 self._is_shut = True
                 self.group.changed_s = self.loop.time()
-                await ended_in(SHUTDOWN_MS, ledger, self.here, "a listener's shutdown", self.consumer.shutdown())
+                self.group.leaving.add(self.here.name)
+                await self._shut_down("a listener's shutdown", self.consumer, call)
             elif what == "pause":
                 self.consumer.pause()
                 self.consumer.resume()
@@ -273,6 +288,33 @@ class PushMember(Member):
         await self._until(end_s)
 
 
+class Guest(PushMember):
+    """Of another opinion about what its group subscribes to: it asks for less, takes no queue, and is gone before the end."""
+
+    async def run(self) -> None:
+        while not self.users.is_ending:
+            await self.users.pause(self.rng.expovariate(1 / 20))
+            self.consumer = self._made()
+            if not await started(self.consumer, self.here, lambda: self.users.is_ending):
+                break
+            self.group.changed_s = self.loop.time()
+            await self.users.pause(self.rng.expovariate(1 / 10))
+            await self._leave(self.consumer)
+        self.users.ended(self.here)
+        await forever()
+
+    def _made(self) -> rmq.AsyncPushConsumer:
+        consumer = self.here.push_consumer(self.group.name, allocate_strategy=_no_queue)
+        for topic in self.group.filters:
+            consumer.subscribe(topic, "C")
+        consumer.on_message(self.handle)
+        return consumer
+
+
+def _no_queue(group: str, client_id: str, queues: Sequence[Any], client_ids: Sequence[str]) -> list[Any]:
+    return []
+
+
 class IteratorMember(PushMember):
     """Iterates, and settles each message."""
 
@@ -280,6 +322,9 @@ class IteratorMember(PushMember):
         self._messages = consumer.messages(orderly=self.group.orderly)
 
     async def _stay(self, end_s: float) -> None:
+        if "cancels" in self.has and not self.group.orderly:
+            for _ in range(20):
+                await self._receive_some()
         tasks = [asyncio.ensure_future(self._iterate()) for _ in range(self.rng.choice([1, 3]))]
         await self._until(end_s)
         self._messages.stop()
@@ -289,16 +334,30 @@ class IteratorMember(PushMember):
 
     async def _iterate(self) -> None:
         async for message in self._messages:
-            try:
-                await self.handle(message)
-            except rmq.RetryLater:
-                self._settle(message.nack)
-            except rmq.DeadLetter:
-                self._settle(message.dead_letter)
-            except BaseException:  # noqa: BLE001 - what this loop raised itself
-                self._settle(message.nack)
-            else:
-                self._settle(message.ack)
+            await self._handle_and_settle(message)
+
+    async def _receive_some(self) -> None:
+        """Two receives at once, of which the first that has something ends the other."""
+        both = [asyncio.ensure_future(self._messages.receive(most, timeout_ms=2_000)) for most in (1, 2)]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for receiving in both:
+            receiving.cancel()
+        await asyncio.wait(both)
+        for receiving in both:
+            for message in [] if receiving.cancelled() else receiving.result():
+                await self._handle_and_settle(message)
+
+    async def _handle_and_settle(self, message: Any) -> None:
+        try:
+            await self.handle(message)
+        except rmq.RetryLater:
+            self._settle(message.nack)
+        except rmq.DeadLetter:
+            self._settle(message.dead_letter)
+        except BaseException:  # noqa: BLE001 - what this loop raised itself
+            self._settle(message.nack)
+        else:
+            self._settle(message.ack)
 
     def _settle(self, verdict: Any) -> None:
         try:
@@ -413,7 +472,7 @@ class AssignedMember(PullMember):
         queue = self.rng.choice(self._queues)
         position = self.consumer.positions.get(queue, 0)
         offset = self.rng.randint(max(0, position - 20), max(0, position))
-        self.group.changed_s = self.loop.time()
+        self.group.changed_s = self.group.moved_s = self.loop.time()
 
         async def seek() -> None:
             await self.consumer.seek(queue, offset)

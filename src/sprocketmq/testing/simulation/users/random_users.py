@@ -17,6 +17,7 @@ from sprocketmq.testing.simulation.users.ledger import Ledger, Sent
 from sprocketmq.testing.simulation.users.member import (
     SHUTDOWN_MS,
     AssignedMember,
+    Guest,
     IteratorMember,
     Member,
     PullMember,
@@ -59,13 +60,18 @@ FEATURES: Final = (
     "pauses",
     "subscriptions",
     "seeks",
+    "cancels",
+    "guests",
     # administrators
     "resets",
     "queue changes",
     "doomed topics",
     "reads",
     "retention",
+    "doomed groups",
 )
+# Brokers forget members and connections of which they have heard nothing for 120 s, and look for them every 10 s.
+CALM_AFTER_MS: Final = 150_000
 KINDS: Final[dict[str, type[Member]]] = {
     "concurrent": PushMember,
     "orderly": PushMember,
@@ -91,6 +97,7 @@ class RandomUsers:
         "transactionCheckMax": "10000",
     }
     AFTER_MS: ClassVar[float] = 30 * 60_000
+    PROOFS_MS: ClassVar[float] = 10 * 60_000
     COMMITTED_MS: ClassVar[float] = 5 * 60_000  # what was delivered again is still being handled
     SHUTDOWN_MS: ClassVar[float] = SHUTDOWN_MS
     FORGOTTEN_MS: ClassVar[float] = 4 * 60_000  # brokers wait for 120 s for what has lost its power
@@ -107,7 +114,9 @@ class RandomUsers:
         self.stay_s = 0.0  # how long a member stays on average
         self.is_ending = False  # all is sent; from now on users only finish
         self.is_over = False
+        self.is_calm = False  # the trouble is over, and so are its effects
         self._sending: set[str] = set()  # hosts
+        self._unproved: set[str] = set()
         self._ended: set[str] = set()
         self._hosts: list[Any] = []
         self._open: list[tuple[Group, Sent]] = []  # what groups have not finished
@@ -126,9 +135,10 @@ class RandomUsers:
         await self._make_topics()
         for number in range(draws.number("producers", 1, 2)):
             self._sending.add(f"producer-{number}")
+            self._unproved.add(f"producer-{number}")
             self._hosts.append(world.start(f"producer-{number}", lambda here: Sender(self, here).run()))
         self._make_groups()
-        if {"resets", "queue changes", "doomed topics", "reads", "retention"} & self.features:
+        if {"resets", "queue changes", "doomed topics", "reads", "retention", "doomed groups"} & self.features:
             self._hosts.append(world.start("admin", lambda here: Admin(self, here).run()))
         watch = Watch(self)
         watching = asyncio.ensure_future(watch.run())
@@ -162,11 +172,16 @@ class RandomUsers:
                 ),
                 retries=2 if "dead letters" in self.features and kind in ("concurrent", "iterating") else None,
             )
+            group.is_prompt = kind in ("concurrent", "iterating", "orderly") and not (
+                {"pauses", "subscriptions", "callbacks"} & self.features
+            )
             group.may_time_out = "timeouts" in self.features and kind in ("concurrent", "iterating")
             self.groups.append(group)
             for member in range(1 if kind == "assigned" else draws.number(f"members of {group.name}", 1, 3)):
                 group.members.append(f"{group.name}-{member}")
                 self._hosts.append(self.world.start(group.members[-1], partial(self._join, group)))
+            if "guests" in self.features and kind == "concurrent":
+                self._hosts.append(self.world.start(f"{group.name}-guest", partial(self._visit, group)))
 
     def _filters(self, rng: random.Random, topics: list[str]) -> dict[str, Filter]:
         topics = rng.sample(topics, min(len(topics), rng.randint(1, 2)))
@@ -177,6 +192,9 @@ class RandomUsers:
     async def _join(self, group: Group, here: Here) -> None:
         member = self.members[here.name] = KINDS[group.kind](self, group, here)
         await member.run()
+
+    async def _visit(self, group: Group, here: Here) -> None:
+        await Guest(self, group, here).run()
 
     # -- asked by users ----------------------------------------------------------------------------------------------------------
 
@@ -189,6 +207,24 @@ class RandomUsers:
         end_s = self.world.loop.time() + s * self.pace
         while not self.is_ending and (left_s := end_s - self.world.loop.time()) > 0:  # noqa: ASYNC110 - two conditions
             await asyncio.sleep(min(left_s, 1 + left_s / 50))
+
+    @property
+    def answered_topics(self) -> list[str]:
+        """Topics whose requests somebody answers."""
+        answering = [
+            group
+            for group in self.groups
+            if "requests" in self.features
+            and "blocking" not in self.features
+            and group.kind in ("concurrent", "iterating")
+        ]
+        return sorted(
+            {topic for group in answering for topic, wanted in group.filters.items() if wanted is ALL}
+            - self.ledger.doomed
+        )
+
+    def has_proved(self, here: Here) -> None:
+        self._unproved.discard(here.name)
 
     def has_sent(self, here: Here) -> None:
         self._sending.discard(here.name)
@@ -210,9 +246,11 @@ class RandomUsers:
         world.note("the trouble is over")
         await world.all_up()
         ledger.calms_down()
-        self._open = [(group, sent) for group in self.groups for sent in ledger.sent.values()]
-        self._unstored = [*ledger.sent.values()]
-        await self._until(self._is_done, self.AFTER_MS, "every group finishes every acknowledged message")
+        await self._finish()
+        await world.sleep(max(0.0, CALM_AFTER_MS - (world.loop.time() - ledger.calm_from_s) * 1000))
+        self.is_calm = True
+        await self._until(lambda: not self._unproved, self.PROOFS_MS, "producers have proved that all is well")
+        await self._finish()
         ledger.check_stored()
         await self._until(ledger.is_indexed, self.AFTER_MS, "every record is in the index")
         ledger.check_index()
@@ -226,6 +264,11 @@ class RandomUsers:
         await self._until(
             lambda: not watch.left(), self.FORGOTTEN_MS, "brokers and processes forget users who have left"
         )
+
+    async def _finish(self) -> None:
+        self._open = [(group, sent) for group in self.groups for sent in self.ledger.sent.values()]
+        self._unstored = [*self.ledger.sent.values()]
+        await self._until(self._is_done, self.AFTER_MS, "every group finishes every acknowledged message")
 
     async def _until(self, condition: Any, limit_ms: float, what: str) -> None:
         def holds() -> bool:

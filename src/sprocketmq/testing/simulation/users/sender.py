@@ -77,7 +77,11 @@ class Sender:
                 self.here.world.note(f"{self.here.name}: {send.__name__[1:]}: {type(error).__name__}")
             await users.pause(rng.expovariate(rng.choice([0.7, 5, 50])))
         users.has_sent(self.here)
-        while "transactions" in users.features and not users.is_over:  # noqa: ASYNC110 - it answers checks
+        while not users.is_calm and not users.is_over:  # noqa: ASYNC110 - it answers checks of transactions, too
+            await asyncio.sleep(1)
+        await self._prove()
+        users.has_proved(self.here)
+        while not users.is_over:  # noqa: ASYNC110
             await asyncio.sleep(1)
         await ended_in(users.SHUTDOWN_MS, self.ledger, self.here, "shutdown", self._producer.shutdown())
         users.ended(self.here)
@@ -85,7 +89,8 @@ class Sender:
 
     def _new(self, topic: str | None = None, **more: Any) -> tuple[Sent, rmq.Message]:
         topic = topic or self.rng.choice(self.ledger.topics)
-        sent, message = self.ledger.attempt(topic, self.rng, big="big" in self.users.features, **more)
+        is_big = "big" in self.users.features and not self.users.is_calm
+        sent, message = self.ledger.attempt(topic, self.rng, big=is_big, **more)
         sent.is_sent_twice = not self._notes_tries and not self.ledger.is_calm_since(sent.began_s)
         return sent, message
 
@@ -161,7 +166,12 @@ class Sender:
         await self._ended(self._producer.send_oneway(message))
 
     async def _futures(self) -> None:
-        all_sent = [self._new() for _ in range(self.rng.randint(2, 20))]
+        filler_bytes = 0
+        if (
+            "big" in self.users.features and self.rng.random() < 0.2
+        ):  # more than a connection keeps for a peer that does not read
+            filler_bytes = 400_000
+        all_sent = [self._new(filler_bytes=filler_bytes) for _ in range(self.rng.randint(2, 20))]
         futures = [(sent, self._producer.send_async(message)) for sent, message in all_sent]
         if self.rng.random() < 0.5:
             await self._ended(self._producer.flush())
@@ -174,13 +184,29 @@ class Sender:
         if failed is not None:
             raise failed
 
-    async def _request(self) -> None:
-        sent, message = self._new()
-        timeout_ms = self.rng.choice([1_000, 3_000, 10_000])
+    async def _request(self, topic: str | None = None, timeout_ms: int | None = None) -> None:
+        sent, message = self._new(topic)
+        timeout_ms = timeout_ms or self.rng.choice([1_000, 3_000, 10_000])
         reply = await self._ended(self._producer.request(message, timeout_ms=timeout_ms), timeout_ms)
         sent.is_acknowledged = True
         if reply.body != b"re:" + sent.body:
             self.ledger.breaks(f"the request {sent.key} got the reply {reply.body[:40]!r}")
+
+    # -- when the trouble is over ------------------------------------------------------------------------------------------------
+
+    async def _prove(self) -> None:
+        """All is well again, so each of these calls succeeds."""
+        what = "a send"
+        try:
+            for topic in self.ledger.topics:
+                if topic not in self.ledger.doomed:
+                    sent, message = self._new(topic)
+                    self._acknowledged(sent, await self._ended(self._producer.send(message)))
+            what = "a request"
+            for topic in self.users.answered_topics:
+                await self._request(topic, 60_000)
+        except rmq.RocketMQError as error:
+            self.ledger.breaks(f"{what} of {self.here.name} fails, although the trouble is over: {error!r}")
 
     # -- transactions ------------------------------------------------------------------------------------------------------------
 

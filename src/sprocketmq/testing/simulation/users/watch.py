@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker import Broker
 from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.testing.simulation.network import Host
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -26,19 +28,26 @@ _QUIET_WRITES_OF_MISSING: Final = 66
 # Callbacks a second of a broker or client with nothing to do. A broker flushes and asks for pulls that have waited long enough.
 _QUIET_STEPS: Final = 60
 _LOCK_S: Final = 90.0
+_HEARTBEATS_S: Final = 65.0  # two periods of 30 s, and the time of a request
+_SETTLED_S: Final = 150.0
 
 
 class Watch:
     def __init__(self, users: RandomUsers) -> None:
         self._users, self._ledger, self._world = users, users.ledger, users.world
+        self._begins: dict[tuple[str, int, str, int], int] = {}  # by broker, its boot, topic, queue id
 
     async def run(self) -> None:
         while not self._users.is_over:
             await asyncio.sleep(1)
             self._ledger.note_lives()
             self._ledger.look()
+            self._ledger.check_tables()
             self.check_progress()
             self._check_locks()
+            self._check_begins()
+            self._check_heartbeats()
+            self._check_space()
 
     def check_progress(self) -> None:
         for broker in self._ledger.brokers():
@@ -70,6 +79,61 @@ class Watch:
                 other = holders.setdefault((member.group.name, queue), member.here.name)
                 if other != member.here.name and not self._ledger.has_restarted(queue.broker_name, now_s - _LOCK_S):
                     self._ledger.breaks(f"{other} and {member.here.name} both hold the lock of {queue}")
+
+    def _check_begins(self) -> None:
+        """What has expired is not there again, unless a power cut undid the deletion of its file."""
+        for host in self._world.brokers:
+            broker, boots = self._world.running(host), self._world.disks[host].boots
+            if not isinstance(broker, Broker) or not broker.is_running:
+                continue
+            for topic, queue_id in broker.store.queues():
+                if topic not in self._ledger.topics or topic in self._ledger.doomed:
+                    continue
+                queue, begin = (host.name, boots, topic, queue_id), broker.store.min_offset(topic, queue_id)
+                if begin < self._begins.get(queue, 0):
+                    self._ledger.breaks(
+                        f"{topic}, queue {queue_id} of {host.name} begins at {begin}, and began at {self._begins[queue]}"
+                    )
+                self._begins[queue] = begin
+
+    def _check_heartbeats(self) -> None:
+        """A broker hears of each client that can reach it."""
+        network, since_s = self._world.network, self._world.loop.time() - _SETTLED_S
+        for broker in self._ledger.brokers():
+            if self._ledger.was_away(broker.config.broker_name, since_s):
+                continue
+            heard_ms: dict[str, int] = {}
+            for group in broker.consumers.groups.values():
+                for member in group.members.values():
+                    heard_ms[member.client_id] = max(heard_ms.get(member.client_id, 0), member.last_update_ms)
+            for client_id, at_ms in heard_ms.items():
+                host = next(host for host in network.hosts if host.address == client_id.partition("@")[0])
+                silent_s = (broker.clock.steady_ms() - at_ms) / 1000
+                if (
+                    silent_s > _HEARTBEATS_S
+                    and client_id.endswith(f"{host.name}-{self._world.lives[host]}")
+                    and host.process.is_running
+                    and not host.process.frozen_ms_since(since_s)
+                    and not network.was_walled(host, since_s)
+                ):
+                    self._ledger.breaks(
+                        f"{broker.config.broker_name} has not heard of {client_id} for {silent_s:.0f} s, and nothing is between them"
+                    )
+
+    def _check_space(self) -> None:
+        """A page that is written without space ends the process, when the disk is full."""
+        if not {"full", "short"} & set(self._world.sky.kinds):
+            return
+        for broker in self._ledger.brokers():
+            for file in broker.store.commit_log.files.files[-2:]:
+                if isinstance(file, MappedFile) and file.room:
+                    fd = os.open(file.path, os.O_RDONLY)
+                    hole = os.lseek(fd, 0, os.SEEK_HOLE)
+                    os.close(fd)
+                    if hole < file.room:
+                        self._ledger.breaks(
+                            f"{broker.config.broker_name} writes up to {file.room} in a file of its log, and space is reserved up to {hole}"
+                        )
 
     # -- the end -----------------------------------------------------------------------------------------------------------------
 
