@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
+import random
 import sys
 import time
 from collections import defaultdict
@@ -58,6 +58,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m sprocketmq.testing.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, help="one run; the seed of a failure gives the same run again")
     parser.add_argument("--minutes", type=float, default=1.0, help="fresh seeds for so long (default 1)")
+    parser.add_argument(
+        "--seeds-of", metavar="TEXT", help="seeds that this text gives, so that a commit is always tried with the same"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="so many runs at a time (default 1)")
     parser.add_argument(
         "--set", default="", help="draws that are given, such as 'brokers=1; kinds=kills,walls; messages=50'"
@@ -79,7 +82,8 @@ def main() -> None:
     speeds: defaultdict[str, list[Outcome]] = defaultdict(list)
     try:
         given = given_in(options.set)
-        seeds = fresh_seeds(options.minutes) if options.seed is None else iter([options.seed])
+        rng = random.Random(options.seeds_of)  # of None: each time others
+        seeds = fresh_seeds(rng, options.minutes) if options.seed is None else iter([options.seed])
         for outcome in outcomes(seeds, given, max(1, options.jobs)):
             if outcome.error:
                 _report(outcome, given, options.shrink)
@@ -103,12 +107,12 @@ def _speed(ended: list[Outcome]) -> float:
     return sum(each.virtual_s for each in ended) / 60 / max(sum(each.real_s for each in ended), 1e-9)
 
 
-def fresh_seeds(minutes: float) -> Iterator[int]:
+def fresh_seeds(rng: random.Random, minutes: float) -> Iterator[int]:
     """At least one."""
     end_s = time.monotonic() + minutes * 60
-    yield secrets.randbelow(1 << 32)
+    yield rng.randrange(1 << 32)
     while time.monotonic() < end_s:
-        yield secrets.randbelow(1 << 32)
+        yield rng.randrange(1 << 32)
 
 
 def outcomes(seeds: Iterator[int], given: dict[str, str], jobs: int) -> Iterator[Outcome]:
