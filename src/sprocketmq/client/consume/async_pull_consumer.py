@@ -299,7 +299,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     def _write_if_due(self, running: RunningPullConsumer) -> None:
         interval_ms = self._settings.auto_commit_interval_ms
         if interval_ms < self._options.persist_consumer_offset_interval_ms:
-            now_ms = running.clock.now_ms()
+            now_ms = running.clock.steady_ms()
             if now_ms >= self._next_write_ms:
                 self._next_write_ms = now_ms + interval_ms
                 running.instance.spawn(running.persist_offsets())

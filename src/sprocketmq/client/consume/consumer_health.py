@@ -31,7 +31,7 @@ class ConsumerHealth(msgspec.Struct, frozen=True):
 
 
 def health_of(consumer: RunningConsumer) -> ConsumerHealth:
-    problems, now_ms, steady_ms = [], consumer.clock.now_ms(), consumer.clock.steady_ms()
+    problems, steady_ms = [], consumer.clock.steady_ms()
     queues, consume_timeout_ms = consumer.rebalancer.table.active().values(), consumer.service.consume_timeout_ms
     silent = [] if consumer.paused else [queue for queue in queues if queue.is_pull_expired(steady_ms)]
     if silent:
@@ -40,9 +40,9 @@ def health_of(consumer: RunningConsumer) -> ConsumerHealth:
             f"{len(silent)} of {len(queues)} queues were not pulled for up to {waited_s} s, {silent[0].queue} for one"
         )
     if consume_timeout_ms > 0:
-        began_ms = [at_ms for at_ms in consumer.service.running_since_ms() if now_ms - at_ms >= consume_timeout_ms]
+        began_ms = [at_ms for at_ms in consumer.service.running_since_ms() if steady_ms - at_ms >= consume_timeout_ms]
         if began_ms:
-            longest_s = (now_ms - min(began_ms)) // 1000
+            longest_s = (steady_ms - min(began_ms)) // 1000
             problems.append(
                 f"{len(began_ms)} listener calls run longer than the consume timeout of {consume_timeout_ms} ms, for up to {longest_s} s"
             )

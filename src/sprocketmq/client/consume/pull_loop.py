@@ -239,7 +239,7 @@ class PullLoop:
         if subscription is None:
             return pull_cursor.PullFailed("the topic is not subscribed any more")
         clock = self._consumer.clock
-        asked_ms, announcements = clock.now_ms(), self._announcements
+        asked_ms, announcements = clock.steady_ms(), self._announcements
         self._awaits_heartbeat = False
         try:
             result = await self._answer(offset, subscription)
@@ -261,7 +261,7 @@ class PullLoop:
                         consumer.own_name, consumer.client_id, self.queue, messages, now_ms
                     )
                     messages = consumer.hooks.filter_messages(hook_context)
-                consumer.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
+                consumer.statistics.pulled(self.queue.topic, len(messages), clock.steady_ms() - asked_ms, now_ms)
                 self.process_queue.broker_backlog = result.max_offset - next_offset
             self._is_at_end = next_offset >= result.max_offset
         except RemoteError as error:
@@ -290,7 +290,7 @@ class PullLoop:
 
     def _log_standstill(self, offset: int, error: Exception, *, lasting: bool) -> None:
         """Log that a queue does not move: at once if waiting does not help, else after the first minute."""
-        now_ms = self._consumer.clock.now_ms()
+        now_ms = self._consumer.clock.steady_ms()
         if self._failing_since_ms is None:
             self._failing_since_ms = now_ms
         if lasting or now_ms - self._failing_since_ms >= _PATIENCE_MS:

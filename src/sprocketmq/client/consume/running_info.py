@@ -69,7 +69,9 @@ async def running_info_of(running: RunningConsumer, *, with_stacks: bool = False
 def _own_info(running: RunningConsumer) -> dict[str, str]:
     """What Java's members do not report: the last exception of a listener, since when one runs, what all did, and a pause. mqadmin prints
     it as it is."""
-    info = {running_info.OLDEST_CALL_TIMESTAMP: str(min(running.service.running_since_ms(), default=0))}
+    clock, began_ms = running.clock, running.service.running_since_ms()
+    oldest_ms = clock.now_ms() - (clock.steady_ms() - min(began_ms)) if began_ms else 0
+    info = {running_info.OLDEST_CALL_TIMESTAMP: str(oldest_ms)}
     measures = {running_info.CONSUMED_SINCE_START: Measure.CONSUME_OK_TPS}
     if running.has_raised:  # else it only postpones messages, by RetryLater
         measures[running_info.FAILED_SINCE_START] = Measure.CONSUME_FAILED_TPS

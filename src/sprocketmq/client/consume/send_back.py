@@ -247,11 +247,11 @@ class GroupRetryPolicy:
     async def delay_level(self, address: str, reconsume_times: int) -> int:
         """The level to ask for after this failure; 0 lets the broker choose."""
         clock = self._consumer.clock
-        if clock.now_ms() >= self._valid_until_ms:
+        if clock.steady_ms() >= self._valid_until_ms:
             async with self._asking:
-                if clock.now_ms() >= self._valid_until_ms:  # else another caller has asked meanwhile
+                if clock.steady_ms() >= self._valid_until_ms:  # else another caller has asked meanwhile
                     self._policy = await self._ask(address)
-                    self._valid_until_ms = clock.now_ms() + _POLICY_VALID_MS
+                    self._valid_until_ms = clock.steady_ms() + _POLICY_VALID_MS
         return 0 if self._policy is None else self._levels.level_for(self._policy.next_delay_ms(reconsume_times))
 
     async def _ask(self, address: str) -> RetryPolicy | None:

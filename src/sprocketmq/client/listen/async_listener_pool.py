@@ -141,14 +141,14 @@ class AsyncListenerPool(ListenerPool[T]):
 
     async def _work_chunk(self, me: asyncio.Task[None] | None, chunk: Chunk[T], calls_left: int) -> int:
         """Run items of a chunk until it is empty or this task is one too many; returns how many calls are left in the loop's turn."""
-        run, origin, now_ms, clock = self._run, chunk.origin, self._now_ms, time.perf_counter
+        run, origin, steady_ms, clock = self._run, chunk.origin, self._steady_ms, time.perf_counter
         chunk_run = self._runs[me] = self._finished_calls.open(origin)
         mark_caller(self, chunk_run)
         finished = chunk_run.finished
         try:
             while chunk and self._working <= self._workers:
                 item = chunk.popleft()
-                chunk_run.started_ms = now_ms()
+                chunk_run.started_ms = steady_ms()
                 chunk_run.item = item
                 started_s = clock()
                 try:

@@ -268,7 +268,7 @@ class ConcurrentService(ListenerService[Any]):
             self._timeouts.sent_back(message)
             self._tracked.pop(message, None)
             self._done(process_queue, [message])
-        elif self._timeouts.send_back_failed(message, self._clock.now_ms()) is Settlement.SETTLE:
+        elif self._timeouts.send_back_failed(message, self._clock.steady_ms()) is Settlement.SETTLE:
             self._tracked.pop(message, None)
             if batch.messages.index(message) < self._acked(batch):
                 self._done(process_queue, [message])

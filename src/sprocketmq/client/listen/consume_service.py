@@ -36,6 +36,7 @@ class ConsumeService:
         """Record the progress of the calls that have ended. Called before progress is written, and before a queue is dropped."""
 
     def running_since_ms(self) -> list[int]:
+        """Of listener calls: when they began, by ``steady_ms``."""
         return []
 
     async def consume_directly(self, messages: Sequence[MessageExt]) -> Any:

@@ -148,7 +148,8 @@ class ListenerPool(ABC, Generic[T]):
     connections = ()  # none of its own (``net.process.clock.Watched``)
 
     def __init__(self, run: Callable[[T, Any], Any], on_done: OnDone[T], workers: int, name: str, clock: Clock) -> None:
-        self._run, self._on_done, self._workers, self._name, self._now_ms = run, on_done, workers, name, clock.now_ms
+        self._run, self._on_done, self._workers, self._name = run, on_done, workers, name
+        self._steady_ms = clock.steady_ms
         self._loop = asyncio.get_running_loop()
         self._finished_calls: FinishedCalls[T] = FinishedCalls()
         self._runs: dict[Any, ChunkRun[T]] = {}  # by worker

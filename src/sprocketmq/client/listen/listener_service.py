@@ -138,7 +138,7 @@ class ListenerService(ConsumeService, Generic[T]):
         limit_ms = self.consume_timeout_ms
         if self._closing or limit_ms <= 0:
             return
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.steady_ms()
         next_ms, latest_ms = self._check_timeouts(now_ms), now_ms + limit_ms
         delay_ms = max(1, min(latest_ms, latest_ms if next_ms is None else next_ms) - now_ms)
         self._timer = self._clock.call_later(delay_ms, self._check_running)
@@ -152,7 +152,7 @@ class ListenerService(ConsumeService, Generic[T]):
             consumer.name,
             batch.context.message_queue,
             messages,
-            batch.began_ms,
+            self._clock.now_ms() - (now_ms - batch.began_ms),
             now_ms - batch.began_ms,
             self.consume_timeout_ms,
             worker,
@@ -160,6 +160,6 @@ class ListenerService(ConsumeService, Generic[T]):
         )
         troubles = consumer.instance.cluster.outages.troubles
         log_line(stuck, self.if_stuck, troubles)
-        consumer.statistics.timed_out(messages[0].topic, len(messages), now_ms)
+        consumer.statistics.timed_out(messages[0].topic, len(messages), self._clock.now_ms())
         for callback in consumer.stuck_callbacks:
             self._keep(partial(run_timeout_callback, callback, stuck, troubles))

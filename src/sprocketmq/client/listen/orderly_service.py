@@ -197,7 +197,7 @@ class OrderlyService(ListenerService[_Turn]):
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
                 break
-            turn.calling, batch.began_ms = batch, self._clock.now_ms()
+            turn.calling, batch.began_ms = batch, self._clock.steady_ms()
             self._listener.run(batch)
             if self._stops(batch):
                 break
@@ -209,7 +209,7 @@ class OrderlyService(ListenerService[_Turn]):
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
                 break
-            turn.calling, batch.began_ms = batch, self._clock.now_ms()
+            turn.calling, batch.began_ms = batch, self._clock.steady_ms()
             await self._listener.run_async(batch)
             if self._stops(batch):
                 break

@@ -139,7 +139,7 @@ class ThreadListenerPool(ListenerPool[T]):
 
     def _work_chunk(self, me: int, chunk: Chunk[T]) -> bool:
         """Run items of a chunk until it is empty. True: this worker is one too many and has to end."""
-        run, origin, now_ms, clock = self._run, chunk.origin, self._now_ms, time.perf_counter
+        run, origin, steady_ms, clock = self._run, chunk.origin, self._steady_ms, time.perf_counter
         chunk_run = self._runs[me] = self._finished_calls.open(origin)
         mark_caller(self, chunk_run)
         reported_s, reported = clock(), 0.0
@@ -154,7 +154,7 @@ class ThreadListenerPool(ListenerPool[T]):
                     item = chunk.popleft()
                 except IndexError:
                     return False
-                chunk_run.started_ms = now_ms()
+                chunk_run.started_ms = steady_ms()
                 chunk_run.item = item
                 started_s = clock()
                 try:

@@ -111,7 +111,7 @@ class QueueChoice:
         latency = self._latency
         if latency is None:
             return self.turn(topic).choose(queues, last_broker)
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.steady_ms()
         return self.turn(topic).choose(
             queues, last_broker, lambda name: latency.is_available(name, now_ms), latency.is_reachable
         )
@@ -122,7 +122,7 @@ class QueueChoice:
             self._latency.update(
                 queue.broker_name,
                 spent_ms,
-                self._clock.now_ms(),
+                self._clock.steady_ms(),
                 isolated=error is not None,
                 reachable=not isinstance(error, NetworkError),
             )
@@ -132,7 +132,7 @@ class QueueChoice:
         latency, topic = self._latency, next(iter(self.turns), None)
         if latency is None or topic is None:
             return
-        for name in latency.to_detect(self._clock.now_ms(), self._settings.detect_interval_ms):
+        for name in latency.to_detect(self._clock.steady_ms(), self._settings.detect_interval_ms):
             address = self._routes.table.master_address(name)
             if address is None:
                 latency.remove(name)
