@@ -352,7 +352,7 @@ async def test_what_runs_is_found_with_the_moment_it_began(kind):
     gates, now_ms = _Gates(kind), 5
     done: list[int] = []
     pool = gates.make(done.extend, 4)
-    pool._now_ms = lambda: now_ms
+    pool._steady_ms = lambda: now_ms
     pool.submit([1, 2], "first")
     await _until(lambda: len(gates.running) == 2)
     now_ms = 7

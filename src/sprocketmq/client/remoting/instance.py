@@ -267,7 +267,10 @@ class ClientInstance:
         rebalances = self._rebalances.pop(group, None)
         if rebalances is not None:
             rebalances.close()
-        return self._consumers.pop(group, None) is not None
+        was_known = self._consumers.pop(group, None) is not None
+        if not self._consumers and self._young_work is not None:
+            self._young_work.cancel()  # the next consumer begins it again
+        return was_known
 
     @property
     def topics(self) -> set[str]:
