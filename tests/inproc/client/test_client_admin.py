@@ -15,8 +15,9 @@ import sprocketmq as rmq
 from cli_run import CommandLine
 from embedded_proxy import second_broker_of
 from sprocketmq.client.admin import TopicTraffic, TrackType
+from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.bodies import SubscriptionGroupConfig, TopicConfig
+from sprocketmq.wire.bodies import ClusterInfo, SubscriptionGroupConfig, TopicConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -443,3 +444,19 @@ def test_a_request_that_fails_at_one_broker_has_ended_at_all_when_it_raises(rock
 
     monkeypatch.setattr(rmq.AsyncAdmin, "_delete_topic_at", delete_topic)
     assert asyncio.run(fail()) == [second_broker.address]
+
+
+def test_a_broker_that_registers_while_an_administrator_asks_is_one_that_is_known_or_not(rocketmq, monkeypatch):
+    """One answer of the name server is used, not two of different moments. Found by the simulator, seed 7000000."""
+    asked = NameServers.cluster_info
+    answers = []
+
+    async def cluster_info(self):
+        answers.append(await asked(self))
+        return answers[-1] if len(answers) > 1 else ClusterInfo()
+
+    monkeypatch.setattr(NameServers, "cluster_info", cluster_info)
+    with rocketmq.admin() as admin:
+        with pytest.raises(rmq.ConfigurationError):
+            admin.update_broker_config({"fileReservedTime": 48}, cluster="DefaultCluster")
+        admin.update_broker_config({"fileReservedTime": 48}, cluster="DefaultCluster")

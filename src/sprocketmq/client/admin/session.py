@@ -175,7 +175,9 @@ class AdminSession(AsyncClient[AdminParts]):
         """The addresses of the chosen masters by broker name; a broker that is given as an address is used directly."""
         if broker is not None and ":" in broker:
             return {broker: parse_addresses(broker)[0]}
-        info = await self._cluster.name_servers.cluster_info()
+        return self._masters_in(await self._cluster.name_servers.cluster_info(), cluster, broker)
+
+    def _masters_in(self, info: bodies.ClusterInfo, cluster: str | None, broker: str | None) -> dict[str, str]:
         names = self._names(info, cluster)
         if broker is not None:
             if broker not in names:
@@ -212,7 +214,7 @@ class AdminSession(AsyncClient[AdminParts]):
         if broker is not None and ":" in broker:
             return parse_addresses(broker)
         info = await self._cluster.name_servers.cluster_info()
-        masters = await self._masters(cluster, broker)
+        masters = self._masters_in(info, cluster, broker)
         return [address for name in masters for address in info.broker_addr_table[name].broker_addrs.values()]
 
     async def _one(self, broker: str) -> str:

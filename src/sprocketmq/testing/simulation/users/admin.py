@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 import sprocketmq as rmq
+from sprocketmq.core.resource_names import retry_topic
 from sprocketmq.testing.simulation.users.calls import ended_in, forever, started
 from sprocketmq.wire.records.record import decode_records
 
@@ -45,7 +46,7 @@ class Admin:
                 await ended_in(_LIMIT_MS, self.ledger, self.here, act.__name__[1:], act())
             except rmq.RocketMQError as error:
                 self.here.world.note(f"admin: {act.__name__[1:]}: {type(error).__name__}")
-        for topic in sorted(self.ledger.altered):
+        for topic in sorted(self.ledger.altered.keys() - self.ledger.doomed):
             await self._restore(topic)
         await self._admin.shutdown()
         self.users.ended(self.here)
@@ -84,20 +85,22 @@ class Admin:
         altered = 0
         while altered < len(self.here.world.brokers):  # not all may be in the route yet
             try:
-                await self._alter(topic, self.ledger.altered[topic], _READ_WRITE)
-                altered = len(self.ledger.configs[topic])
+                altered = await self._alter(topic, self.ledger.altered[topic], _READ_WRITE)
             except rmq.RocketMQError as error:
                 self.here.world.note(f"admin: {topic} is not as it was yet: {type(error).__name__}")
             await asyncio.sleep(1)
 
-    async def _alter(self, topic: str, read: int, perm: int) -> None:
+    async def _alter(self, topic: str, read: int, perm: int) -> int:
+        """Returns at how many brokers."""
         self._moved()
         self.ledger.configs.pop(topic, None)  # until this is acknowledged
-        self.ledger.configs[topic] = await self._admin.alter_topic(
-            topic, read_queues=read, write_queues=self.rng.randint(1, read), perm=perm
-        )
+        write = self.rng.randint(1, read)
+        configs = await self._admin.alter_topic(topic, read_queues=read, write_queues=write, perm=perm)
+        if topic not in self.ledger.doomed:
+            self.ledger.configs[topic] = configs
         self._moved()
         self.here.world.note(f"admin: {topic} has {read} queues, and permission {perm}")
+        return len(configs)
 
     async def _delete_topic(self) -> None:
         topic = self.rng.choice(sorted(self.ledger.doomed))
@@ -112,6 +115,7 @@ class Admin:
         """With its retries, and perhaps its progress. Its members make it again."""
         group = self.rng.choice(self.users.groups)
         group.loses_retries = True
+        self.here.world.deleted_topics.add(retry_topic(group.name))
         self._moved()
         try:
             await self._admin.delete_group(group.name, remove_offsets=self.rng.random() < 0.5)

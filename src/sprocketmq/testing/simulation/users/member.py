@@ -476,7 +476,9 @@ class AssignedMember(PullMember):
 
         async def seek() -> None:
             await self.consumer.seek(queue, offset)
-            self._sought[queue] = offset
+            # A reset by an administrator takes effect with the next pull, which may be after a seek that is later.
+            if "resets" not in self.users.features:
+                self._sought[queue] = offset
 
         await self._try(f"seek of {queue} to {offset}", seek())
 

@@ -158,7 +158,8 @@ class Sender:
         await self._ended(self._producer.recall(sent.topic, handle))
         world = self.here.world
         if world.is_sync_flush or "power" not in world.sky.kinds:  # else it may be lost
-            sent.is_gone = world.loop.time() < sent.due_s - _RECALL_S and began_s < sent.due_s - _RECALL_S
+            is_in_time = world.loop.time() < sent.due_s - _RECALL_S and began_s < sent.due_s - _RECALL_S
+            sent.is_gone = is_in_time and not sent.is_sent_twice  # another broker may have it, too
 
     async def _one_way(self) -> None:
         sent, message = self._new()
