@@ -62,7 +62,10 @@ class Admin:
         topic = self.rng.choice(sorted(group.filters))
         if group.broadcasts or topic in self.ledger.doomed:
             return
-        queue = self.rng.choice(await self._admin.queues(topic))
+        queues = await self._admin.queues(topic)
+        if not queues:  # none may be read now
+            return
+        queue = self.rng.choice(queues)
         committed = await self._admin.consumer_offset(group.name, queue)
         if committed:
             offset = self.rng.randint(max(0, committed - 20), committed)

@@ -73,6 +73,7 @@ class Ledger:
         self.doomed: set[str] = set()
         self.altered: dict[str, int] = {}  # topics, and how many queues each has when nobody alters it
         self.configs: dict[str, dict[str, TopicConfig]] = {}  # what was acknowledged of them, by topic and broker
+        self._begins: dict[rmq.MessageQueue, int] = {}  # the largest of each
         self.expires = False  # files of the log are deleted as soon as the next one has begun
         self.broken: Exception | None = None
         self.calm_from_s = math.inf if set(world.sky.kinds) - {"spikes"} else -math.inf
@@ -172,11 +173,15 @@ class Ledger:
             if each.at_risk and (broker := self.running_broker(name)) is not None
         )
 
+    def note_begin(self, broker: str, topic: str, queue_id: int, begin: int) -> None:
+        key = rmq.MessageQueue(topic, broker, queue_id)
+        self._begins[key] = max(self._begins.get(key, 0), begin)
+
     def _is_kept(self, sent: Sent) -> bool:
-        """Whether its queue still begins before it."""
+        """Whether its queue has always begun before it: a power cut may bring an expired file back, and groups have passed it."""
         return bool(sent.places) and all(
             (broker := self.running_broker(queue.broker_name)) is not None
-            and broker.store.min_offset(queue.topic, queue.queue_id) <= offset
+            and max(broker.store.min_offset(queue.topic, queue.queue_id), self._begins.get(queue, 0)) <= offset
             for queue, offset in sent.places
         )
 

@@ -165,7 +165,8 @@ class Member:
                 await self._shut_down("a listener's shutdown", self.consumer, call)
             elif what == "pause":
                 self.consumer.pause()
-                self.consumer.resume()
+                if self._paused_s == float("inf"):
+                    self.consumer.resume()
             elif what == "rebalance":
                 await self.consumer.rebalance_now()
             elif what == "persist":

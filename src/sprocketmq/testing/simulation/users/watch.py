@@ -95,6 +95,7 @@ class Watch:
                         f"{topic}, queue {queue_id} of {host.name} begins at {begin}, and began at {self._begins[queue]}"
                     )
                 self._begins[queue] = begin
+                self._ledger.note_begin(host.name, topic, queue_id, begin)
 
     def _check_heartbeats(self) -> None:
         """A broker hears of each client that can reach it."""
