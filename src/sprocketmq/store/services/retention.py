@@ -11,6 +11,7 @@ kept record go too, except the last file of each.
 from __future__ import annotations
 
 import datetime
+import errno
 import logging
 import os
 import shutil
@@ -57,7 +58,8 @@ class Retention:
                 break
             if files.files[1].start > self._store.commit_log.start:
                 break
-            self._note_begin(files.files[1].start)
+            if not self._note_begin(files.files[1].start):
+                break
             expired += may_expire and self._first_is_expired(now_ms)
             if not files.delete_first():
                 break
@@ -83,14 +85,17 @@ class Retention:
         self._watch_disk(self.disk_used_percent() if forced else used)
         return deleted
 
-    def _note_begin(self, physical_offset: int) -> None:
-        """Before files are deleted, or a start after a crash would miss them."""
+    def _note_begin(self, physical_offset: int) -> bool:
+        """Before files are deleted, or a start after a crash would miss them. False: they must stay."""
         checkpoint = self._store.checkpoint
         checkpoint.log_begin = physical_offset
         try:
             checkpoint.save()
-        except StoreNotWritable as error:  # a full disk must not keep retention from making room
+        except StoreNotWritable as error:
             self._store.troubles.failed("checkpoint", "%s", error)
+            # A full disk, on which no file can be written in place, must not keep retention from making room.
+            return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
+        return True
 
     def _first_is_expired(self, now_ms: int) -> bool:
         commit_log = self._store.commit_log

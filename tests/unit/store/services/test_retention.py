@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import logging
 import shutil
 
@@ -11,6 +12,7 @@ import pytest
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import ReadStatus, StoredMessage
+from sprocketmq.store.files.mapped_file import disk_errors
 from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.records.record import RecordView
 
@@ -193,3 +195,23 @@ def test_the_file_being_written_stays_though_the_next_one_is_there_in_advance(st
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
     store.clean(late_ms)
     assert bodies(store) == sent
+
+
+@pytest.mark.parametrize(("number", "goes"), [(errno.EIO, False), (errno.EROFS, False), (errno.ENOSPC, True)])
+def test_no_file_goes_whose_going_cannot_be_noted_except_from_a_full_disk(tmp_path, monkeypatch, number, goes):
+    """A start after a crash would miss the file. Found by the simulator, seed 7100077."""
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
+    store = open_disk(tmp_path / "s", ANY_HOUR)
+    fill(store)
+    before = len(store.commit_log.files.files)
+
+    def save(self):
+        with disk_errors(self.path):
+            raise OSError(number, "")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store.checkpoint), "save", save)
+        assert bool(store.clean(NOW_MS + 100 * 60_000)) is goes
+    assert (len(store.commit_log.files.files) < before) is goes
+    assert store.clean(NOW_MS + 1000 * HOUR_MS)
+    store.close()
