@@ -281,12 +281,13 @@ class Ledger:
         return not any(broker.store.undispatched_bytes for broker in self.brokers())
 
     def check_index(self) -> None:
-        """A query by key finds each stored message."""
+        """A query by key finds each stored message, unless it had expired, and a power cut brought its file back."""
         for sent in self.sent.values():
-            for name, topic, _, _ in self._found.get(sent.key, ()):
+            for name, topic, queue_id, offset in self._found.get(sent.key, ()):
                 broker = self.running_broker(name)
                 if (
                     broker is not None
+                    and self._begins.get(rmq.MessageQueue(topic, name, queue_id), 0) <= offset
                     and not broker.store.find_by_key(topic, sent.key, 64, 0, 1 << 62).physical_offsets
                 ):
                     self.breaks(f"the index of {name} lacks {sent.key} of {topic}")
