@@ -31,7 +31,7 @@ QUICK = {
         "pace=hours; kinds=freezes,power; features=concurrent; lasts_ms=225000",
         "has not heard of",
     ),
-    "a storm of requests": ("messages=10; kinds=none; features=concurrent", "has written"),
+    "a storm of requests": ("messages=10; kinds=none; features=concurrent", "has written|steps a second"),
     "who has left is remembered": ("kinds=none; features=none", "brokers and processes forget"),
     "rolled back is visible": ("kinds=none; features=transactions", "rolled back or recalled"),
     "too early": ("kinds=none; features=delays", "before its time"),
