@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="one run; the seed of a failure gives the same run again")
     parser.add_argument("--minutes", type=float, default=1.0, help="fresh seeds for so long (default 1)")
     parser.add_argument(
-        "--seeds-of", metavar="TEXT", help="seeds that this text gives, so that a commit is always tried with the same"
+        "--seeds-of", metavar="TEXT", help="seeds that this text gives, so that the same sources have the same"
     )
     parser.add_argument("--jobs", type=int, default=1, help="so many runs at a time (default 1)")
     parser.add_argument(
