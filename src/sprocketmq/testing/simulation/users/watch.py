@@ -36,6 +36,7 @@ class Watch:
     def __init__(self, users: RandomUsers) -> None:
         self._users, self._ledger, self._world = users, users.ledger, users.world
         self._begins: dict[tuple[str, int, str, int], int] = {}  # by broker, its boot, topic, queue id
+        self._consume_s: dict[ClientInstance, float] = {}  # since when each instance has a consumer
 
     async def run(self) -> None:
         while not self._users.is_over:
@@ -98,8 +99,16 @@ class Watch:
                 self._ledger.note_begin(host.name, topic, queue_id, begin)
 
     def _check_heartbeats(self) -> None:
-        """A broker hears of each client that can reach it."""
-        network, since_s = self._world.network, self._world.loop.time() - _SETTLED_S
+        """A broker hears of each client that consumes and can reach it. Of one that has left, it may still have a half-open connection, on
+        which nobody told it so."""
+        network, now_s = self._world.network, self._world.loop.time()
+        since_s = now_s - _SETTLED_S
+        self._consume_s = {
+            instance: self._consume_s.get(instance, now_s)
+            for instance in ClientInstance._instances.values()
+            if instance._loop is self._world.loop and instance._consumers
+        }
+        consume_s = {instance.client_id: begun_s for instance, begun_s in self._consume_s.items()}
         for broker in self._ledger.brokers():
             if self._ledger.was_away(broker.config.broker_name, since_s):
                 continue
@@ -109,7 +118,8 @@ class Watch:
                     heard_ms[member.client_id] = max(heard_ms.get(member.client_id, 0), member.last_update_ms)
             for client_id, at_ms in heard_ms.items():
                 host = next(host for host in network.hosts if host.address == client_id.partition("@")[0])
-                silent_s = (broker.clock.steady_ms() - at_ms) / 1000
+                consumes_s = now_s - consume_s.get(client_id, now_s)
+                silent_s = min(consumes_s, (broker.clock.steady_ms() - at_ms) / 1000)
                 if (
                     silent_s > _HEARTBEATS_S
                     and client_id.endswith(f"{host.name}-{self._world.lives[host]}")
