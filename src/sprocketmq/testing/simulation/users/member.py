@@ -344,9 +344,8 @@ class IteratorMember(PushMember):
         for receiving in both:
             receiving.cancel()
         await asyncio.wait(both)
-        for receiving in both:
-            for message in [] if receiving.cancelled() else receiving.result():
-                await self._handle_and_settle(message)
+        received = [message for one in both if not one.cancelled() for message in one.result()]
+        await asyncio.gather(*map(self._handle_and_settle, received))  # each has its time from now on
 
     async def _handle_and_settle(self, message: Any) -> None:
         try:
