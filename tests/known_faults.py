@@ -25,6 +25,7 @@ from sprocketmq.broker.replication.durability import DurableAnswers
 from sprocketmq.broker.settings.config_store import ConfigStore
 from sprocketmq.broker.tables.consumers import ConsumerTable, ProducerTable
 from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer
+from sprocketmq.client.consume.pull_loop import PullLoop
 from sprocketmq.client.consume.rebalancer import Rebalancer
 from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.client.consume.send_back import SendBack
@@ -320,6 +321,7 @@ FAULTS: dict[str, Fault] = {
         ),
         (ConsumerTable.unregister, "group.without(connection)", "()"),
         (RunningConsumer._raise_versions, "self.unconfirmed.add(topic)", "pass"),
+        (PullLoop._may_lack_messages, "return passed > count and", "return False and"),
     ),
     "one frozen broker silences heartbeats": _fault(
         "rebalance",

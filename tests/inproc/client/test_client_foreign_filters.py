@@ -10,12 +10,15 @@ import pytest
 
 import sprocketmq as rmq
 from inproc.broker.conftest import RawClient
+from sprocketmq.broker.delivery.filters import PullFilter
+from sprocketmq.broker.handlers.messages import pull
 from sprocketmq.broker.tables.consumers import ConsumerGroup, ConsumerTable
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import ConsumerData, HeartbeatData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import UnregisterClientRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_SUBSCRIPTION
 
@@ -37,8 +40,10 @@ class Peer:
         self.client, self.model = RawClient(Engine.shared(), rocketmq.broker_addr), model
 
     def joins(self, expression: FilterExpression | str, version: int) -> None:
-        subscription = build_subscription("flights", expression, version)
-        data = ConsumerData("delays", message_model=self.model, subscription_data_set=[subscription])
+        subscriptions = [build_subscription("flights", expression, version)]
+        if self.model == "CLUSTERING":
+            subscriptions.append(build_subscription("%RETRY%delays", "*", version))
+        data = ConsumerData("delays", message_model=self.model, subscription_data_set=subscriptions)
         body = HeartbeatData("peer@1", consumer_data_set=[data]).encode()
         assert self.client.ask(RequestCode.HEART_BEAT, body=body).code == 0
 
@@ -107,6 +112,44 @@ def test_pulls_carry_their_filter_while_another_one_is_in_force_and_the_log_says
         peer.leaves()
         rocketmq.advance_until(lambda: carries_filter() == [False])
     peer.client.close()
+
+
+def test_a_member_that_wants_everything_loses_nothing_to_one_that_renews_its_filter_later(rocketmq):
+    """Its renewal is no change of the members: nobody hears of it."""
+    seen: list[str] = []
+    sent: list[str] = []
+    consumer = rocketmq.push_consumer("delays", consume_from_where=FIRST)
+    consumer.subscribe("flights", "*")
+    consumer.on_message(lambda message: seen.append(message.body.decode()))
+
+    def confirmed() -> bool:
+        running = consumer._async._running
+        return rocketmq._on_loop(lambda: "flights" not in running.unconfirmed)
+
+    peer = Peer(rocketmq, "CLUSTERING")
+    with consumer, rocketmq.producer("ops") as producer:
+        rocketmq.advance_until(lambda: consumer.assigned_queues)
+        peer.joins("A", 1)
+        rocketmq.advance(2_000)
+        rocketmq.advance_until(confirmed)
+        peer.joins("A", rocketmq.clock.now_ms() + 1_000)
+        send(rocketmq, producer, sent, 8)
+        rocketmq.advance_until(lambda: set(seen) == set(sent), limit_ms=90_000)
+    peer.client.close()
+
+
+def test_a_queue_with_holes_is_read_to_its_end(rocketmq, monkeypatch):
+    """As a compacted topic of 5.x has: its pulls look as if another filter were in force, whatever filter they carry."""
+    monkeypatch.setattr(pull, "wants_everything", lambda *_: False)
+    monkeypatch.setattr(pull, "check_pull", lambda *_: PullFilter(lambda code: code != tags_code("B")))
+    seen: list[str] = []
+    sent: list[str] = []
+    consumer = rocketmq.push_consumer("delays", consume_from_where=FIRST)
+    consumer.subscribe("flights", "*")
+    consumer.on_message(lambda message: seen.append(message.body.decode()))
+    with consumer, rocketmq.producer("ops") as producer:
+        send(rocketmq, producer, sent, 8)
+        rocketmq.advance_until(lambda: set(seen) == set(sent[1::2]), limit_ms=90_000)
 
 
 def test_members_with_two_filters_are_told_of_once_a_minute(rocketmq, caplog):

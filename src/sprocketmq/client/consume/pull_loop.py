@@ -21,7 +21,7 @@ from sprocketmq.core.consume import flow_control, pull_cursor
 from sprocketmq.core.consume.flow_control import FlowControlCause
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.consume.pull_cursor import PullCursor, PullStatus
-from sprocketmq.core.group.subscription import matches_tags, same_subscription
+from sprocketmq.core.group.subscription import SUB_ALL, matches_tags, same_subscription
 from sprocketmq.core.resource_names import retry_topic
 from sprocketmq.errors import (
     ConfigurationError,
@@ -114,6 +114,7 @@ class PullLoop:
         self._announcements = 0  # heartbeats of a changed subscription, sent to all brokers
         self._awaits_heartbeat = False  # the last pull was refused because the broker does not know our subscription
         self._is_cancelled = False  # this pull: ``_end_outdated`` has cancelled it
+        self._carries_filter = False  # this pull
         self._stopped = False
         self._complaint = ""
         self._bodies = UnreadableBodies(
@@ -249,9 +250,14 @@ class PullLoop:
             messages: list[MessageExt] = []
             unreadable: list[tuple[MessageExt, Exception]] = []
             next_offset = result.next_begin_offset
+            consumer = self._consumer
             if result.status is PullStatus.FOUND:
-                consumer = self._consumer
                 messages = decode_pull(result, self.queue, subscription, consumer.name, consumer.namespace, unreadable)
+            if self._may_lack_messages(result, offset, len(messages) + len(unreadable), subscription):
+                log.debug("group %s: pulls of %s carry their filter from now on", consumer.name, self.queue)
+                consumer.unconfirmed.add(self.queue.topic)
+                return pull_cursor.PullOutdated()
+            if result.status is PullStatus.FOUND:
                 now_ms = clock.now_ms()
                 if unreadable:
                     messages, next_offset = self._bodies.settle(unreadable, messages, offset, next_offset)
@@ -287,6 +293,14 @@ class PullLoop:
         self._complaint = self.refusal = ""
         self._failing_since_ms = None
         return pull_cursor.PullReturned(result.status, next_offset, messages, offset > result.max_offset)
+
+    def _may_lack_messages(self, result: PullResult, offset: int, count: int, subscription: SubscriptionData) -> bool:
+        """Whether the broker has passed over messages by another member's filter: the answer to a pull that did not carry ours has only
+        ``count`` messages, and ours lets all pass. (That member may have renewed its filter after we saw ours in force; nobody is notified.
+        With another filter of ours it cannot be seen. A queue with holes looks the same, also to a pull that carries our filter.)"""
+        passed = result.next_begin_offset - offset
+        is_valid = result.status is not PullStatus.OFFSET_ILLEGAL
+        return passed > count and is_valid and not self._carries_filter and subscription.sub_string == SUB_ALL
 
     def _log_standstill(self, offset: int, error: Exception, *, lasting: bool) -> None:
         """Log that a queue does not move: at once if waiting does not help, else after the first minute."""
@@ -349,6 +363,7 @@ class PullLoop:
         # A proxy would put in the filter of its newest heartbeat, whatever the version (PullMessageActivity.processRequest0).
         post = settings.post_subscription_when_pull or behind_proxy or queue.topic in self._consumer.unconfirmed
         size = settings.pull_batch_size_in_bytes
+        self._carries_filter = post
         suspend, suspend_ms, timeout_ms = True, self._consumer.suspend_ms, self._consumer.pull_timeout_ms
         count = settings.pull_batch_size
         if behind_proxy:  # see client.remoting.pulls

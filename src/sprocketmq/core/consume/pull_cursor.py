@@ -25,7 +25,8 @@ Rules
        have committed meanwhile. (Java reads it once per assignment.) If no other member has moved the progress past ours, we continue with
        the cached messages, otherwise where that member ended. No message is consumed before, so this comes before pauses and flow control.
     6. An answer to a pull under another subscription or version of it than the one in force, or under an earlier tenure of the lock, is
-       ignored and asked again. (Java filters it by the old subscription, so messages that match only the new one are skipped.)"""
+       ignored and asked again. (Java filters it by the old subscription, so messages that match only the new one are skipped.) So is one
+       that passes over messages although ours lets all pass: the broker went by another member's filter."""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ class PullFailed(msgspec.Struct, frozen=True):
 
 
 class PullOutdated(msgspec.Struct, frozen=True):
-    """The subscription changed, or the lock came back, while the broker held the pull: the answer is no longer valid."""
+    """The subscription changed, or the lock came back, while the broker held the pull, or it filtered by another: no valid answer."""
 
 
 PullEvent = PullDue | OffsetRead | PullReturned | PullFailed | PullOutdated
