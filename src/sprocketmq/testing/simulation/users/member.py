@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import sprocketmq as rmq
 from sprocketmq.testing.simulation.users.calls import ended_in, forever, started
-from sprocketmq.testing.simulation.users.group import CONSUME_TIMEOUT_MS, Call, Group
+from sprocketmq.testing.simulation.users.group import ALL, CONSUME_TIMEOUT_MS, Call, Group
 from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
@@ -244,6 +244,8 @@ class PushMember(Member):
             suspend_current_queue_time_ms=100,
             pull_batch_size=rng.choice([1, 32]),
             pull_threshold_for_queue=rng.choice([2, 1_000]),
+            # As the guide says for members that differ; only one that wants everything sees that a guest's filter is in force.
+            post_subscription_when_pull="guests" in self.has and any(one is not ALL for one in group.filters.values()),
             **options,
         )
         for topic, wanted in group.filters.items():
