@@ -515,3 +515,18 @@ def test_hooks_are_called_for_messages_that_a_poll_returns(rocketmq, producer):
         with pytest.raises(rmq.ConfigurationError, match="hooks are added before start"):
             consumer.add_hook(Hook())
     assert heard == [("before", [b"0"]), ("after", True)]
+
+
+def test_what_was_handed_out_is_not_finished_when_the_broker_has_lost_what_came_after_it(rocketmq, producer):
+    """Found by the simulator, seed 3853042018."""
+    send_all(producer, ["0", "1", "2", "3"])
+    with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
+        consumer.subscribe("flights")
+        polled = [consumer.poll(1, timeout_ms=30_000)[0].body for _ in range(2)]
+        consumer.commit()
+        polled += [consumer.poll(1, timeout_ms=30_000)[0].body]
+        assert polled == [b"0", b"1", b"2"]
+        running = parts_of(consumer)
+        consumer._engine.call(lambda: running.offset_illegal(QUEUE, 3))
+        rocketmq.advance_until(lambda: [one.body for one in consumer.poll(1, timeout_ms=0)] == [b"2"])
+        assert consumer.committed(QUEUE) == 2

@@ -147,6 +147,11 @@ class PolledQueues:
             if not reading.committed and not reading.process_queue.dropped
         }
 
+    def has_uncommitted(self, queue: MessageQueue, offset: int) -> bool:
+        """Whether messages were handed out that progress does not hold, and the next one would be at ``offset`` or later."""
+        reading = self._readings.get(queue)
+        return reading is not None and not reading.committed and offset <= reading.position
+
     def position_changed(self, queue: MessageQueue) -> None:
         """After a seek progress does not have the position."""
         self._readings[queue].committed = False
