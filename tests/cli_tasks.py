@@ -60,7 +60,7 @@ _SAID: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "print messages with a tag from the last 5 minutes": ((r"\A(.+ \[paid\] order-\d .+\n){5}\Z",), ""),
     "copy messages to another topic, or cluster": ((r"^6 sent to orders-copy$",), "has_a_second_topic"),
-    "send a message that is delivered later": ((r"^sent \w+ to orders/",), ""),
+    "send a message that is delivered later": ((r"^sent \w+ to \S*orders, at its time$",), ""),
     "find a message by its key": ((r"\A\w+  .+\[paid\] order-1 {\"id\": 1}\n\Z",), "is_indexed"),
     "show a message": (
         (

@@ -290,7 +290,7 @@ OF_MEMBERS = {"consumer_connection", "consumer_ids", "subscription"}
 # What works there, with a part of what is printed. {id} is a stored message, {letter} a dead letter, {file} holds messages.
 WORKS = {
     "send orders again --key k --tag even": r"^sent \w+ to orders/broker-[ab]/\d offset \d$",
-    "send later x --delay 7s": r"^sent \w+ to later/",
+    "send later x --delay 7s": r"^sent \w+ to later, at its time$",
     "send orders --file {file} --batch 2": r"^2 sent to orders$",
     "tail orders --last 2": r"\A(.+\n){2}\Z",
     "tail orders --from-beginning --tag even": r"\[even\] .*first",

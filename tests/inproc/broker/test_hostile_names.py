@@ -95,7 +95,7 @@ def known_names(cluster: Cluster) -> set[str]:
     """What brokers and name servers keep by name."""
     broker, server = cluster.broker, cluster.namesrv
     committed = [part for key in broker.offsets._committed for part in key.rpartition("@")[::2]]
-    brokers = server.table.cluster_info()
+    brokers = server.table.cluster_info(0)
     return {
         *broker.topics.table,
         *(topic.topic_name for topic in broker.topics.table.values()),

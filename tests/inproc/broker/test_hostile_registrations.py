@@ -58,7 +58,7 @@ def test_a_registration_with_an_impossible_number_of_queues_is_refused(cluster, 
     answer = names.ask(RequestCode.REGISTER_BROKER, body=registration(topics, **{key: number}), ext_fields=fields())
     assert answer.code == ResponseCode.INVALID_PARAMETER
     assert f"{key} of topic t1 is {number}, 0 to {MAX_QUEUES} are allowed" in (answer.remark or "")
-    assert "b" not in cluster.namesrv.table.cluster_info().broker_addr_table
+    assert "b" not in cluster.namesrv.table.cluster_info(0).broker_addr_table
     most = registration(topics, **{key: MAX_QUEUES})
     assert names.ask(RequestCode.REGISTER_BROKER, body=most, ext_fields=fields()).code == 0
 

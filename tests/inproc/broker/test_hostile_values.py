@@ -62,7 +62,7 @@ def state(cluster):
             "log end": broker.store.max_physical_offset,
             "users": repr([user.info() for user in broker.users.table.users()]),
             "policies": msgspec.json.encode(broker.users.table.acls()),
-            "names": repr(server.table.topics()) + repr(server.table.cluster_info()),
+            "names": repr(server.table.topics()) + repr(server.table.cluster_info(0)),
             "keys": repr(server.kv_config._table),
             "name server's settings": repr(server.config),
         }

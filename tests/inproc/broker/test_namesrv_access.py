@@ -23,7 +23,7 @@ def allow(cluster, addresses):
 def state(cluster):
     server = cluster.namesrv
     return cluster.on_loop(
-        lambda: repr((server.table.topics(), server.table.cluster_info(), server.kv_config._table, server.config))
+        lambda: repr((server.table.topics(), server.table.cluster_info(0), server.kv_config._table, server.config))
     )
 
 

@@ -185,8 +185,8 @@ def test_all_groups_at_once(server, line):
     assert [row["waiting_ms"] > 0 for row in found] == [True, True, False]
     for limit, code in (("1000", 0), ("2", 3), ("10h", 0), ("1ms", 3)):
         assert line.run(f"lag --all --fail-over {limit}").code == code, limit
+    assert line.ok("lag").out.splitlines()[0] == line.ok("lag --all").out.splitlines()[0]
     for wrong in (
-        "lag",
         "lag --all of-all-one",
         "lag --all --watch 1s",
         "group doctor",

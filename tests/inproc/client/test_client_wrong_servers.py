@@ -153,7 +153,7 @@ def test_a_silent_server_is_not_taken_for_one_of_tls_by_those_who_wait_longer():
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         pool = ConnectionPool()
         asked = [
-            pool.invoke(address, request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), ms) for ms in (50, 60_000)
+            pool.invoke(address, request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), ms) for ms in (150, 60_000)
         ]
         failed = await asyncio.gather(*asked, return_exceptions=True)
         await pool.aclose()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire.bodies import ClusterInfo
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command, request
 
@@ -85,7 +86,7 @@ def test_after_a_handover_serve_goes_on_as_name_server(cli, tmp_path):
     deadline = time.monotonic() + 30
     while True:
         (info,) = ask(server.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO)
-        if b"broker-a" not in bytes(info.body):
+        if not ClusterInfo.decode(info.body).broker_addr_table:
             break
         assert time.monotonic() < deadline
         time.sleep(0.05)
