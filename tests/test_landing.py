@@ -57,6 +57,7 @@ def landing(
     for name in (".ci/run", "scripts/failed-tests"):
         (to / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, to / name)
+    (to / "src").mkdir(exist_ok=True)
     program(to / ".venv/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     program(to / "bin/make", MAKE)
     (to / "pytest.ini").write_text("[pytest]\n")

@@ -54,6 +54,7 @@ WAITS = {
     "testing/simulation/threads.py: self._thread.ended.result()": TURN,
     "testing/simulation/threads.py: self._thread.join()": DONE,
     "testing/simulation/threads.py: self._turn.acquire()": TURN,
+    "testing/simulation/users/member.py: one.result()": DONE,
     "testing/simulation/threads.py: self.acquire()": TURN,
     "testing/simulation/users/member.py: life.result()": DONE,
     "testing/simulation/users/member.py: receiving.result()": DONE,
