@@ -57,7 +57,6 @@ WAITS = {
     "testing/simulation/users/member.py: one.result()": DONE,
     "testing/simulation/threads.py: self.acquire()": TURN,
     "testing/simulation/users/member.py: life.result()": DONE,
-    "testing/simulation/users/member.py: receiving.result()": DONE,
     "testing/simulation/users/member.py: task.result()": DONE,
     "testing/simulation/world.py: current_process.get()": NO_WAIT,
     "testing/simulation/world.py: ended.result()": DONE,
