@@ -106,8 +106,9 @@ class GroupObserver:
         subscribed = set(connection.subscription_table) if connection is not None else set()
         wanted = _wanted(reports) | {topic for topic in subscribed if not is_retry_topic(topic)}
         own = {queue: at for queue, at in second.items() if not is_retry_topic(queue.topic)}
-        if proxy is None:
-            self._unknown += await self._rivals()
+        info = await admin.cluster_info() if proxy is None else None
+        if info is not None:
+            self._unknown += _rivals(info)
         strange = {queue.broker_name for queue in own} - self._configs.keys() if proxy is None else set[str]()
         refusing, unreached = await self._unknown_at(strange)
         waiting = await self._waiting(own)
@@ -122,7 +123,7 @@ class GroupObserver:
             switched_off=tuple(sorted(name for name, config in self._configs.items() if not config.consume_enable)),
             unknown_at=tuple(refusing),
             unreached=tuple(unreached),
-            gone=await self._gone(reports) if proxy is None else (),
+            gone=self._gone(reports, info) if info is not None else (),
             same_ids=_more_than_once(connection),
             absent=absent,
             unreadable=tuple(await self._unreadable(wanted - {name for name, _ in absent})),
@@ -237,15 +238,6 @@ class GroupObserver:
             found += sorted(waiting - readable) if readable else []  # else the topic may not be read at all
         return found
 
-    async def _rivals(self) -> list[str]:
-        """A sentence for each broker of which there are two, so that the two observations may be of different ones."""
-        info = await self._admin.cluster_info()
-        return [
-            rivalry(name, number, (info.broker_addr_table[name].broker_addrs.get(number, "?"), *addresses))
-            for name, by_id in (info.rivals or {}).items()
-            for number, addresses in by_id.items()
-        ]
-
     async def _retries(self) -> tuple[int | None, int | None]:
         """How many retries wait for delivery, and when the first one is due."""
         try:
@@ -257,9 +249,8 @@ class GroupObserver:
             self._unknown.append("how many retries wait: more messages are delayed than were looked at")
         return waiting.counts.get(self._group, 0), waiting.next_ms.get(self._group)
 
-    async def _gone(self, reports: _Reports) -> tuple[str, ...]:
+    def _gone(self, reports: _Reports, info: bodies.ClusterInfo) -> tuple[str, ...]:
         """A clause about each broker that was lost, or of which members read queues that no name server knows."""
-        info = await self._admin.cluster_info()
         gone = [one for one in gone_brokers(info) if one.broker_id == MASTER_ID]
         self._unknown += [f"what a broker holds that is gone: {one.absence}" for one in gone if one.has_left]
         held = {
@@ -369,6 +360,15 @@ def _member_state(group: str, client_id: str, info: bodies.ConsumerRunningInfo |
         last_failure=info.user_consumer_info.get(bodies.LAST_FAILURE),
         last_failure_ms=_count(info, bodies.LAST_FAILURE_TIMESTAMP),
     )
+
+
+def _rivals(info: bodies.ClusterInfo) -> list[str]:
+    """A sentence for each broker of which there are two, so that the two observations may be of different ones."""
+    return [
+        rivalry(name, number, (info.broker_addr_table[name].broker_addrs.get(number, "?"), *addresses))
+        for name, by_id in (info.rivals or {}).items()
+        for number, addresses in by_id.items()
+    ]
 
 
 def _count(info: bodies.ConsumerRunningInfo, key: str) -> int | None:

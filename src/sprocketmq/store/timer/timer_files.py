@@ -193,11 +193,11 @@ class TimerFiles:
 
     def latest_slot_ms(self, physical_offsets: Collection[int]) -> int:
         """The time of the last slot that has a unit for one of these records; 0 if none has."""
-        latest_ms = 0
+        latest_ms, wanted = 0, list(physical_offsets)
         for _, units in self.log.scan(self.log.files.start):
             import numpy as np
 
-            found = units[np.isin(units["physical"], list(physical_offsets))]
+            found = units[np.isin(units["physical"], wanted)]
             times = found["write_ms"].astype(np.int64) + found["delayed_ms"]
             latest_ms = max(latest_ms, int(times.max(initial=0)))
         return latest_ms
