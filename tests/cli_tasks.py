@@ -107,7 +107,7 @@ _SAID: dict[str, tuple[tuple[str, ...], str]] = {
         "is_consumed_again",
     ),
     "send the dead letters again": ((r"^\d replayed; the dead letters themselves remain$",), ""),
-    "disable a group": ((r"^changed group billing: consume_enable false, on broker-a$",), ""),
+    "disable a group (--enable: enable it)": ((r"^changed group billing: consume_enable false, on broker-a$",), ""),
     "give a topic more queues": ((r"^changed topic orders: read queues 8, write queues 8, on broker-a$",), ""),
     "see which brokers are up, and which are gone": ((r"^broker-a +master +\S+:\d+ +yes +V\d_\d+_\d+ ",), ""),
     "change a setting of a running broker": ((r"^changed broker broker-a: maxMessageSize 4194305$",), ""),

@@ -172,8 +172,8 @@ class Troubles:
         """It is quiet."""
         trouble = self._open.pop(cause, None)
         if trouble is not None and trouble.count > 1 and trouble.is_told:
-            quiet, lasted = _span(now_ms - trouble.last_ms), _span(trouble.last_ms - trouble.began_ms)
-            self._log.warning("over for %s, it lasted %s%s: %s", quiet, lasted, _times(trouble), trouble.text)
+            ago, lasted = _span(now_ms - trouble.last_ms), _span(trouble.last_ms - trouble.began_ms)
+            self._log.warning("ended %s ago, after %s%s: %s", ago, lasted, _times(trouble), trouble.text)
 
 
 def raised_at(error: BaseException) -> Hashable:

@@ -67,7 +67,7 @@ def test_what_nobody_ends_is_over_when_it_is_quiet() -> None:
     assert watch.lines == [
         (0, "bad bytes of 10.0.0.7"),
         (60, "bad bytes of 10.0.0.7 (for 60 s, 2 more since the last line)"),
-        (170, "over for 130 s, it lasted 40 s (3 times): bad bytes of 10.0.0.7"),
+        (170, "ended 130 s ago, after 40 s (3 times): bad bytes of 10.0.0.7"),
     ]
     watch.at(300).failed("frames", "bad bytes of %s", "10.0.0.8")
     watch.at(500).sweep()

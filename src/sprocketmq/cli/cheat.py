@@ -52,7 +52,7 @@ TASKS: Final = tuple(
         ("groups", "consume the last hour again", "group reset billing --topic orders --to 1h --yes"),
         ("dead letters", "list the dead letters of a group, with reasons", "dead-letters list billing"),
         ("dead letters", "send the dead letters again", "dead-letters replay billing --all"),
-        ("groups", "disable a group", "group alter billing --disable"),
+        ("groups", "disable a group (--enable: enable it)", "group alter billing --disable"),
         ("topics", "give a topic more queues", "topic alter orders --queues 8"),
         ("brokers", "see which brokers are up, and which are gone", "broker list"),
         (
@@ -61,6 +61,13 @@ TASKS: Final = tuple(
             "broker config set broker-a maxMessageSize=4194305",
         ),
         ("topics", "delete a topic", "topic delete orders --yes"),
+        ("spark", "see which messages a stopped query has read", "spark-checkpoint show ./checkpoint"),
+        (
+            "spark",
+            "have a stopped query read a queue again",
+            "spark-checkpoint rewind ./checkpoint orders/broker-a/0 7",
+        ),
+        ("spark", "finish what a killed transactional write began", "settle --group orders-writer --topic orders"),
         ("this machine", "run a RocketMQ with a console", "serve --store ./store --console"),
         ("this machine", "run the consumers of a module, again when it changes", "run billing:consumer --reload"),
         ("this machine", "run three brokers", "cluster up -n 3"),
@@ -75,7 +82,7 @@ TASKS: Final = tuple(
 def cheat(words: tuple[str, ...]) -> None:
     """Print the commands that people look up.
 
-    TOPIC is topics, messages, groups, 'dead letters', brokers or 'this machine', or any word of a line.
+    TOPIC is topics, messages, groups, 'dead letters', brokers, spark or 'this machine', or any word of a line.
     """
     wanted = " ".join(words).lower()
     topics = list(dict.fromkeys(task.topic for task in TASKS))

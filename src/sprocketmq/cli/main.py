@@ -190,6 +190,10 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # here, so that a full disk is a sentence also behind sys.exit
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+            near = _options_with(error.option_name, error.ctx.command)
+            if near:
+                error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
         error.show()
         sys.exit(USAGE)
     except PartlyDone as error:
@@ -218,6 +222,13 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         print("sprocketmq: interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _options_with(name: str, command: click.Command) -> list[str]:
+    """Those that have the word ``name`` in their name, as --namesrv-port has --port."""
+    return [
+        option for parameter in command.params for option in parameter.opts if name.lstrip("-") in option.split("-")
+    ]
 
 
 def _sentence(error: RocketMQError) -> str:

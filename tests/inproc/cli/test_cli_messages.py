@@ -46,6 +46,12 @@ def test_a_message_is_sent_with_all_that_is_given(server, line):
     assert row["sharding_key"] == "s"
 
 
+def test_a_topic_that_a_send_makes_is_named(server, line):
+    assert "ordrs" in line.ok("send ordrs hello").err
+    assert line.ok("send ordrs hello").err == ""
+    assert "delayed-ordrs" in line.ok("send delayed-ordrs hello --delay 1s").err
+
+
 def test_a_message_waits_for_its_time(server, line):
     line.ok("topic create later --queues 1")
     line.ok("send later soon --delay 1s")

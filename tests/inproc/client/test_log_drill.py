@@ -36,11 +36,11 @@ SAID: Final = {
         "broker-a": ["sends are refused, pulls go on: the disk of", "sends are taken again after"],
     },
     "account revoked": {
-        "shop": ["no account has the access key Worker77; check access_key and secret_key", "over for"],
-        "broker-a": ["no account has the access key Worker77", "over for"],
+        "shop": ["no account has the access key Worker77; check access_key and secret_key", "ago, after"],
+        "broker-a": ["no account has the access key Worker77", "ago, after"],
     },
     "listeners raise": {
-        "shop": ["the listener raised LookupError: no row 0", "more since the last line", "over for"],
+        "shop": ["the listener raised LookupError: no row 0", "more since the last line", "ago, after"],
     },
 }  # fmt: skip
 

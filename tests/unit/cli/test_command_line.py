@@ -157,6 +157,13 @@ def test_a_shell_completes_nouns_verbs_options_and_contexts(monkeypatch, tmp_pat
     assert completed("lag", "g", "--context", "p") == ["prod"]
 
 
+def test_an_option_that_is_a_part_of_the_one_that_is_there(monkeypatch, capsys):
+    assert run(monkeypatch, "serve", "--port", "99") == 2
+    said = capsys.readouterr().err
+    assert "--namesrv-port" in said
+    assert "--broker-port" in said
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_has_its_script(shell, monkeypatch, capsys):
     assert run(monkeypatch, "completion", shell) == 0

@@ -61,6 +61,7 @@ def send(
     if batch > 1 and (file is None or any(given[name] for name in ("delay", "deliver_at", "sharding_key"))):
         raise ConfigurationError("--batch needs --file, and a batch has no --delay, --at and --sharding-key")
     delivery = _delivery(target, topic, given.pop("delay"), given.pop("deliver_at"))
+    is_new = _is_new(target, topic)
     from sprocketmq.client.produce.producer import Producer
 
     with Producer(_GROUP, **target.options()) as producer:
@@ -71,6 +72,21 @@ def send(
             _print(output, producer.send(message, sharding_key=sharding_key, **delivery), comes_later=bool(delivery))
         else:
             _send_all(producer, output, topic, file, batch, given["sharding_key"], delivery)
+    if is_new:
+        note(f"created topic {topic}")
+
+
+def _is_new(target: Target, topic: str) -> bool:
+    from sprocketmq.errors import TopicNotExist
+
+    with target.admin() as admin:
+        try:
+            admin.queues(topic)
+        except TopicNotExist:
+            return True
+        except RocketMQError:  # the send says it
+            pass
+    return False
 
 
 def _message(

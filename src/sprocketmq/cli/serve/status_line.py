@@ -31,6 +31,7 @@ class BrokerSnapshot(NamedTuple):
     connections: int
     topics: int
     log_bytes: int
+    in_memory: bool
 
 
 def status_text(before: BrokerSnapshot, now: BrokerSnapshot, started_s: float) -> str:
@@ -43,7 +44,7 @@ def status_text(before: BrokerSnapshot, now: BrokerSnapshot, started_s: float) -
             f"waiting pulls {now.waiting_pulls:,}",
             f"connections {now.connections:,}",
             f"topics {now.topics:,}",
-            f"log {_size_text(now.log_bytes)}",
+            f"log {_size_text(now.log_bytes)}{' in memory' if now.in_memory else ''}",
             f"up {up_s // 3600}:{up_s // 60 % 60:02}:{up_s % 60:02}",
         )
     )
@@ -108,4 +109,5 @@ class StatusLine:
             broker.connection_count,
             len(broker.topics.table.keys() - set(broker.topics.system_topics())),
             broker.store.max_physical_offset - broker.store.min_physical_offset,
+            not broker.config.store_path_root_dir,
         )
