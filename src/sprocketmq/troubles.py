@@ -123,7 +123,7 @@ class Troubles:
     def _told_again(trouble: Trouble, now_ms: float) -> tuple[str, str, str]:
         """For how long, how many more, and which, for a line of a trouble that had one before."""
         trouble.logged_ms, trouble.is_told, more, trouble.unlogged = now_ms, True, trouble.unlogged, 0
-        names, trouble.names = listed(trouble.names), {}
+        names, trouble.names = listed(trouble.names, are_all=len(trouble.names) < _MOST_NAMES), {}
         more_text = f", {more:,} more since the last line" if more else ""
         return _span(now_ms - trouble.began_ms), more_text, names and f": {names}"
 
@@ -209,11 +209,11 @@ def _cut(trace: TracebackType | None) -> TracebackType | None:
     return following
 
 
-def listed(names: Collection[str]) -> str:
+def listed(names: Collection[str], *, are_all: bool = True) -> str:
     """The first names, and how many there are."""
     shown = list(names)[:_SHOWN_NAMES]
     left = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {left} more" if left else "")
+    return ", ".join(shown) + ((f" and {left} more" if are_all else " and others") if left else "")
 
 
 def _times(trouble: Trouble) -> str:

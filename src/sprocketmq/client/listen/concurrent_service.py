@@ -40,7 +40,7 @@ log = logging.getLogger("sprocketmq.client")
 
 # ConsumeMessageConcurrentlyService.submitConsumeRequestLater
 _LOCAL_RETRY_MS: Final = 5_000
-_GIVEN_UP: Final = "are given up, because broadcasting does not retry"
+_GIVEN_UP: Final = "given up, because broadcasting does not retry"
 # Send-backs in flight at once: if all messages of a topic fail, thousands must not be sent at once.
 _SEND_BACKS_AT_ONCE: Final = 64
 _ALL: Final = 1 << 31
@@ -73,8 +73,9 @@ class ConcurrentService(ListenerService[Any]):
         stream: MessageStream | None = None,
     ) -> None:
         clustering = consumer.clustering
-        self.consequence = f"those not acknowledged {'are retried' if clustering else _GIVEN_UP}"
-        self.if_stuck = "are sent back and progress moves past them" if clustering else _GIVEN_UP
+        retried = "is retried", "are retried, but for those acknowledged"
+        self.consequence = retried if clustering else (f"is {_GIVEN_UP}", f"are {_GIVEN_UP}")
+        self.if_stuck = "are sent back and progress moves past them" if clustering else f"are {_GIVEN_UP}"
         super().__init__(consumer, listener, batch_size, stream)
         self._timeouts: ConsumeTimeout[MessageExt] = consumer.recorded(ConsumeTimeout)(self.consume_timeout_ms)
         self._tracked: dict[MessageExt, Batch] = {}

@@ -43,6 +43,7 @@ log = logging.getLogger("sprocketmq.client")
 
 S = TypeVar("S")
 
+_DEAD_LETTERS: Final = "becomes a dead letter", "become dead letters, but for those acknowledged"
 _MOST_COMPLAINTS: Final = 8
 _MOST_IDS: Final = 32
 _WAIT_S: Final = 1.0  # between two checks of the loop
@@ -167,8 +168,10 @@ class Listener:
         if kind in self._complaints or len(self._complaints) == _MOST_COMPLAINTS:
             return
         self._complaints.add(kind)
-        consequence = self._service.consequence
-        log.error("group %s: the listener %s, so %s (logged once)", self._consumer.name, complaint, consequence)
+        _, consequence = self._service.consequence
+        log.error(
+            "group %s: the listener %s, so its messages %s (logged once)", self._consumer.name, complaint, consequence
+        )
 
     def _end(self, batch: ListenerBatch[Any], hook_context: ConsumeMessageContext | None, started_s: float) -> None:
         batch.spent_s = time.perf_counter() - started_s
@@ -195,14 +198,13 @@ class Listener:
         is_last = limit is not None and all(message.reconsume_times >= limit for message in batch.messages)
         consumer.instance.cluster.outages.raised(
             failure,
-            "group %s: the listener raised %s: %s; of %d message(s) from %s, %s: %s",
+            "group %s: the listener raised %s: %s; %s from %s %s",
             consumer.name,
             type(failure).__name__,
             failure,
-            len(batch.messages),
-            batch.context.message_queue,
-            "those not acknowledged become dead letters" if is_last else self._service.consequence,
             logged_messages(batch.messages, limit),
+            batch.context.message_queue,
+            (_DEAD_LETTERS if is_last else self._service.consequence)[len(batch.messages) > 1],
             of=batch.messages[0].message_id,
             extra={
                 "consumer_group": consumer.name,

@@ -34,10 +34,11 @@ log = logging.getLogger("sprocketmq.client")
 class ListenerService(ConsumeService, Generic[T]):
     """Feeds one listener. Only ``_call``, ``_call_async`` and what they call run in workers. ``T`` is an item of the pool. ``stream``:
     the iteration that gets the messages; None for a listener. ``failed``: the status of a call that raised. ``last_try``: after so many
-    retries messages become dead letters, None is never. ``consequence``, ``if_stuck``: for the log."""
+    retries messages become dead letters, None is never. ``consequence``: what becomes of one message of a call that failed, and of
+    several; with ``if_stuck`` for the log."""
 
     failed: ClassVar[Any]
-    consequence: str
+    consequence: tuple[str, str]
     if_stuck: str
 
     def __init__(

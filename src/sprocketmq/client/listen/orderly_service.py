@@ -71,7 +71,7 @@ class OrderlyService(ListenerService[_Turn]):
     orderly = True
     failed = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
     read_answer = staticmethod(read_orderly_answer)
-    consequence = "their queue is suspended for a moment and they are delivered again"
+    consequence = "is delivered again, after a pause of its queue", "are delivered again, after a pause of their queue"
     if_stuck = "keep their queue waiting, because it is consumed in order"
 
     def __init__(
