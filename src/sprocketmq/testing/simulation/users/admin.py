@@ -124,6 +124,7 @@ class Admin:
             await self._admin.delete_group(group.name, remove_offsets=self.rng.random() < 0.5)
         finally:
             self._moved()
+            group.committed.clear()
         self.here.world.note(f"admin: {group} was deleted")
 
     async def _expire(self) -> None:

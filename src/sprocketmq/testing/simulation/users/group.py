@@ -105,7 +105,7 @@ class Group:
         self._next: dict[Queue, int] = defaultdict(int)  # an orderly group's: all before is done
         self._in_order: dict[Queue, Call] = {}
         self._idle_s = 0.0  # when its last call ended
-        self._committed: dict[Queue, int] = {}  # as it was seen last
+        self.committed: dict[Queue, int] = {}  # as it was seen last
         self._dead_letters: set[str] = set()
         self._dead_read: dict[tuple[str, int], int] = defaultdict(int)  # offsets, by broker and its start
 
@@ -283,8 +283,8 @@ class Group:
     def _check_advance(self, queue: Queue, committed: int) -> None:
         """Only its lock's holder writes the progress of an orderly queue, which goes forward. (A broker that could not be reached, stood
         still or has restarted may hear of things late.)"""
-        before, now_s = self._committed.get(queue, 0), self.ledger.world.loop.time()
-        self._committed[queue] = committed
+        before, now_s = self.committed.get(queue, -1), self.ledger.world.loop.time()
+        self.committed[queue] = committed
         if (
             committed < before
             and not self.ledger.was_away(queue[0], now_s - _AWAY_S)
