@@ -517,16 +517,39 @@ def test_hooks_are_called_for_messages_that_a_poll_returns(rocketmq, producer):
     assert heard == [("before", [b"0"]), ("after", True)]
 
 
-def test_what_was_handed_out_is_not_finished_when_the_broker_has_lost_what_came_after_it(rocketmq, producer):
-    """Found by the simulator, seed 3853042018."""
+@pytest.mark.parametrize("committed", [0, 1, 2], ids=lambda count: f"{count} committed")
+@pytest.mark.parametrize("sought", [False, True], ids=["read on", "sought"])
+def test_what_was_handed_out_is_not_finished_when_the_broker_has_lost_what_came_after_it(
+    rocketmq, producer, committed, sought
+):
+    """Found by the simulator, seeds 3853042018 and 47."""
     send_all(producer, ["0", "1", "2", "3"])
     with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
         consumer.subscribe("flights")
-        polled = [consumer.poll(1, timeout_ms=30_000)[0].body for _ in range(2)]
-        consumer.commit()
-        polled += [consumer.poll(1, timeout_ms=30_000)[0].body]
-        assert polled == [b"0", b"1", b"2"]
+        for _ in range(committed):
+            consumer.poll(1, timeout_ms=30_000)
+        if committed:
+            consumer.commit()
+        first = committed
+        if sought:
+            first = 1
+            consumer.poll(1, timeout_ms=30_000)
+            consumer.seek(QUEUE, first)
+        in_hand = consumer.poll(1, timeout_ms=30_000)
+        assert [one.queue_offset for one in in_hand] == [first]
         running = parts_of(consumer)
-        consumer._engine.call(lambda: running.offset_illegal(QUEUE, 3))
-        rocketmq.advance_until(lambda: [one.body for one in consumer.poll(1, timeout_ms=0)] == [b"2"])
-        assert consumer.committed(QUEUE) == 2
+
+        def broker_has_lost_it() -> None:
+            running.rebalancer.held()[QUEUE].drop()
+            running.offset_illegal(QUEUE, first + 1)
+
+        consumer._engine.call(broker_has_lost_it)
+        polled: list[int] = []
+
+        def comes_again() -> bool:
+            polled.extend(one.queue_offset for one in consumer.poll(1, timeout_ms=0))
+            return bool(polled)
+
+        rocketmq.advance_until(comes_again)
+        assert polled[0] == first
+        assert consumer.committed(QUEUE) == first

@@ -76,12 +76,8 @@ class RunningPullConsumer(RunningConsumer):
         self.service.skipped(process_queue, offset)
 
     def offset_illegal(self, queue: MessageQueue, offset: int) -> None:
-        """What was handed out and is not committed is not finished, if a power cut took the end of the queue behind it. (A reset goes
-        back, or to what was not handed out.)"""
-        progress = self.offset_store.progress.read(queue)
-        if progress >= 0 and self.service.queues.has_uncommitted(queue, offset):
-            offset = min(offset, progress)
-        super().offset_illegal(queue, offset)
+        """What was handed out and is not committed is not finished, if a power cut took the end of the queue behind it."""
+        super().offset_illegal(queue, self.service.queues.first_unfinished(queue, offset))
 
     def queues_changed(self, topic: str) -> None:
         super().queues_changed(topic)

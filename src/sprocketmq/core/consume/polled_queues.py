@@ -27,11 +27,13 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 @dataclass(slots=True)
 class _Reading:
-    """``waiting``: pending messages as counted last; ``committed``: progress holds ``position``; ``persisted``: a broker has it."""
+    """``waiting``: pending messages as counted last; ``committed``: progress holds ``position``; ``done``: all before it is committed, or
+    was not for this reader; ``persisted``: a broker has it."""
 
     process_queue: ProcessQueue
     position: int
     committed: bool
+    done: int
     waiting: int = 0
     persisted: int = -1
 
@@ -53,7 +55,7 @@ class PolledQueues:
         queue = process_queue.queue
         assert queue is not None
         self._forget(queue)
-        self._readings[queue] = _Reading(process_queue, offset, committed=True)
+        self._readings[queue] = _Reading(process_queue, offset, committed=True, done=offset)
         if withheld:
             self._withheld.add(queue)
 
@@ -125,7 +127,7 @@ class PolledQueues:
             return False
         reading.position = offset
         if reading.committed:
-            reading.persisted = -1
+            reading.done, reading.persisted = offset, -1
         return reading.committed
 
     # --- progress -----------------------------------------------------------------------------------------------------------------------
@@ -147,19 +149,23 @@ class PolledQueues:
             if not reading.committed and not reading.process_queue.dropped
         }
 
-    def has_uncommitted(self, queue: MessageQueue, offset: int) -> bool:
-        """Whether messages were handed out that progress does not hold, and the next one would be at ``offset`` or later."""
+    def first_unfinished(self, queue: MessageQueue, offset: int) -> int:
+        """Where to go on when the next message would be at ``offset``: at the first message in hand that progress does not hold, if the
+        queue has gone back to those in hand. (A reset goes back, or to what was not handed out.)"""
         reading = self._readings.get(queue)
-        return reading is not None and not reading.committed and offset <= reading.position
+        if reading is None or reading.committed or offset > reading.position:
+            return offset
+        return min(offset, reading.done)
 
     def position_changed(self, queue: MessageQueue) -> None:
         """After a seek progress does not have the position."""
-        self._readings[queue].committed = False
+        reading = self._readings[queue]
+        reading.committed, reading.done = False, reading.position
 
     def committed(self, queue: MessageQueue, offset: int) -> None:
         reading = self._readings.get(queue)
         if reading is not None:
-            reading.committed = offset == reading.position
+            reading.committed, reading.done = offset == reading.position, offset
             if offset != reading.persisted:
                 reading.persisted = -1
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -326,8 +327,9 @@ class IteratorMember(PushMember):
 
     async def _stay(self, end_s: float) -> None:
         if "cancels" in self.has and not self.group.orderly:
-            for _ in range(20):
-                await self._receive_some()
+            with contextlib.suppress(rmq.ClosedError):  # a listener has shut its consumer down
+                for _ in range(20):
+                    await self._receive_some()
         tasks = [asyncio.ensure_future(self._iterate()) for _ in range(self.rng.choice([1, 3]))]
         await self._until(end_s)
         self._messages.stop()
