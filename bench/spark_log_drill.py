@@ -220,9 +220,8 @@ def main() -> None:
             began_s = time.time()
             with TROUBLES[trouble](drill):
                 time.sleep(given.minutes * 60)
-            before = drill.consumed()
             time.sleep(given.after * 60)
-            drill.wait_for_more(than=before)
+            drill.wait_for_more(than=drill.consumed())
             lines = lines_of(drill.logs, began_s)
             counts = ", ".join(f"{name} {len(texts)}" for name, texts in lines.items())
             print(f"{trouble}: {counts or 'nothing'}; the query was started {drill.starts()} times", flush=True)
