@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import secrets
 import time
 from collections.abc import Iterator
@@ -37,7 +38,8 @@ class _Reason(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno >= logging.ERROR:
-            self.text = record.getMessage()
+            error = record.msg  # asyncio's own text names the address again
+            self.text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else record.getMessage()
         return record.levelno < logging.ERROR
 
 
