@@ -166,7 +166,7 @@ class ConnectionPool:
             # A failed or lost attempt must not count for new callers, even if callers that it woke have not continued yet: two callers
             # that retry at once would otherwise keep it forever.
             failures = self._failures.get(address)
-            if failures is not None and failures.are_too_many(asyncio.get_running_loop().time()):
+            if not self._closed and failures is not None and failures.are_too_many(asyncio.get_running_loop().time()):
                 await asyncio.sleep(0)  # others go on, should the caller try again at once
                 raise ConnectFailed(failures.text, address)
             opening = self._begin(address)
