@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -327,9 +326,12 @@ class IteratorMember(PushMember):
 
     async def _stay(self, end_s: float) -> None:
         if "cancels" in self.has and not self.group.orderly:
-            with contextlib.suppress(rmq.ClosedError):  # a listener has shut its consumer down
+            try:
                 for _ in range(20):
                     await self._receive_some()
+            except rmq.ClosedError:
+                if not self._is_shut:  # by a listener
+                    raise
         tasks = [asyncio.ensure_future(self._iterate()) for _ in range(self.rng.choice([1, 3]))]
         await self._until(end_s)
         self._messages.stop()
