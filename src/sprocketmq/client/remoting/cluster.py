@@ -139,7 +139,7 @@ class Cluster:
         def failed(error: RocketMQError, left_s: float) -> None:
             if now_s() >= quiet_until_s:
                 sentence = "%s for %d s more (%s): %s"
-                self.outages.failed("requests", error, sentence, what, left_s, self.retry_option, error)
+                self.outages.troubles.failed("requests", sentence, what, left_s, self.retry_option, error)
             self.routes.forget()  # a broker may have moved
 
         within_ms = self.retry_timeout_ms if max_retry_ms is None else min(max_retry_ms, self.retry_timeout_ms)

@@ -74,6 +74,10 @@ class Outages:
     def _name_at(self, address: str) -> str:
         return self._name_of(address) or self._heard.get(address, "")
 
+    @property
+    def is_any_lost(self) -> bool:
+        return bool(self._lost)
+
     def address_of(self, broker_name: str) -> str:
         """Where a broker was that is lost; "" for others."""
         return next((outage.address for outage in self._lost.values() if outage.broker_name == broker_name), "")

@@ -19,6 +19,7 @@ from typing import ClassVar, Final, TypeVar
 from sprocketmq.client.remoting import cluster as remoting
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.group_members import consumer_ids, make_retry_topic
+from sprocketmq.client.remoting.outages import Outages
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.core.produce.route_table import MASTER_ID, subscribe_queues
 from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
@@ -59,10 +60,17 @@ class Cluster(remoting.Cluster):
         # Consumer group -> the running info of its member in this process.
         self.members: dict[str, Callable[[], bodies.ConsumerRunningInfo]] = {}
         # The pool must not refer to this object: it would never be collected.
+        this = weakref.ref(self)
+        outages = Outages(who=lambda: "Spark", name_of=lambda address: _broker_at(this(), address))
         pool = ConnectionPool(
-            _broker_request_handler(self.members), ssl_context=access.ssl_context, credentials=access.credentials
+            _broker_request_handler(self.members),
+            ssl_context=access.ssl_context,
+            credentials=access.credentials,
+            on_lost=outages.lost,
+            on_heard=outages.heard,
+            troubles=outages.troubles,
         )
-        super().__init__(pool, parse_addresses(namesrv_addr))
+        super().__init__(pool, parse_addresses(namesrv_addr), outages=outages)
         self.retry_option = "retryTimeoutMs"
         self._retry_topics: set[tuple[str, str]] = set()  # group and broker behind a proxy that has its retry topic
         self._by_retry_timeout: weakref.WeakValueDictionary[int, Cluster] = weakref.WeakValueDictionary()
@@ -191,6 +199,11 @@ class Cluster(remoting.Cluster):
             if isinstance(answer, BaseException) and not isinstance(answer, RocketMQError):
                 raise answer
         return [answer for answer in answers if not isinstance(answer, BaseException)]
+
+
+def _broker_at(cluster: Cluster | None, address: str) -> str:
+    brokers = {} if cluster is None else cluster.routes.table.brokers()
+    return next((name for name, addresses in brokers.items() if address in addresses.values()), "")
 
 
 def _broker_request_handler(

@@ -132,7 +132,7 @@ class Membership:
             self._cluster.engine.run(self._cluster.heartbeat(self._data(topics), topics))
         except RocketMQError as error:
             sentence, group = "no heartbeat for group %s this time, the query reads on: %s", self._options.group
-            troubles.failed("heartbeats", sentence, group, error, of=group)
+            self._cluster.outages.failed("heartbeats", error, sentence, group, error, of=group)
 
     def _topics(self) -> list[str]:
         options = self._options

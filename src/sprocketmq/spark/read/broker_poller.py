@@ -128,9 +128,8 @@ class BrokerPoller:
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if not waits:
                 raise
-            troubles.failed("brokers", "the brokers do not answer, the stream waits: %s", error)
+            self.cluster.outages.failed("offsets", error, "the brokers do not answer, the stream waits: %s", error)
             return unchanged
-        troubles.over("brokers", "the brokers answer again, the stream goes on")
         troubles.sweep()
         self.cluster.outages.troubles.sweep()
         self._unchanged.learn(fresh)
@@ -193,9 +192,10 @@ class BrokerPoller:
         try:
             found = gone_queues(self.cluster, missing, self._options.group)
         except RocketMQError as error:
-            troubles.failed("queues", "no news of %d queues, the stream waits for them: %s", len(missing), error)
+            sentence = "no news of %d queues, the stream waits for them: %s"
+            self.cluster.outages.failed("queues", error, sentence, len(missing), error)
             return {}
-        if len(found) < len(missing):
+        if len(found) < len(missing) and not self.cluster.outages.is_any_lost:
             away = next(queue for queue in missing if queue not in found)
             sentence = "no news of %d queues, the stream waits for them, the first is %s"
             troubles.failed("queues", sentence, len(missing) - len(found), away)

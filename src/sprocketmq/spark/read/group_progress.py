@@ -12,7 +12,6 @@ from sprocketmq.client.remoting.queue_offsets import commit_offset, committed_of
 from sprocketmq.client.remoting.retrying import is_transient
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4
-from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
@@ -98,7 +97,7 @@ class GroupProgress:
             self._again_s[queue] = now_s if is_first_refusal else now_s + _AGAIN_S
         for name, error in {queue.broker_name: error for queue, error in failed.items()}.items():
             sentence = "progress of group %s is not on broker %s yet, the stream reads on: %s"
-            troubles.failed(("progress", name), sentence, self._group, name, error, of=self._group)
+            cluster.outages.failed("progress", error, sentence, self._group, name, error, of=self._group)
         if any(map(is_transient, failed.values())):
             cluster.routes.forget()  # a broker may have moved
 
