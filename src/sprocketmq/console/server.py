@@ -38,8 +38,10 @@ class _Reason(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno >= logging.ERROR:
-            error = record.msg  # asyncio's own text names the address again
-            self.text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else record.getMessage()
+            error: Any = record.msg
+            # asyncio's text names the address again; a number below 0 is of the name's lookup (EAI_NONAME)
+            number = error.errno or 0 if isinstance(error, OSError) else 0
+            self.text = os.strerror(number) if number > 0 else record.getMessage()
         return record.levelno < logging.ERROR
 
 

@@ -37,11 +37,6 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_MS: Final = 3_000
 # NettyRemotingClient.MIN_CLOSE_TIMEOUT_MILLIS: what is left for the last try of a send can be too short for any answer.
 _SILENT_S: Final = 0.1
-# An address that has refused so many connections within this time is not tried before it is over. Each queue of a lost broker tries again
-# each 3 s: a member of 1,280 queues began 540 TLS handshakes a second with a broker whose certificate had expired.
-_MOST_FAILURES: Final = 3
-_FAILURES_WITHIN_S: Final = 0.1
-_MOST_FAILED_ADDRESSES: Final = 256
 # A key of a connection's state: when it was opened, until something has arrived.
 _UNHEARD: Final = "unheard"
 _TLS_ONLY: Final = "it had answered nothing yet: if that port takes TLS only, connect with TLS, as with tls=True"
@@ -112,7 +107,6 @@ class ConnectionPool:
         self._lost: set[str] = set()
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, _Opening] = {}  # connecting, or with callers that have not continued yet
-        self._failures: dict[str, _Failures] = {}
         self._closed = False
         self._forked = False
         fork.register(self)
@@ -165,10 +159,6 @@ class ConnectionPool:
         if opening is None or (opening.line.is_open and not is_there):
             # A failed or lost attempt must not count for new callers, even if callers that it woke have not continued yet: two callers
             # that retry at once would otherwise keep it forever.
-            failures = self._failures.get(address)
-            if not self._closed and failures is not None and failures.are_too_many(asyncio.get_running_loop().time()):
-                await asyncio.sleep(0)  # others go on, should the caller try again at once
-                raise ConnectFailed(failures.text, address)
             opening = self._begin(address)
         try:
             is_there = await opening.line.wait(timeout_ms)
@@ -345,10 +335,8 @@ class ConnectionPool:
             pass
         elif (error := task.exception()) is not None:
             if isinstance(error, ConnectFailed) and not self._closed:
-                self._note_failure(address, str(error))
                 self._on_lost(address, error)
         else:
-            self._failures.pop(address, None)
             connection = task.result()
             if self._closed:
                 connection.close()
@@ -360,14 +348,6 @@ class ConnectionPool:
                         self._on_reopen(address)
         opening.line.open()
         self._end(address, opening)
-
-    def _note_failure(self, address: str, text: str) -> None:
-        now_s, before = asyncio.get_running_loop().time(), self._failures.get(address)
-        if before is None and len(self._failures) == _MOST_FAILED_ADDRESSES:
-            self._failures.clear()
-        if before is None or now_s - before.began_s >= _FAILURES_WITHIN_S:
-            before = _Failures(now_s, 0, text)
-        self._failures[address] = _Failures(before.began_s, before.times + 1, text)
 
     def _forget(self, address: str, connection: Connection) -> None:
         if self._open.get(address) is connection:
@@ -397,15 +377,6 @@ def _connect_error(address: str, error: OSError, *, tls: bool) -> str:
             "speaks it"
         )
     return f"cannot connect to {address}: {error.strerror or error}; is a server listening there?"
-
-
-class _Failures(NamedTuple):
-    began_s: float
-    times: int
-    text: str
-
-    def are_too_many(self, now_s: float) -> bool:
-        return self.times >= _MOST_FAILURES and now_s - self.began_s < _FAILURES_WITHIN_S
 
 
 class _Opening(NamedTuple):

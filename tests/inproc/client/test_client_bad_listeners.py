@@ -63,7 +63,7 @@ def test_an_invalid_answer_retries_the_message_and_is_logged_once(rocketmq, prod
     said = [record.getMessage() for record in caplog.records if "(logged once)" in record.getMessage()]
     assert len(said) == 1
     assert sentence in said[0]
-    assert "is allowed, so its messages are retried" in said[0]
+    assert "is allowed, so those not acknowledged are retried" in said[0]
 
 
 def test_each_kind_of_invalid_answer_is_logged_once(rocketmq, producer, consumers, caplog):

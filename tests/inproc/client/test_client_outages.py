@@ -135,3 +135,16 @@ def test_a_refusal_does_not_hide_another_one(caplog):
         "WARNING the route of topic a could not be refreshed: code 1 from h:1: no",
         "WARNING the route of topic b could not be refreshed: code 16 from h:1: no",
     ]
+
+
+def test_a_broker_that_comes_back_elsewhere_is_back(caplog):
+    names = {"10.0.0.1:10911": "broker-a", "10.0.0.2:10911": "broker-a", "10.0.0.3:10911": "broker-a"}
+    outages = Outages(name_of=lambda address: names.get(address, ""))
+    outages.heard("10.0.0.1:10911")
+    outages.lost("10.0.0.1:10911", rmq.NetworkError("closed", "10.0.0.1:10911"))
+    outages.heard("10.0.0.3:10911")  # its replica
+    assert outages.address_of("broker-a") == "10.0.0.1:10911"
+    outages.look_after(["10.0.0.2:10911"])
+    outages.heard("10.0.0.2:10911")
+    assert outages.address_of("broker-a") == ""
+    assert len(lines(caplog)) == 3

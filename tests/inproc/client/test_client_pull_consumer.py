@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from interrupts import Interrupted, needs_signals, signal_while_waiting
@@ -519,37 +520,53 @@ def test_hooks_are_called_for_messages_that_a_poll_returns(rocketmq, producer):
 
 @pytest.mark.parametrize("committed", [0, 1, 2], ids=lambda count: f"{count} committed")
 @pytest.mark.parametrize("sought", [False, True], ids=["read on", "sought"])
+@pytest.mark.parametrize("offset", [2, 3], ids=["the end is lost", "the end is lost behind what waits"])
 def test_what_was_handed_out_is_not_finished_when_the_broker_has_lost_what_came_after_it(
-    rocketmq, producer, committed, sought
+    rocketmq, producer, committed, sought, offset
 ):
     """Found by the simulator, seeds 3853042018 and 47."""
     send_all(producer, ["0", "1", "2", "3"])
     with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
-        consumer.subscribe("flights")
-        for _ in range(committed):
-            consumer.poll(1, timeout_ms=30_000)
-        if committed:
-            consumer.commit()
-        first = committed
-        if sought:
-            first = 1
-            consumer.poll(1, timeout_ms=30_000)
-            consumer.seek(QUEUE, first)
-        in_hand = consumer.poll(1, timeout_ms=30_000)
-        assert [one.queue_offset for one in in_hand] == [first]
-        running = parts_of(consumer)
+        in_hand(consumer, committed, sought)
+        again = continued(rocketmq, consumer, offset, has_lost_end=True)
+        assert again == (min(committed, 1) if sought else committed)
 
-        def broker_has_lost_it() -> None:
-            running.rebalancer.held()[QUEUE].drop()
-            running.offset_illegal(QUEUE, first + 1)
 
-        consumer._engine.call(broker_has_lost_it)
-        polled: list[int] = []
+def test_a_reset_skips_what_is_in_hand(rocketmq, producer):
+    """As the one of a message that nobody can handle."""
+    send_all(producer, ["0", "1", "2", "3"])
+    with rocketmq.pull_consumer("backfill", auto_commit=False, consume_from_where=FIRST) as consumer:
+        in_hand(consumer, 0, sought=False)
+        assert continued(rocketmq, consumer, 2, has_lost_end=False) == 2
 
-        def comes_again() -> bool:
-            polled.extend(one.queue_offset for one in consumer.poll(1, timeout_ms=0))
-            return bool(polled)
 
-        rocketmq.advance_until(comes_again)
-        assert polled[0] == first
-        assert consumer.committed(QUEUE) == first
+def in_hand(consumer: rmq.PullConsumer, committed: int, sought: bool) -> None:
+    """Of the queue, so many messages are committed and one more is in hand; or the second one, which was sought."""
+    consumer.subscribe("flights")
+    for _ in range(committed):
+        consumer.poll(1, timeout_ms=30_000)
+    if committed:
+        consumer.commit()
+    if sought:
+        consumer.poll(1, timeout_ms=30_000)
+        consumer.seek(QUEUE, 1)
+    (message,) = consumer.poll(1, timeout_ms=30_000)
+    assert message.queue_offset == (1 if sought else committed)
+
+
+def continued(rocketmq: Any, consumer: rmq.PullConsumer, offset: int, *, has_lost_end: bool) -> int:
+    """Where the consumer goes on, when its broker says ``offset``; its progress is the same."""
+    running, polled = parts_of(consumer), []
+
+    def refused() -> None:
+        running.rebalancer.held()[QUEUE].drop()
+        running.offset_illegal(QUEUE, offset, has_lost_end)
+
+    def comes() -> bool:
+        polled.extend(one.queue_offset for one in consumer.poll(1, timeout_ms=0))
+        return bool(polled)
+
+    consumer._engine.call(refused)
+    rocketmq.advance_until(comes)
+    assert consumer.committed(QUEUE) == polled[0]
+    return polled[0]

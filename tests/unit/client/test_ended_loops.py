@@ -43,7 +43,10 @@ def test_a_coroutine_that_a_listener_returns_is_not_waited_for_after_its_loop(mo
         hooks=SimpleNamespace(consume=[]), name="delays", clock=ManualClock(), instance=instance
     )
     service: Any = SimpleNamespace(
-        read_answer=lambda answer, context: ("failed", "is awaitable"), failed="failed", consequence="", last_try=None
+        read_answer=lambda answer, context: ("failed", "is awaitable"),
+        failed="failed",
+        consequence=("", ""),
+        last_try=None,
     )
 
     async def made() -> Listener:

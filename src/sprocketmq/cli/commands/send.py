@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _GROUP: Final = "sprocketmq-cli"
 _REPORT_EVERY: Final = 10_000
+_LOOK_MS: Final = 300  # whether a topic is new; a name server that does not answer costs the send no more
 
 
 @click.command()
@@ -70,16 +71,17 @@ def send(
             content = sys.stdin.buffer.read() if body == "-" else body.encode("utf-8", "surrogateescape")
             message, sharding_key = _message(topic, content, **given)
             _print(output, producer.send(message, sharding_key=sharding_key, **delivery), comes_later=bool(delivery))
+            _note_new(is_new, topic)
         else:
-            _send_all(producer, output, topic, file, batch, given["sharding_key"], delivery)
-    if is_new:
-        note(f"created topic {topic}")
+            _send_all(producer, output, topic, file, batch, given["sharding_key"], delivery, is_new=is_new)
 
 
 def _is_new(target: Target, topic: str) -> bool:
+    from sprocketmq.client.admin import Admin
     from sprocketmq.errors import TopicNotExist
 
-    with target.admin() as admin:
+    options: dict[str, Any] = {**target.options(), "mq_client_api_timeout_ms": _LOOK_MS}
+    with Admin(**options) as admin:
         try:
             admin.queues(topic)
         except TopicNotExist:
@@ -87,6 +89,11 @@ def _is_new(target: Target, topic: str) -> bool:
         except RocketMQError:  # the send says it
             pass
     return False
+
+
+def _note_new(is_new: bool, topic: str) -> None:
+    if is_new:
+        note(f"created topic {topic}")
 
 
 def _message(
@@ -158,6 +165,8 @@ def _send_all(
     batch: int,
     sharding_key: str | None,
     delivery: dict[str, Any],
+    *,
+    is_new: bool,
 ) -> None:
     """Send the messages of a file in order, up to the first one that fails. Raises PartlyDone with the number of its line."""
     sent = done_to = 0
@@ -169,6 +178,7 @@ def _send_all(
                 result = producer.send(message, sharding_key=own_key or sharding_key, **delivery)
             else:
                 result = producer.send_batch([one for _, one, _ in chunk])
+            _note_new(is_new and not sent, topic)
             sent, done_to = sent + len(chunk), chunk[-1][0]
             if output.is_json:
                 _print(output, result)

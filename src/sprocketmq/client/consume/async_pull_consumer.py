@@ -357,9 +357,11 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._seek(running, queue, await self.max_offset(queue))
 
     def _seek(self, running: RunningPullConsumer, queue: MessageQueue, offset: int) -> None:
+        queues = running.service.queues
+        done = queues.done(queue, offset)
         if not running.rebalancer.seek(queue, offset):
             raise ConfigurationError(f"{queue} moved to another member meanwhile, it cannot be sought here")
-        running.service.queues.position_changed(queue)
+        queues.sought(queue, done)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
         """The offset of the first message stored at or after ``timestamp_ms``. If there is none, the end of the queue; a 4.9 broker

@@ -204,10 +204,7 @@ class PullLoop:
         elif isinstance(effect, pull_cursor.ReadOffset):
             return pull_cursor.OffsetRead(await self._consumer.read_offset(self.queue))
         elif isinstance(effect, pull_cursor.DropQueue):
-            sentence = "group %s: %s continues at offset %d, as its broker says: the group was reset, or its old offset is not there"
-            name, queue = self._consumer.name, self.queue
-            self._cluster.outages.failed("resets", None, sentence, name, queue, effect.offset, of=str(queue))
-            self._consumer.offset_illegal(self.queue, effect.offset)
+            self._consumer.offset_illegal(self.queue, effect.offset, effect.has_lost_end)
         return None
 
     async def _wait(self, later: pull_cursor.PullLater) -> None:

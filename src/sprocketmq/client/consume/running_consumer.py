@@ -530,7 +530,10 @@ class RunningConsumer:
         if process_queue.queue is not None:
             self.offset_store.progress.update(process_queue.queue, offset)
 
-    def offset_illegal(self, queue: MessageQueue, offset: int) -> None:
+    def offset_illegal(self, queue: MessageQueue, offset: int, has_lost_end: bool) -> None:
+        sentence = "group %s: %s continues at offset %d, as its broker says: the group was reset, or its old offset is not there"
+        self.instance.cluster.outages.failed("resets", None, sentence, self.name, queue, offset, of=str(queue))
+
         async def drop_then_take_up_again() -> None:
             await self.rebalancer.drop_at(queue, offset)
             self.instance.rebalance_soon()

@@ -75,9 +75,11 @@ class RunningPullConsumer(RunningConsumer):
     def correct_offset(self, process_queue: ProcessQueue, offset: int) -> None:
         self.service.skipped(process_queue, offset)
 
-    def offset_illegal(self, queue: MessageQueue, offset: int) -> None:
+    def offset_illegal(self, queue: MessageQueue, offset: int, has_lost_end: bool) -> None:
         """What was handed out and is not committed is not finished, if a power cut took the end of the queue behind it."""
-        super().offset_illegal(queue, self.service.queues.first_unfinished(queue, offset))
+        if has_lost_end:
+            offset = min(offset, self.service.queues.done(queue, offset))
+        super().offset_illegal(queue, offset, has_lost_end)
 
     def queues_changed(self, topic: str) -> None:
         super().queues_changed(topic)

@@ -73,7 +73,7 @@ class ConcurrentService(ListenerService[Any]):
         stream: MessageStream | None = None,
     ) -> None:
         clustering = consumer.clustering
-        retried = "is retried", "are retried, but for those acknowledged"
+        retried = "is retried", "are retried"
         self.consequence = retried if clustering else (f"is {_GIVEN_UP}", f"are {_GIVEN_UP}")
         self.if_stuck = "are sent back and progress moves past them" if clustering else f"are {_GIVEN_UP}"
         super().__init__(consumer, listener, batch_size, stream)

@@ -43,7 +43,7 @@ log = logging.getLogger("sprocketmq.client")
 
 S = TypeVar("S")
 
-_DEAD_LETTERS: Final = "becomes a dead letter", "become dead letters, but for those acknowledged"
+_DEAD_LETTERS: Final = "becomes a dead letter", "become dead letters"
 _MOST_COMPLAINTS: Final = 8
 _MOST_IDS: Final = 32
 _WAIT_S: Final = 1.0  # between two checks of the loop
@@ -170,7 +170,10 @@ class Listener:
         self._complaints.add(kind)
         _, consequence = self._service.consequence
         log.error(
-            "group %s: the listener %s, so its messages %s (logged once)", self._consumer.name, complaint, consequence
+            "group %s: the listener %s, so those not acknowledged %s (logged once)",
+            self._consumer.name,
+            complaint,
+            consequence,
         )
 
     def _end(self, batch: ListenerBatch[Any], hook_context: ConsumeMessageContext | None, started_s: float) -> None:

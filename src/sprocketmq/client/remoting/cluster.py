@@ -139,7 +139,8 @@ class Cluster:
         def failed(error: RocketMQError, left_s: float) -> None:
             if now_s() >= quiet_until_s:
                 sentence = "%s for %d s more (%s): %s"
-                self.outages.troubles.failed("requests", sentence, what, left_s, self.retry_option, error)
+                cause = "requests", getattr(error, "address", "")
+                self.outages.troubles.failed(cause, sentence, what, left_s, self.retry_option, error)
             self.routes.forget()  # a broker may have moved
 
         within_ms = self.retry_timeout_ms if max_retry_ms is None else min(max_retry_ms, self.retry_timeout_ms)

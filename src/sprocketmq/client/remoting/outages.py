@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -24,11 +24,18 @@ from sprocketmq.troubles import Troubles, raised_at
 log = logging.getLogger("sprocketmq.client")
 
 _MOST_SERVERS: Final = 1_000
+_IF_LOST: Final = {
+    (True, True): "%s: %s is lost, its messages wait, other brokers go on: %s",
+    (True, False): "%s: %s cannot be reached, its messages wait, other brokers go on: %s",
+    (False, True): "%s: %s is lost, known topics go on, new ones are not found: %s",
+    (False, False): "%s: %s cannot be reached: %s",
+}
 
 
 class Outages:
     """Belongs to the loop of one client instance; ``troubles`` to all of its threads. ``who``: whose servers they are, for the log.
-    ``name_of``: the broker at an address, "" for a name server. ``spawn``: starts a task that ends with the instance."""
+    ``name_of``: the broker at an address, "" for a name server. ``spawn``: starts a task that ends with the instance.
+    ``if_lost``: the sentences for the log, by whether it is a broker and whether it has answered before."""
 
     def __init__(
         self,
@@ -36,8 +43,10 @@ class Outages:
         who: Callable[[], str] = lambda: "client",
         name_of: Callable[[str], str] = lambda address: "",
         spawn: Callable[[Coroutine[Any, Any, Any]], object] = asyncio.ensure_future,
+        if_lost: Mapping[tuple[bool, bool], str] = _IF_LOST,
     ) -> None:
         self._clock, self._who, self._name_of, self._spawn = clock or SystemClock(), who, name_of, spawn
+        self._if_lost = if_lost
         self.troubles = Troubles(log, self._clock.steady_ms)
         self._lost: dict[str, ServerOutage] = {}
         self._unnamed: set[str] = set()  # lost servers that no route has any more
@@ -57,40 +66,29 @@ class Outages:
             for options in self.watchers:
                 self._call(options.on_disconnected, outage)
         was_heard = address in self._heard
-        if outage.broker_name:
-            sentence = (
-                "%s: %s is lost, its messages wait, other brokers go on: %s"
-                if was_heard
-                else "%s: %s cannot be reached, its messages wait, other brokers go on: %s"
-            )
-        else:
-            sentence = (
-                "%s: %s is lost, known topics go on, new ones are not found: %s"
-                if was_heard
-                else "%s: %s cannot be reached: %s"
-            )
+        sentence = self._if_lost[bool(outage.broker_name), was_heard]
         self.troubles.failed(address, sentence, self._who(), _shown(outage), str(error), lasts=True)
 
     def _name_at(self, address: str) -> str:
         return self._name_of(address) or self._heard.get(address, "")
 
-    @property
-    def is_any_lost(self) -> bool:
-        return bool(self._lost)
-
     def address_of(self, broker_name: str) -> str:
         """Where a broker was that is lost; "" for others."""
-        return next((outage.address for outage in self._lost.values() if outage.broker_name == broker_name), "")
+        lost = list(self._lost.values())  # any thread may ask
+        return next((outage.address for outage in lost if outage.broker_name == broker_name), "")
 
     def heard(self, address: str) -> None:
-        outage = self._lost.pop(address, None)
-        self._unnamed.discard(address)
         what = "is back" if address in self._heard else "is reached"
         if len(self._heard) >= _MOST_SERVERS:
             self._heard.clear()
-        self._heard[address] = self._name_at(address)
-        if outage is None:
-            return
+        name = self._heard[address] = self._name_at(address)
+        moved_from = [one for one in self._unnamed if name and self._lost[one].broker_name == name]
+        for lost in {address: None, **dict.fromkeys(moved_from)}:
+            self._unnamed.discard(lost)
+            if (outage := self._lost.pop(lost, None)) is not None:
+                self._is_back(lost, outage, what)
+
+    def _is_back(self, address: str, outage: ServerOutage, what: str) -> None:
         outage = msgspec.structs.replace(outage, lasted_ms=self._clock.steady_ms() - outage.began_ms)
         self.troubles.over(address, "%s: %s %s", self._who(), _shown(outage), what)
         for options in self.watchers:

@@ -28,7 +28,7 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 @dataclass(slots=True)
 class _Reading:
     """``waiting``: pending messages as counted last; ``committed``: progress holds ``position``; ``done``: all before it is committed, or
-    was not for this reader; ``persisted``: a broker has it."""
+    was so when reading began; ``persisted``: a broker has it."""
 
     process_queue: ProcessQueue
     position: int
@@ -149,18 +149,15 @@ class PolledQueues:
             if not reading.committed and not reading.process_queue.dropped
         }
 
-    def first_unfinished(self, queue: MessageQueue, offset: int) -> int:
-        """Where to go on when the next message would be at ``offset``: at the first message in hand that progress does not hold, if the
-        queue has gone back to those in hand. (A reset goes back, or to what was not handed out.)"""
+    def done(self, queue: MessageQueue, otherwise: int) -> int:
+        """The offset before which nothing is in hand that is not committed; ``otherwise``: if the queue is not read."""
         reading = self._readings.get(queue)
-        if reading is None or reading.committed or offset > reading.position:
-            return offset
-        return min(offset, reading.done)
+        return otherwise if reading is None else reading.done
 
-    def position_changed(self, queue: MessageQueue) -> None:
-        """After a seek progress does not have the position."""
+    def sought(self, queue: MessageQueue, done: int) -> None:
+        """After a seek progress does not have the position. ``done``: as it was before."""
         reading = self._readings[queue]
-        reading.committed, reading.done = False, reading.position
+        reading.committed, reading.done = False, min(done, reading.position)
 
     def committed(self, queue: MessageQueue, offset: int) -> None:
         reading = self._readings.get(queue)

@@ -143,9 +143,11 @@ class CorrectOffset(msgspec.Struct, frozen=True):
 
 
 class DropQueue(msgspec.Struct, frozen=True):
-    """The offset was illegal: freeze ``offset`` as progress, persist it, remove the queue from the table, rebalance at once."""
+    """The offset was illegal: freeze ``offset`` as progress, persist it, remove the queue from the table, rebalance at once.
+    ``has_lost_end``: a power cut took the end of the queue; otherwise the group was reset, or its messages have expired."""
 
     offset: int
+    has_lost_end: bool = False
 
 
 class ReadOffset(msgspec.Struct, frozen=True):
@@ -285,7 +287,7 @@ class PullCursor:
                 # A power cut took the end of the broker's log, and not what is cached. (Java goes on at the broker's offset, past it.)
                 offset = min(first, offset)
             queue.drop()
-            return [DropQueue(offset)]
+            return [DropQueue(offset, event.is_beyond_end)]
         effects: list[PullEffect] = [PullNow(self.next_offset)]
         if queue.count == 0:
             effects.insert(0, CorrectOffset(self.next_offset))

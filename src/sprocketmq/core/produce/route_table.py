@@ -225,7 +225,7 @@ class RouteTable:
 
     def brokers(self) -> dict[str, dict[int, str]]:
         """Broker name -> id -> address, of all routes."""
-        return {name: dict(addresses) for name, addresses in self._brokers.items()}
+        return {name: dict(addresses) for name, addresses in self._brokers.copy().items()}  # any thread may ask
 
     def _collect_brokers(self, last: str | None = None) -> None:
         # Routes of several topics may disagree for a moment while a broker moves; the newest answer wins.

@@ -39,6 +39,12 @@ T = TypeVar("T")
 
 # Requests that one call of ``gather`` keeps in flight.
 _IN_FLIGHT: Final = 128
+# Of ``Outages``: tasks try again, streams wait.
+_IF_LOST: Final = {
+    (is_broker, has_answered): f"%s: %s {what}, what needs it waits (retryTimeoutMs, brokerUnavailable): %s"
+    for is_broker in (True, False)
+    for has_answered, what in ((True, "is lost"), (False, "cannot be reached"))
+}
 _TOPIC_OF_EACH_BROKER: Final = "SELF_TEST_TOPIC"
 # TopicConfigManager creates these topics in every broker; transactional writes create their ledgers (``sink_options``). topicsPattern=".*"
 # does not match them.
@@ -61,7 +67,7 @@ class Cluster(remoting.Cluster):
         self.members: dict[str, Callable[[], bodies.ConsumerRunningInfo]] = {}
         # The pool must not refer to this object: it would never be collected.
         this = weakref.ref(self)
-        outages = Outages(who=lambda: "Spark", name_of=lambda address: _broker_at(this(), address))
+        outages = Outages(who=lambda: "Spark", name_of=lambda address: _broker_at(this(), address), if_lost=_IF_LOST)
         pool = ConnectionPool(
             _broker_request_handler(self.members),
             ssl_context=access.ssl_context,

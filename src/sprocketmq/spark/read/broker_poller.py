@@ -128,7 +128,11 @@ class BrokerPoller:
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if not waits:
                 raise
-            self.cluster.outages.failed("offsets", error, "the brokers do not answer, the stream waits: %s", error)
+            sentence = "the brokers do not answer, the stream waits: %s"
+            if isinstance(error, RemoteError):
+                troubles.failed("brokers", sentence, error)
+            else:
+                self.cluster.outages.failed("offsets", error, sentence, error)
             return unchanged
         troubles.sweep()
         self.cluster.outages.troubles.sweep()
@@ -195,10 +199,11 @@ class BrokerPoller:
             sentence = "no news of %d queues, the stream waits for them: %s"
             self.cluster.outages.failed("queues", error, sentence, len(missing), error)
             return {}
-        if len(found) < len(missing) and not self.cluster.outages.is_any_lost:
-            away = next(queue for queue in missing if queue not in found)
+        away = [queue for queue in missing if queue not in found]
+        unknown = [queue for queue in away if not self.cluster.outages.address_of(queue.broker_name)]
+        if unknown:  # the log says of others that their broker is lost
             sentence = "no news of %d queues, the stream waits for them, the first is %s"
-            troubles.failed("queues", sentence, len(missing) - len(found), away)
+            troubles.failed("queues", sentence, len(unknown), unknown[0])
         return found
 
     def _source_topics(self) -> tuple[str, ...]:

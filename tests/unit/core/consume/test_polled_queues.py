@@ -90,8 +90,27 @@ def test_a_late_answer_to_the_previous_reader_moves_no_offset():
 def test_after_a_seek_the_place_is_committed_by_the_next_commit():
     polled = PolledQueues()
     _reading(polled, offset=10)
-    polled.position_changed(FIRST)
+    polled.sought(FIRST, 10)
     assert polled.to_commit() == {FIRST: 10}
+
+
+def test_what_is_in_hand_is_not_done_until_it_is_committed():
+    polled = PolledQueues()
+    assert polled.done(FIRST, 7) == 7
+    process_queue = _reading(polled, offset=3)
+    assert polled.done(FIRST, 7) == 3
+    _arrive(polled, process_queue, 3, 4, 20)
+    assert _taken(polled, 2) == {FIRST: [3, 4]}
+    assert polled.done(FIRST, 20) == 3
+    polled.committed(FIRST, 4)
+    assert polled.done(FIRST, 20) == 4
+    polled.committed(FIRST, 5)
+    assert polled.done(FIRST, 20) == 5
+    for offset, done in ((30, 5), (2, 2)):  # forward: nothing of it is committed; back
+        before = polled.done(FIRST, offset)
+        _reading(polled, offset=offset)
+        polled.sought(FIRST, before)
+        assert polled.done(FIRST, offset) == done
 
 
 def test_a_withheld_queue_waits_until_it_is_released():

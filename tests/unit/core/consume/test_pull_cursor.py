@@ -99,7 +99,7 @@ def test_an_illegal_offset_skips_no_message_that_is_not_finished():
     one.handle(PullReturned(FOUND, 9, messages(5, 6, 7, 8)), 0)
     first, *_ = one.process_queue.take(2, 0)
     assert first.queue_offset == 5
-    assert one.handle(PullReturned(ILLEGAL, 7, is_beyond_end=True), 0) == [DropQueue(5)]
+    assert one.handle(PullReturned(ILLEGAL, 7, is_beyond_end=True), 0) == [DropQueue(5, has_lost_end=True)]
     assert one.process_queue.dropped
     assert one.handle(PullDue(), 1) == [LoopEnded()]
 
