@@ -83,9 +83,10 @@ class _Child:
                 log.warning("the application ended with exit code %d; it starts again when a file changes", code)
             return
         self._has_ended = False
-        # ``-P``: the working directory is on its path only if it is the directory of the application.
+        # ``-P``: the working directory is on its path only if it is the directory of the application. ``-B``: compiled code knows its
+        # source by size and second, and would be taken for one that was saved twice in a second.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "sprocketmq.cli", "run", "--until-stdin-closes", *self._arguments],
+            [sys.executable, "-P", "-B", "-m", "sprocketmq.cli", "run", "--until-stdin-closes", *self._arguments],
             stdin=subprocess.PIPE,  # it ends with this process, also after a kill
             start_new_session=True,  # Ctrl-C of the terminal is for this process, which ends it
         )
