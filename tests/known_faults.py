@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults that the simulator has to find. Most of them are faults of the past, brought back by the smallest change of today's code.
 
-``planted(fault)`` changes the code of functions in place, so that whoever holds them runs the changed code. ``found(...)`` runs seeds of
+``planted(fault)`` changes the code of functions in place, so that whoever holds them runs the changed code. ``search(...)`` runs seeds of
 the simulator until one fails. ``bench/planted_faults.py`` looks for all of them, the tests for a few that are found quickly.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
-import resource
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -60,7 +61,7 @@ from sprocketmq.store.services.retention import Retention
 from sprocketmq.store.timer.timer_files import TimerFiles
 from sprocketmq.testing.simulation.__main__ import RUN_LIMIT_S, given_in, run
 from sprocketmq.testing.simulation.draws import Draws
-from sprocketmq.testing.simulation.forked import Outcome, outcome_of
+from sprocketmq.testing.simulation.forked import outcome_of
 from sprocketmq.testing.simulation.world import World
 
 
@@ -699,36 +700,89 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _edited(function: Any, edits: list[Edit]) -> CodeType:
-    """The code of a function after its edits, compiled as a part of its file."""
+def _compiled(function: Any, change: Callable[[str], str]) -> CodeType:
+    """The code of a function whose source is changed, compiled as a part of its file."""
     path = inspect.getsourcefile(function)
     assert path is not None
     lines, begin = inspect.getsourcelines(function)
-    text = "".join(lines)
-    for edit in edits:
-        assert text.count(edit.before) == 1, f"{function.__qualname__} does not have {edit.before!r} once"
-        text = text.replace(edit.before, edit.after)
     whole = Path(path).read_text(encoding="utf-8").splitlines(keepends=True)
-    source = "".join([*whole[: begin - 1], text, *whole[begin - 1 + len(lines) :]])
+    source = "".join([*whole[: begin - 1], change("".join(lines)), *whole[begin - 1 + len(lines) :]])
     found = [one for one in _codes(compile(source, path, "exec")) if one.co_qualname == function.__qualname__]
     assert len(found) == 1, function.__qualname__
     return found[0]
 
 
+def _edited(function: Any, edits: list[Edit]) -> CodeType:
+    def change(text: str) -> str:
+        for edit in edits:
+            assert text.count(edit.before) == 1, f"{function.__qualname__} does not have {edit.before!r} once"
+            text = text.replace(edit.before, edit.after)
+        return text
+
+    return _compiled(function, change)
+
+
+def _marked(function: Any, edits: dict[str, Edit]) -> CodeType:
+    """Notes in ``REACHED`` the name of each edit when what it changes is run: its statement, or the branch that goes away."""
+
+    def change(text: str) -> str:
+        (definition,) = ast.parse(textwrap.dedent(text)).body
+        lines, marks = text.splitlines(keepends=True), dict[int, list[str]]()
+        for name, edit in edits.items():
+            before = text[: text.index(edit.before)].count("\n") + 1
+            if edit.after == "if False:":
+                line = before + edit.before.count("\n") + 1
+            else:
+                line = max(
+                    one.lineno
+                    for one in ast.walk(definition)
+                    if isinstance(one, ast.stmt)
+                    and one is not definition
+                    and one.lineno <= before <= (one.end_lineno or 0)
+                    and not lines[one.lineno - 1].lstrip().startswith("elif")
+                )
+            marks.setdefault(line - 1, []).append(name)
+        for line, names in marks.items():
+            indentation = lines[line][: len(lines[line]) - len(lines[line].lstrip())]
+            lines[line] = f"{indentation}__import__({__name__!r}).REACHED.update({names!r})\n{lines[line]}"
+        return "".join(lines)
+
+    return _compiled(function, change)
+
+
 @contextlib.contextmanager
-def planted(fault: Fault) -> Iterator[None]:
-    by_function: dict[Callable[..., Any], list[Edit]] = {}
-    for edit in fault.edits:
-        by_function.setdefault(edit.function, []).append(edit)
-    before = {function: function.__code__ for function in by_function}
-    changed = {function: _edited(function, edits) for function, edits in by_function.items()}
+def _replaced(codes: dict[Any, CodeType]) -> Iterator[None]:
+    before = {function: function.__code__ for function in codes}
     try:
-        for function, code in changed.items():
+        for function, code in codes.items():
             function.__code__ = code
         yield
     finally:
         for function, code in before.items():
             function.__code__ = code
+
+
+def planted(fault: Fault) -> contextlib.AbstractContextManager[None]:
+    by_function: dict[Callable[..., Any], list[Edit]] = {}
+    for edit in fault.edits:
+        by_function.setdefault(edit.function, []).append(edit)
+    return _replaced({function: _edited(function, edits) for function, edits in by_function.items()})
+
+
+REACHED: set[str] = set()  # by the run of this process: names of edits
+
+
+def edits_of(name: str) -> dict[str, Edit]:
+    """By name."""
+    return {f"{name}/{number}": edit for number, edit in enumerate(FAULTS[name].edits)}
+
+
+def marks() -> contextlib.AbstractContextManager[None]:
+    by_function: dict[Any, dict[str, Edit]] = {}
+    for fault in FAULTS:
+        for name, edit in edits_of(fault).items():
+            by_function.setdefault(edit.function, {})[name] = edit
+    return _replaced({function: _marked(function, edits) for function, edits in by_function.items()})
 
 
 # -- searching -------------------------------------------------------------------------------------------------------------------
@@ -742,35 +796,31 @@ class Found(NamedTuple):
     seconds: float
 
 
-def outcome(seed: int, fault: Fault | None, given: str = "") -> tuple[Outcome, float]:
-    """Of a run of this seed, and how many seconds of a core it took."""
-
-    def run_with_it(draws: Draws) -> World:
-        with contextlib.nullcontext() if fault is None else planted(fault):
+def with_fault(fault: Fault) -> Callable[[Draws], World]:
+    def run_it(draws: Draws) -> World:
+        with planted(fault):
             return run(draws)
 
-    before_s = _children_s()
-    ended = outcome_of(run_with_it, Draws(seed, given_in(given)), RUN_LIMIT_S)
-    return ended, _children_s() - before_s
+    return run_it
 
 
-def _children_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def with_marks(draws: Draws) -> World:
+    """A run without a fault. Its draw ``reached`` names the edits that would have made a difference, as far as it can be seen."""
+    try:
+        with marks():
+            return run(draws)
+    finally:
+        draws.keep("reached", REACHED)
 
 
-def search(fault: Fault, seeds: Iterator[int], most_s: float, unplanted: Callable[[Outcome], object]) -> Found | None:
-    """The first seed that fails with the fault and passes without it; None after ``most_s`` seconds of a core. ``unplanted``: gets
-    failures without it."""
+def search(fault: Fault, seeds: Iterable[int], most_s: float) -> Found | None:
+    """The first seed that fails with the fault and passes without it; None after ``most_s`` seconds of a core."""
     spent_s = 0.0
     for seed in seeds:
-        failed, took_s = outcome(seed, fault, fault.given)
-        spent_s += took_s
-        if failed.error:
-            own, _ = outcome(seed, None, fault.given)
-            if not own.error:
-                return Found(seed, failed.error, round(spent_s, 1))
-            unplanted(own)
+        failed = outcome_of(with_fault(fault), Draws(seed, given_in(fault.given)), RUN_LIMIT_S)
+        spent_s += failed.cpu_s
+        if failed.error and not outcome_of(run, Draws(seed, given_in(fault.given)), RUN_LIMIT_S).error:
+            return Found(seed, failed.error, round(spent_s, 1))
         if spent_s > most_s:
             break
     return None

@@ -58,6 +58,6 @@ def test_a_fault_is_found_by_its_rule(name: str) -> None:
     given, says = QUICK[name]
     pace = "" if "pace" in given else "pace=dense; "
     fault = FAULTS[name]._replace(given=f"messages=250; {pace}{given}")
-    found = search(fault, itertools.count(1), 120, lambda own: None)
+    found = search(fault, itertools.count(1), 120)
     assert found is not None
     assert re.search(says, found.error)

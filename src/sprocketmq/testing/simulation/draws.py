@@ -73,13 +73,13 @@ class Draws:
         return size
 
     def some(self, name: str, values: Sequence[str], share: float | None = None) -> list[str]:
-        """Each with a probability of ``share``; None: a number of them that is drawn, too."""
+        """Each with a probability of ``share``; None: a number of them that is drawn, too, more often a small one."""
         text = self.given.get(name)
         if text is not None:
             return self.keep(name, text.split(",") if text != NONE else [], values)
         rng = self.stream(name)
         if share is None:
-            return self.keep(name, rng.sample(values, rng.randint(0, len(values))), values)
+            return self.keep(name, rng.sample(values, rng.randint(0, rng.randint(0, len(values)))), values)
         return self.keep(name, [value for value in values if rng.random() < share], values)
 
     def keep(self, name: str, chosen: Iterable[str], values: Collection[str] | None = None) -> list[str]:

@@ -33,7 +33,7 @@ class Outcome:
         error: what it raised; empty: it found nothing.
         story: the notes of the error, with the last events.
         rule: what two failures have in common that are the same fault.
-        real_s: how long it took on this machine.
+        cpu_s: how long it took one processor.
     """
 
     seed: int
@@ -41,7 +41,7 @@ class Outcome:
     digest: str = ""
     virtual_s: float = 0.0
     steps: int = 0
-    real_s: float = 0.0
+    cpu_s: float = 0.0
     error: str = ""
     story: str = ""
     rule: str = ""
@@ -82,7 +82,6 @@ class ForkedRun:
             self.kill()
         if isinstance(outcome, DrawError):
             raise outcome
-        outcome.real_s = time.monotonic() - self._began_s
         return outcome
 
     def _received(self) -> Outcome | DrawError:
@@ -131,6 +130,8 @@ def _run(run: Run, draws: Draws, result: Connection) -> None:
     except BaseException as error:  # noqa: BLE001 - whatever a run raises
         story = "\n".join(getattr(error, "__notes__", ()))
         outcome = Outcome(draws.seed, draws.made, error=repr(error), story=story, rule=rule_of(error))
+    if isinstance(outcome, Outcome):
+        outcome.cpu_s = time.process_time()  # a child begins at 0
     result.send(outcome)
     os._exit(0)  # what is left of the run, or was registered before the fork, has nothing more to do
 

@@ -38,7 +38,7 @@ KINDS: Final = (
 )
 
 _DAYS_MS: Final = 5 * 86_400_000
-_KINDS_AT_ONCE: Final = 4  # on average
+_KINDS_AT_ONCE: Final = 4  # on average; fewer have all the time for themselves
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Sky:
         for number in itertools.count():
             name = f"{kind}-{number}"
             rng = self._draws.stream(name)
-            await asyncio.sleep(rng.expovariate(1 / (self._every_ms * _KINDS_AT_ONCE)) / 1000)
+            await asyncio.sleep(rng.expovariate(1 / (self._every_ms * min(len(self.kinds), _KINDS_AT_ONCE))) / 1000)
             if self._is_clear:
                 return
             if self._only is None or name in self._only:
@@ -135,7 +135,9 @@ class Sky:
         self._number += 1
         number = self._number
         self._ends[number] = end
-        length_ms = times * min(self._weather.lasts_ms, self._rng.expovariate(1 / (self._weather.lasts_ms / 6)))
+        rng, most_ms = self._rng, self._weather.lasts_ms
+        is_long = rng.random() < 0.2
+        length_ms = times * (rng.uniform(0, most_ms) if is_long else min(most_ms, rng.expovariate(6 / most_ms)))
         self._world.loop.call_later(length_ms / 1000, lambda: self._ends.pop(number, lambda: None)())
 
     def _host(self) -> Host:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import sprocketmq as rmq
@@ -53,6 +53,15 @@ async def started(client: Any, here: Here, is_over: Callable[[], bool] = lambda:
         else:
             return True
     return False
+
+
+async def check_tasks(ledger: Ledger, here: Here, before: Collection[asyncio.Task[Any]]) -> None:
+    """A client that has shut down has left no task behind; there were others ``before`` it began."""
+    await asyncio.sleep(0.001)  # what was cancelled ends
+    left = [task for task in here.world.unfinished(here.host) if task not in before]
+    if left:
+        coroutine = getattr(left[0].get_coro(), "__qualname__", "")
+        ledger.breaks(f"the client of {here.name} has shut down, and {len(left)} of its tasks run: {coroutine}")
 
 
 async def forever() -> None:

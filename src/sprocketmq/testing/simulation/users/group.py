@@ -98,7 +98,8 @@ class Group:
         self.changed_s = -math.inf  # when a member came or went, or the group was moved
         self.moved_s = -math.inf  # when it was moved
         self.leaving: set[str] = set()  # members that shut down: their last calls may not count
-        self._running: dict[tuple[Queue, int], Call] = {}
+        self._running: dict[tuple[Queue, int], Call] = {}  # the newest of each message
+        self._in_hands: set[Call] = set()  # of members that live or have died
         self._last: dict[tuple[Queue, int, str], Call] = {}
         self._done: dict[Queue, set[int]] = defaultdict(set)
         self._passed: dict[Queue, int] = defaultdict(int)  # all before is done: seen by check_progress
@@ -118,7 +119,7 @@ class Group:
 
     def is_idle_at(self, here: Here, call: Call | None = None) -> bool:
         """Whether no call runs in a member, beside ``call``."""
-        return not any(one is not call and one.here is here for one in self._running.values())
+        return not any(one is not call and one.here is here for one in self._in_hands)
 
     # -- a message, from its delivery to its end -----------------------------------------------------------------------------------
 
@@ -135,6 +136,7 @@ class Group:
         if self.orderly:
             self._check_order(call)
         self._running[call.queue, call.offset] = call
+        self._in_hands.add(call)
         self._last[call.queue, call.offset, self._member(call)] = call
         return call
 
@@ -157,12 +159,14 @@ class Group:
         """Its listener call was ended from outside, and does not count."""
         if call is not None:
             call.is_over = True
+            self._in_hands.discard(call)
 
     def _member(self, call: Call) -> str:
         return call.here.name if self.broadcasts else ""
 
     def _ends(self, call: Call, *, is_done: bool) -> None:
         call.is_over = True
+        self._in_hands.discard(call)
         self._last[call.queue, call.offset, self._member(call)] = call
         self._idle_s = self.ledger.world.loop.time()
         if self._running.get((call.queue, call.offset)) is call:

@@ -17,6 +17,7 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
 if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.network import Process
     from sprocketmq.testing.simulation.world import World
 
 _TAGS: Final = ("A", "B", "C")
@@ -49,6 +50,7 @@ class Sent:
     is_durable: bool = False  # the disk has it
     is_sent_twice: bool = False  # a try was not answered: it may be stored once more
     is_deleted: bool = False  # with its topic
+    asker: Process | None = None  # who waits for a reply
 
     @property
     def is_promised(self) -> bool:

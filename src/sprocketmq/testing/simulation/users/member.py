@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import sprocketmq as rmq
-from sprocketmq.testing.simulation.users.calls import ended_in, forever, started
+from sprocketmq.testing.simulation.users.calls import check_tasks, ended_in, forever, started
 from sprocketmq.testing.simulation.users.group import ALL, CONSUME_TIMEOUT_MS, Call, Group
 from sprocketmq.wire.records import properties as props
 
@@ -22,6 +22,8 @@ SHUTDOWN_MS: Final = 120_000
 _PAUSED_S: Final = 35.0
 _PAUSE_S: Final = 100.0
 _AT_ONCE_S: Final = 4.0
+# So long after the trouble clients know which of their connections are dead, and brokers do not: they wait for 120 s.
+REQUESTS_AFTER_S: Final = 60.0
 _ODD: Final[tuple[type[BaseException], ...]] = (
     asyncio.CancelledError,
     StopAsyncIteration,
@@ -59,12 +61,15 @@ class Member:
             group.leaving.discard(self.here.name)
             self._paused_s = self._left_s = float("inf")
             self._is_shut = False
+            group.changed_s, tasks = self.loop.time(), self.here.world.unfinished(self.here.host)
             if not await started(self.consumer, self.here, lambda: self.users.is_over):
                 break
             self.here.world.note(f"{self.here.name} consumes")
             group.changed_s = self.loop.time()
             await self._stay(self.loop.time() + rng.expovariate(1 / self.users.stay_s) * self.users.pace)
             await self._leave(self.consumer)
+            if self._producer is None:
+                await check_tasks(self.users.ledger, self.here, tasks)
             if not self.users.is_over:
                 await self.users.pause(rng.expovariate(1 / 10))
         if self._producer is not None:
@@ -107,7 +112,7 @@ class Member:
             if "callbacks" in self.has and rng.random() < 0.02:
                 await self._call_back(call)
             if props.REPLY_TO_CLIENT in message.properties and not group.broadcasts:
-                await self._reply(message)
+                await self._reply(message, call)
         except asyncio.CancelledError:  # by a shutdown that does not wait any longer
             group.gives_up(call)
             raise
@@ -142,12 +147,17 @@ class Member:
         if call.queue[1] == self._left_topic and since_s > self._left_s + _PAUSED_S:
             self.users.ledger.breaks(f"{self.here.name} has unsubscribed {self._left_topic} and got {call.sent.key}")
 
-    async def _reply(self, request: rmq.MessageExt) -> None:
+    async def _reply(self, request: rmq.MessageExt, call: Call | None) -> None:
+        began_s = self.loop.time()
         try:
             producer = await self._started_producer()
             await producer.reply(request, b"re:" + request.body)
         except rmq.RocketMQError as error:  # who asked is gone
             self.here.world.note(f"{self.here.name} cannot reply: {type(error).__name__}")
+            asker = call.sent.asker if call is not None else None
+            is_calm = self.users.ledger.is_calm_since(began_s - REQUESTS_AFTER_S)
+            if is_calm and asker is not None and not asker.is_dead:
+                self.users.ledger.breaks(f"{self.here.name} cannot reply, and {asker.host} waits for it: {error}")
 
     async def _call_back(self, call: Call | None) -> None:
         """What a listener calls of its own clients."""
@@ -162,7 +172,9 @@ class Member:
                 self._is_shut = True
                 self.group.changed_s = self.loop.time()
                 self.group.leaving.add(self.here.name)
-                await self._shut_down("a listener's shutdown", self.consumer, call)
+                # It cannot know that who iterates is who calls, and gives him time to settle.
+                own_call = None if "iterating" in self.group.kind else call
+                await self._shut_down("a listener's shutdown", self.consumer, own_call)
             elif what == "pause":
                 self.consumer.pause()
                 if self._paused_s == float("inf"):
@@ -298,6 +310,7 @@ class Guest(PushMember):
         while not self.users.is_ending:
             await self.users.pause(self.rng.expovariate(1 / 20))
             self.consumer = self._made()
+            self.group.changed_s = self.loop.time()
             if not await started(self.consumer, self.here, lambda: self.users.is_ending):
                 break
             self.group.changed_s = self.loop.time()
@@ -461,6 +474,8 @@ class AssignedMember(PullMember):
         if not await self._try("assign", assign()):
             return False
         self._queues, self._is_old = queues, False
+        # Who was assigned a queue anew begins where the group is.
+        self._sought = {queue: offset for queue, offset in self._sought.items() if queue in queues}
         return True
 
     async def _queues_changed(self, topic: str, queues: Collection[rmq.MessageQueue]) -> None:

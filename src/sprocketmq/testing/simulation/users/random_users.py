@@ -125,7 +125,7 @@ class RandomUsers:
     async def __call__(self, world: World) -> None:
         self.world, draws = world, world.draws
         self._messages = draws.size("messages", self._messages)
-        features = draws.some("features", FEATURES, 0.3)
+        features = draws.some("features", FEATURES, draws.choice("share of features", [0.1, 0.3]))
         self.features = frozenset(features if self._features is None else self._features)
         world.note(f"users with {', '.join(sorted(self.features))}")
         self.ledger = Ledger(world)

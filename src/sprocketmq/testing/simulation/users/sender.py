@@ -13,6 +13,7 @@ from sprocketmq.client.hooks import SendMessageContext
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.testing.simulation.users.calls import ended_in, forever, started
 from sprocketmq.testing.simulation.users.ledger import Ledger, Sent
+from sprocketmq.testing.simulation.users.member import REQUESTS_AFTER_S
 
 if TYPE_CHECKING:
     from sprocketmq.testing.simulation.users.random_users import RandomUsers
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 SEND_LIMIT_MS: Final = 3_000  # send_msg_timeout_ms, all tries together
 _SOON_MS: Final = 1_000  # a call that ends at its limit has its last steps to do
+_MORE_THAN_A_CONNECTION_KEEPS_BYTES: Final = 400_000  # for a peer that does not read
 _RECALL_S: Final = 3.0  # a slot of the timer wheel is read before it is due
 State = rmq.LocalTransactionState
 
@@ -77,8 +79,10 @@ class Sender:
                 self.here.world.note(f"{self.here.name}: {send.__name__[1:]}: {type(error).__name__}")
             await users.pause(rng.expovariate(rng.choice([0.7, 5, 50])))
         users.has_sent(self.here)
-        while not users.is_calm and not users.is_over:  # noqa: ASYNC110 - it answers checks of transactions, too
+        while not users.is_calm and not users.is_over:  # it answers checks of transactions, too
             await asyncio.sleep(1)
+            if rng.random() < 0.2:
+                await self._ask()
         await self._prove()
         users.has_proved(self.here)
         while not users.is_over:  # noqa: ASYNC110
@@ -90,6 +94,8 @@ class Sender:
     def _new(self, topic: str | None = None, **more: Any) -> tuple[Sent, rmq.Message]:
         topic = topic or self.rng.choice(self.ledger.topics)
         is_big = "big" in self.users.features and not self.users.is_calm
+        if is_big and self.rng.random() < 0.03:
+            more = {"filler_bytes": _MORE_THAN_A_CONNECTION_KEEPS_BYTES, **more}
         sent, message = self.ledger.attempt(topic, self.rng, big=is_big, **more)
         sent.is_sent_twice = not self._notes_tries and not self.ledger.is_calm_since(sent.began_s)
         return sent, message
@@ -168,10 +174,8 @@ class Sender:
 
     async def _futures(self) -> None:
         filler_bytes = 0
-        if (
-            "big" in self.users.features and self.rng.random() < 0.2
-        ):  # more than a connection keeps for a peer that does not read
-            filler_bytes = 400_000
+        if "big" in self.users.features and self.rng.random() < 0.2:
+            filler_bytes = _MORE_THAN_A_CONNECTION_KEEPS_BYTES
         all_sent = [self._new(filler_bytes=filler_bytes) for _ in range(self.rng.randint(2, 20))]
         futures = [(sent, self._producer.send_async(message)) for sent, message in all_sent]
         if self.rng.random() < 0.5:
@@ -185,10 +189,23 @@ class Sender:
         if failed is not None:
             raise failed
 
+    async def _ask(self) -> None:
+        """Brokers may still push replies to connections that are dead."""
+        if self.ledger.is_calm_since(self.here.world.loop.time() - REQUESTS_AFTER_S):
+            for topic in self.users.answered_topics[:1]:
+                try:
+                    await self._request(topic)
+                except rmq.RocketMQError as error:  # as who answers has other things to do
+                    self.here.world.note(f"{self.here.name}: request: {type(error).__name__}")
+
     async def _request(self, topic: str | None = None, timeout_ms: int | None = None) -> None:
         sent, message = self._new(topic)
         timeout_ms = timeout_ms or self.rng.choice([1_000, 3_000, 10_000])
-        reply = await self._ended(self._producer.request(message, timeout_ms=timeout_ms), timeout_ms)
+        sent.asker = self.here.host.process
+        try:
+            reply = await self._ended(self._producer.request(message, timeout_ms=timeout_ms), timeout_ms)
+        finally:
+            sent.asker = None
         sent.is_acknowledged = True
         if reply.body != b"re:" + sent.body:
             self.ledger.breaks(f"the request {sent.key} got the reply {reply.body[:40]!r}")
