@@ -216,3 +216,19 @@ def test_after_a_power_cut_everything_acknowledged_is_there(disk, disk_cluster, 
             client,
             ledger.events[:acknowledged] + [e for e in ledger.events[acknowledged:] if e[0] == "ending"][:1],
         )
+
+
+@pytest.mark.parametrize(("delay_level", "topic"), [(0, "%RETRY%g"), (-1, "%DLQ%g")])
+def test_a_message_that_was_sent_back_is_there(disk, disk_cluster, tmp_path, monkeypatch, delay_level, topic):
+    client = disk_cluster.client()
+    assert client.create_topic("flights").code == 0
+    assert client.send("flights", b"fails").code == 0
+    client.pull("g", "flights", 0)  # makes the group
+    (message,) = client.messages("flights")
+    assert client.send_back(message, "g", delay_level=delay_level).code == 0
+    for number in range(8):
+        disk.cut(tmp_path / f"cut{number}", random.Random(number))
+    for number in range(8):
+        client = start_after_the_cut(disk_cluster, tmp_path / f"cut{number}", monkeypatch)
+        disk_cluster.clock.advance(11_000)
+        assert [message.body for message in client.messages(topic)] == [b"fails"]

@@ -28,9 +28,9 @@ log = logging.getLogger("sprocketmq.broker")
 
 _WAITING_BYTES: Final = 2048  # an answer without its ids; the request is let go
 
-# End of the record, where to, the answer (None: the request was one-way), since when, what the connection keeps for it.
-# A tuple, as one is made for each message.
-_Waiting = tuple[int, Connection, Command | None, float, int]
+# End of the record, where to, the answer (None: the request was one-way), since when, what the connection keeps for it, whether a SYNC_MASTER
+# waits for a slave, too. A tuple, as one is made for each message.
+_Waiting = tuple[int, Connection, Command | None, float, int, bool]
 
 
 class DurableAnswers:
@@ -46,14 +46,15 @@ class DurableAnswers:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def wait(self, connection: Connection, answer: Command | None, end: int) -> None:
-        """Send ``answer``, or nothing, when everything before physical offset ``end`` is on the disk."""
+    def wait(self, connection: Connection, answer: Command | None, end: int, *, replicated: bool = True) -> None:
+        """Send ``answer``, or nothing, when everything before physical offset ``end`` is on the disk, and ``replicated`` if the broker is a
+        SYNC_MASTER."""
         kept_bytes = _WAITING_BYTES if answer is None else _WAITING_BYTES + text_bytes(answer)  # of a batch megabytes
         connection.hold(kept_bytes)
         waiting = self._waiting
         if waiting and end < waiting[-1][0]:  # rule 2: the end of the last one covers all
             end = waiting[-1][0]
-        waiting.append((end, connection, answer, connection.now_s(), kept_bytes))
+        waiting.append((end, connection, answer, connection.now_s(), kept_bytes, replicated))
         if not self._flushing:
             # At the end of this turn, so that the other sends of the same read join this flush.
             self._flushing = True
@@ -112,9 +113,9 @@ class DurableAnswers:
         is_sync_master = self._broker.config.broker_role == "SYNC_MASTER"
         with GatheredAnswers() as gathered:
             while waiting and waiting[0][0] <= end:
-                own_end, connection, answer, _, kept_bytes = waiting.popleft()
+                own_end, connection, answer, _, kept_bytes, replicated = waiting.popleft()
                 gathered.take(connection, kept_bytes)
-                if is_sync_master:
+                if is_sync_master and replicated:
                     replication.wait(connection, answer, own_end)
                 elif answer is not None:
                     connection.send(answer)
@@ -133,7 +134,7 @@ class DurableAnswers:
             self._timer = loop.call_at(self._waiting[0][3] + self._timeout_s, self._time_out)
 
     def _send_first(self, gathered: GatheredAnswers, code: ResponseCode, remark: str | None = None) -> None:
-        _, connection, answer, _, kept_bytes = self._waiting.popleft()
+        _, connection, answer, _, kept_bytes, _ = self._waiting.popleft()
         gathered.take(connection, kept_bytes)
         if answer is not None:
             answer.code = code

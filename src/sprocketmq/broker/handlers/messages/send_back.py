@@ -74,12 +74,16 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
         message.queue_id = random.randrange(group.retry_queue_nums)
         wait_if_asked(broker, message, now_ms)
     try:
-        broker.put(message, now_ms, is_new=False)
+        result = broker.put(message, now_ms, is_new=False)
     except ConfigurationError as error:  # the copy's properties exceed the limit
         return response(command, ResponseCode.SYSTEM_ERROR, str(error))
     broker.counters.sent_back(props.get_property(message.properties, props.RETRY_TOPIC) or "", header.group)
-    # Java does not wait for the disk here either (WAIT=false on the copy): the original stays uncommitted until we answer.
-    return response(command)
+    # Java does not wait for the disk (WAIT=false on the copy), and a power cut takes the message: the group commits the original after
+    # this answer. A slave is not waited for: clients send a copy of their own when the answer is SLAVE_NOT_AVAILABLE.
+    if broker.durable_answers is None:
+        return response(command)
+    broker.durable_answers.wait(connection, response(command), result.physical_offset + result.size, replicated=False)
+    return None
 
 
 def _properties(record: RecordView, physical_offset: int, delay_level: str) -> bytes:
