@@ -28,8 +28,8 @@ log = logging.getLogger("sprocketmq.broker")
 
 _WAITING_BYTES: Final = 2048  # an answer without its ids; the request is let go
 
-# End of the record, where to, the answer (None: the request was one-way), since when, what the connection keeps for it, whether a SYNC_MASTER
-# waits for a slave, too. A tuple, as one is made for each message.
+# End of the record, where to, the answer (None: the request was one-way), since when, what the connection keeps for it, whether a
+# SYNC_MASTER waits for a slave, too. A tuple, as one is made for each message.
 _Waiting = tuple[int, Connection, Command | None, float, int, bool]
 
 

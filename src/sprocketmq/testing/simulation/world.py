@@ -72,6 +72,7 @@ _DRAWN_CONFIG: Final[dict[str, list[Any]]] = {
     "mappedFileSizeTimerLog": [1 << 16, 1_040],
     "maxHashSlotNum": [5_000, 101],
     "maxIndexNum": [20_000, 60],
+    "writeBufferHighWaterMark": [0, 65_536],
 }
 
 
@@ -171,7 +172,7 @@ class World:
         self.sky = Sky(self, weather)
 
     def _drawn_config(self) -> dict[str, str]:
-        """How a broker flushes, and how large its files are: small ones often follow each other."""
+        """How a broker flushes, how large its files are (small ones often follow each other), and how much it keeps for a peer."""
         return {name: str(self.draws.choice(name, values)) for name, values in _DRAWN_CONFIG.items()}
 
     @property

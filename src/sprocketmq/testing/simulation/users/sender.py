@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 SEND_LIMIT_MS: Final = 3_000  # send_msg_timeout_ms, all tries together
 _SOON_MS: Final = 1_000  # a call that ends at its limit has its last steps to do
-_MORE_THAN_A_CONNECTION_KEEPS_BYTES: Final = 400_000  # for a peer that does not read
+_BIG_BYTES: Final = 400_000
+_FLOOD: Final = 12  # of these are more than a connection keeps for a peer that does not read
 _RECALL_S: Final = 3.0  # a slot of the timer wheel is read before it is due
 State = rmq.LocalTransactionState
 
@@ -58,6 +59,7 @@ class Sender:
             "futures": self._futures,
             "transactions": self._transaction,
             "requests": self._request,
+            "big": self._flood,
         }
         self._kinds = [send for name, send in kinds.items() if name in users.features]
 
@@ -94,8 +96,6 @@ class Sender:
     def _new(self, topic: str | None = None, **more: Any) -> tuple[Sent, rmq.Message]:
         topic = topic or self.rng.choice(self.ledger.topics)
         is_big = "big" in self.users.features and not self.users.is_calm
-        if is_big and self.rng.random() < 0.03:
-            more = {"filler_bytes": _MORE_THAN_A_CONNECTION_KEEPS_BYTES, **more}
         sent, message = self.ledger.attempt(topic, self.rng, big=is_big, **more)
         sent.is_sent_twice = not self._notes_tries and not self.ledger.is_calm_since(sent.began_s)
         return sent, message
@@ -120,7 +120,7 @@ class Sender:
 
     async def _batch(self) -> None:
         topic = self.rng.choice(self.ledger.topics)
-        batch = [self._new(topic) for _ in range(self.rng.randint(2, 10))]
+        batch = [self._new(topic) for _ in range(self.rng.randint(2, self.rng.choice([4, 10, 50])))]
         result = await self._ended(self._producer.send_batch([message for _, message in batch]))
         for index, (sent, _) in enumerate(batch):
             self._acknowledged(sent, result, index)
@@ -172,11 +172,17 @@ class Sender:
         sent.is_sent_twice = False
         await self._ended(self._producer.send_oneway(message))
 
+    async def _flood(self) -> None:
+        if self.rng.random() < 0.1:
+            await self._send_at_once(_FLOOD, filler_bytes=_BIG_BYTES)
+        else:
+            await self._single()
+
     async def _futures(self) -> None:
-        filler_bytes = 0
-        if "big" in self.users.features and self.rng.random() < 0.2:
-            filler_bytes = _MORE_THAN_A_CONNECTION_KEEPS_BYTES
-        all_sent = [self._new(filler_bytes=filler_bytes) for _ in range(self.rng.randint(2, 20))]
+        await self._send_at_once(self.rng.randint(2, self.rng.choice([5, 20, 50])))
+
+    async def _send_at_once(self, count: int, **more: Any) -> None:
+        all_sent = [self._new(**more) for _ in range(count)]
         futures = [(sent, self._producer.send_async(message)) for sent, message in all_sent]
         if self.rng.random() < 0.5:
             await self._ended(self._producer.flush())
