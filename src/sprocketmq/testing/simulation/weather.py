@@ -52,7 +52,9 @@ class Weather:
 
     def drawn(self, draws: Draws) -> list[str]:
         if self.kinds is None:
-            return draws.some("kinds", KINDS)
+            return draws.some(
+                "kinds", KINDS, often=["kills", "power", "power"]
+            )  # most of the faults of stores need them
         given = draws.given_list("kinds")
         return draws.keep("kinds", self.kinds if given is None else given, KINDS)
 
