@@ -36,7 +36,8 @@ class Losses:
     def process_ends(self, store: DiskMessageStore, *, power: bool) -> None:
         if store.refusal is None or store.flushed_offset:  # else its start has not come far enough to take anything
             self._unflushed |= set(_bodies(store, store.flushed_offset))
-            self._ends |= {queue: store.max_offset(*queue) for queue in store.queues()}
+            for queue in store.queues():  # a start that is cut off has less
+                self._ends[queue] = max(store.max_offset(*queue), self._ends.get(queue, 0))
         if power:
             self._power_was_cut = True
             self.at_risk |= self._unflushed

@@ -15,10 +15,10 @@ Each run draws what its users do (``random_users.FEATURES``). Rules
    an orderly queue never goes back.
 6. When the trouble is over, all groups are done within ``AFTER_MS``, and their committed offsets are the ends of the queues.
 7. Every call of a client ends within its limit, however the cluster is, in addition to the time for which its process was frozen.
-8. With nothing to do, clients and brokers do nearly nothing. When users have left, none of their tasks runs, and brokers have forgotten
-   their connections, pulls, locks and memberships.
+8. With nothing to do, clients and brokers do nearly nothing. A client that has shut down has no task left. When users have left, brokers
+   have forgotten their connections, pulls, locks and memberships.
 9. No callback raises, a server starts on what its disk has, and nothing waits for ever or runs without waiting.
-10. When the trouble is over, producers can send, and requests are answered.
+10. When the trouble is over, producers can send, and requests are answered. A reply reaches who asked 60 s after it.
 11. A broker hears of each client that can reach it, every 65 s at least.
 12. Progress on a disk is not ahead of its log.
 13. What is stored while a group has nothing to do, in calm weather, is delivered within 5 s.
