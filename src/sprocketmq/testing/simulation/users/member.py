@@ -413,9 +413,13 @@ class PullMember(Member):
     async def _poll(self) -> None:
         timeout_ms = self.rng.choice([0, 100, 5_000])
         polled = self.consumer.poll(self.rng.choice([1, 32]), timeout_ms=timeout_ms)
-        for message in await ended_in(timeout_ms + 1_000, self.users.ledger, self.here, "a poll", polled):
+        messages = await ended_in(timeout_ms + 1_000, self.users.ledger, self.here, "a poll", polled)
+        polled_s = self.loop.time()
+        for message in messages:
             call = self.group.begins(self.here, message)
             self._check_polled(call)
+            if call is not None:
+                call.began_s = polled_s  # another member may have its queue by now
             await asyncio.sleep(self.rng.expovariate(1 / self.users.listener_s[0]))
             self.group.finishes(call)
         if not timeout_ms:
