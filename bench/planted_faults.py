@@ -4,9 +4,10 @@
     make planted-faults FAULT="zeros over records" MINUTES=60 JOBS=2
 
 First seeds 1, 2, ... without a fault, for MINUTES of one core; build/plain-runs.json keeps how they ended and which of the changed places
-they reached. Then for each fault the same seeds with it, users and weather as the seed draws them, until one fails that passes without. A
-run that reaches none of its places is the same with the fault as without, so it is not repeated; its seconds count. Results are kept in
-bench/planted_faults.json, and docs/internals/planted-faults.md is written from them.
+they reached. Then the same seeds, each with all faults whose places it reaches (what it does not reach makes no difference). When such a
+run fails, halves of the faults are tried, until one fault alone makes it fail. Users and weather are drawn by the seed. Seconds are those
+of one core for all seeds without a fault until then. Results are kept in bench/planted_faults.json, and docs/internals/planted-faults.md
+is written from them.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ import itertools
 import json
 import os
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
 
-from known_faults import FAULTS, edits_of, with_fault, with_marks  # noqa: E402
+from known_faults import FAULTS, edits_of, with_faults, with_marks  # noqa: E402
 from sprocketmq.testing.simulation.__main__ import RUN_LIMIT_S  # noqa: E402
 from sprocketmq.testing.simulation.draws import Draws  # noqa: E402
-from sprocketmq.testing.simulation.forked import ForkedRun, Outcome, Run, first_ended  # noqa: E402
+from sprocketmq.testing.simulation.forked import NO_END, ForkedRun, Outcome, Run, first_ended  # noqa: E402
 
 RESULTS: Final = ROOT / "bench" / "planted_faults.json"
 PAGE: Final = ROOT / "docs" / "internals" / "planted-faults.md"
@@ -55,14 +57,13 @@ class PlainRuns:
 
     def run(self, minutes: float, jobs: int) -> None:
         """Seeds from 1 on, for so long together."""
-        for seed, outcome in ended_runs(self._missing(minutes * 60), jobs):
+        for (seed, _, _), outcome in ended_runs(self._missing(minutes * 60), jobs):
             if outcome.error:
                 print(f"seed {seed} fails without a fault: {outcome.error}", flush=True)
             self.by_seed[seed] = {
                 "error": outcome.error,
                 "cpu_s": outcome.cpu_s,
                 "virtual_s": outcome.virtual_s,
-                "digest": outcome.digest,
                 "reached": outcome.made["reached"].parts if "reached" in outcome.made else [],
             }
             PLAIN_RUNS.parent.mkdir(exist_ok=True)
@@ -71,57 +72,101 @@ class PlainRuns:
         failed = sum(bool(row["error"]) for row in self.by_seed.values())
         print(f"without a fault: {len(self.by_seed)} runs, {hours:.1f} virtual hours, {failed} failed", flush=True)
 
-    def _missing(self, most_s: float) -> Iterator[tuple[int, Run]]:
+    def _missing(self, most_s: float) -> Iterator[Wanted]:
+        run = with_marks()
         for seed in itertools.count(1):
             if seed in self.by_seed:
                 continue
             if sum(row["cpu_s"] for row in self.by_seed.values()) >= most_s:
                 return
-            yield seed, with_marks
+            yield Wanted(seed, run)
 
 
-def ended_runs(wanted: Iterable[tuple[int, Run]], jobs: int) -> Iterator[tuple[int, Outcome]]:
-    """``jobs`` at a time, as they end. What was not asked for any more is killed."""
-    wanted, running = iter(wanted), list[ForkedRun]()
+class Wanted(NamedTuple):
+    """``names``: of the planted faults."""
+
+    seed: int
+    run: Run
+    names: tuple[str, ...] = ()
+
+
+def ended_runs(wanted: Iterator[Wanted], jobs: int) -> Iterator[tuple[Wanted, Outcome]]:
+    """``jobs`` at a time, as they end. ``wanted`` may have more when one has ended."""
+    running: dict[ForkedRun, Wanted] = {}
     try:
         while True:
             while len(running) < jobs and (one := next(wanted, None)) is not None:
-                running.append(ForkedRun(one[1], Draws(one[0]), RUN_LIMIT_S))
+                running[ForkedRun(one.run, Draws(one.seed), RUN_LIMIT_S)] = one
             if not running:
                 return
             ended = first_ended(running)
-            running.remove(ended)
-            yield ended.draws.seed, ended.end()
+            yield running.pop(ended), ended.end()
     finally:
         for left in running:
             left.kill()
 
 
-def search(name: str, plain: PlainRuns, minutes: float, jobs: int) -> dict[str, Any]:
-    """The first seed that fails with the fault and passes without it, and the seconds until then."""
-    edits = set(edits_of(name))
-    passed = [seed for seed, row in sorted(plain.by_seed.items()) if not row["error"]]
-    reached = [seed for seed in passed if edits & set(plain.by_seed[seed]["reached"])]
-    ended: dict[int, Outcome] = {}
-    failed = max(plain.by_seed) + 1
-    # As they end, so that a seed may end before a lower one that fails, too.
-    wanted = ((seed, with_fault(FAULTS[name])) for seed in reached if seed < failed)
-    for seed, outcome in ended_runs(wanted, jobs):
-        ended[seed] = outcome
-        if outcome.error:
-            failed = min(failed, seed)
-    spent_s = sum(
-        ended[seed].cpu_s if seed in ended else row["cpu_s"] for seed, row in plain.by_seed.items() if seed <= failed
-    )
-    changed = sum(outcome.digest != plain.by_seed[seed]["digest"] for seed, outcome in ended.items() if seed <= failed)
-    row = {
-        "minutes": minutes,
-        "reached": sum(seed <= failed for seed in reached),
-        "changed": changed,
-        "runs": sum(seed <= failed for seed in passed),
-    }
-    found = {"seed": failed, "error": ended[failed].error, "seconds": round(spent_s, 1)} if failed in ended else None
-    return {"found": found, **row}
+class Search:
+    """For all of ``names``, along the seeds that pass without a fault. An iterator of the runs that it wants next.
+
+    Attributes:
+        found: for each fault, the lowest seed that fails with it, and the error.
+    """
+
+    def __init__(self, names: list[str], plain: PlainRuns) -> None:
+        self._names, self._plain = names, plain
+        self.found: dict[str, tuple[int, str]] = {}
+        self._seeds = iter([seed for seed, row in sorted(plain.by_seed.items()) if not row["error"]])
+        self._pending: deque[Wanted] = deque()
+
+    def __iter__(self) -> Search:
+        return self
+
+    def __next__(self) -> Wanted:
+        while not self._pending:
+            seed = next(self._seeds)
+            left = [name for name in self._names if name not in self.found and self.reaches(seed, name)]
+            self._pending += [self._wanted(seed, group) for group in _apart(left)]
+        return self._pending.popleft()
+
+    def reaches(self, seed: int, name: str) -> bool:
+        return not edits_of(name).keys().isdisjoint(self._plain.by_seed[seed]["reached"])
+
+    def ended(self, wanted: Wanted, outcome: Outcome) -> None:
+        names = wanted.names
+        if not outcome.error:
+            return
+        if len(names) > 1:
+            halves = names[: len(names) // 2], names[len(names) // 2 :]
+            self._pending.extendleft(self._wanted(wanted.seed, half) for half in halves)
+        elif outcome.rule != NO_END and wanted.seed <= self.found.get(names[0], (wanted.seed, ""))[0]:
+            self.found[names[0]] = wanted.seed, outcome.error
+            print(f"{names[0]}: seed {wanted.seed}, {outcome.error}", flush=True)
+
+    def row(self, name: str) -> dict[str, Any]:
+        seed, error = self.found.get(name, (max(self._plain.by_seed), ""))
+        seeds = [each for each in self._plain.by_seed if each <= seed]
+        spent_s = sum(self._plain.by_seed[each]["cpu_s"] for each in seeds)
+        reached = sum(self.reaches(each, name) for each in seeds)
+        found = {"seed": seed, "error": error} if error else None
+        return {"found": found, "seconds": round(spent_s, 1), "runs": len(seeds), "reached": reached}
+
+    def _wanted(self, seed: int, names: Iterable[str]) -> Wanted:
+        names = tuple(names)
+        return Wanted(seed, with_faults(FAULTS[name] for name in names), names)
+
+
+def _apart(names: Iterable[str]) -> list[list[str]]:
+    """Groups in which no two faults change the same function."""
+    groups: list[tuple[list[str], set[Any]]] = []
+    for name in names:
+        functions = {edit.function for edit in FAULTS[name].edits}
+        group = next((group for group in groups if group[1].isdisjoint(functions)), None)
+        if group is None:
+            groups.append(group := ([], set()))
+        group[0].append(name)
+        group[1].update(functions)
+    return [group for group, _ in groups]
 
 
 def page(rows: dict[str, Any]) -> str:
@@ -131,12 +176,13 @@ def page(rows: dict[str, Any]) -> str:
         row = rows.get(name)
         told = "not searched yet | | "
         if row is not None and row["found"] is None:
-            reached = f"of {row['runs']} runs {row['reached']} reach the place, {row['changed']} differ"
-            told = f"not found in {row['minutes']:g} min | | {reached}"
+            told = (
+                f"not found in {row['seconds'] / 60:.0f} min | | {row['reached']} of {row['runs']} runs reach the place"
+            )
         elif row is not None:
             found += 1
             error = row["found"]["error"].partition("(")[2].strip("()\"'").replace("|", "\\|")
-            told = f"{row['found']['seconds']:g} | {row['found']['seed']} | {error[:110]}"
+            told = f"{row['seconds']:.0f} | {row['found']['seed']} | {error[:110]}"
         lines.append(f"| {fault.part} | {fault.what} | {origin} | {told} |")
     past = sum(bool(fault.origin) for fault in FAULTS.values())
     return "\n".join(
@@ -154,8 +200,10 @@ def page(rows: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("faults", nargs="*", help="names; default: all that have not been found yet")
-    parser.add_argument("--minutes", type=float, default=60.0, help="of one core, for each fault (default 60)")
+    parser.add_argument("faults", nargs="*", help="names; default: all")
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="of one core, for the runs without a fault (default 60)"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="so many runs at a time (default 1)")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
@@ -165,10 +213,13 @@ def main() -> None:
     rows: dict[str, Any] = json.loads(options.results.read_text()) if options.results.exists() else {}
     plain = PlainRuns()
     plain.run(options.minutes, options.jobs)
-    for name in options.faults or [name for name in FAULTS if (rows.get(name) or {}).get("found") is None]:
-        rows[name] = search(name, plain, options.minutes, options.jobs)
-        print(f"{name}: {rows[name]}", flush=True)
-        options.results.write_text(json.dumps(rows, indent=1) + "\n")
+    search = Search(options.faults or [*FAULTS], plain)
+    for wanted, outcome in ended_runs(search, options.jobs):
+        search.ended(wanted, outcome)
+    for name in options.faults or FAULTS:
+        rows[name] = search.row(name)
+    options.results.write_text(json.dumps(rows, indent=1) + "\n")
+    print(f"{len(search.found)} found", flush=True)
     if options.results == RESULTS:
         PAGE.write_text(page(rows))
 

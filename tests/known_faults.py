@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import inspect
+import itertools
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -712,7 +714,8 @@ def _compiled(function: Any, change: Callable[[str], str]) -> CodeType:
     return found[0]
 
 
-def _edited(function: Any, edits: list[Edit]) -> CodeType:
+@functools.cache
+def _edited(function: Any, edits: tuple[Edit, ...]) -> CodeType:
     def change(text: str) -> str:
         for edit in edits:
             assert text.count(edit.before) == 1, f"{function.__qualname__} does not have {edit.before!r} once"
@@ -762,11 +765,16 @@ def _replaced(codes: dict[Any, CodeType]) -> Iterator[None]:
             function.__code__ = code
 
 
-def planted(fault: Fault) -> contextlib.AbstractContextManager[None]:
-    by_function: dict[Callable[..., Any], list[Edit]] = {}
-    for edit in fault.edits:
+def _codes_with(faults: Iterable[Fault]) -> dict[Any, CodeType]:
+    """No two of them change the same function."""
+    by_function: dict[Any, list[Edit]] = {}
+    for edit in itertools.chain.from_iterable(fault.edits for fault in faults):
         by_function.setdefault(edit.function, []).append(edit)
-    return _replaced({function: _edited(function, edits) for function, edits in by_function.items()})
+    return {function: _edited(function, tuple(edits)) for function, edits in by_function.items()}
+
+
+def planted(fault: Fault) -> contextlib.AbstractContextManager[None]:
+    return _replaced(_codes_with([fault]))
 
 
 REACHED: set[str] = set()  # by the run of this process: names of edits
@@ -775,14 +783,6 @@ REACHED: set[str] = set()  # by the run of this process: names of edits
 def edits_of(name: str) -> dict[str, Edit]:
     """By name."""
     return {f"{name}/{number}": edit for number, edit in enumerate(FAULTS[name].edits)}
-
-
-def marks() -> contextlib.AbstractContextManager[None]:
-    by_function: dict[Any, dict[str, Edit]] = {}
-    for fault in FAULTS:
-        for name, edit in edits_of(fault).items():
-            by_function.setdefault(edit.function, {})[name] = edit
-    return _replaced({function: _marked(function, edits) for function, edits in by_function.items()})
 
 
 # -- searching -------------------------------------------------------------------------------------------------------------------
@@ -796,28 +796,40 @@ class Found(NamedTuple):
     seconds: float
 
 
-def with_fault(fault: Fault) -> Callable[[Draws], World]:
+def with_faults(faults: Iterable[Fault]) -> Callable[[Draws], World]:
+    """Of functions that no two of them change."""
+    codes = _codes_with(faults)  # before the fork
+
     def run_it(draws: Draws) -> World:
-        with planted(fault):
+        with _replaced(codes):
             return run(draws)
 
     return run_it
 
 
-def with_marks(draws: Draws) -> World:
-    """A run without a fault. Its draw ``reached`` names the edits that would have made a difference, as far as it can be seen."""
-    try:
-        with marks():
-            return run(draws)
-    finally:
-        draws.keep("reached", REACHED)
+def with_marks() -> Callable[[Draws], World]:
+    """Runs without a fault. Their draw ``reached`` names the edits that would have made a difference, as far as it can be seen."""
+    by_function: dict[Any, dict[str, Edit]] = {}
+    for fault in FAULTS:
+        for name, edit in edits_of(fault).items():
+            by_function.setdefault(edit.function, {})[name] = edit
+    codes = {function: _marked(function, edits) for function, edits in by_function.items()}
+
+    def run_it(draws: Draws) -> World:
+        try:
+            with _replaced(codes):
+                return run(draws)
+        finally:
+            draws.keep("reached", REACHED)
+
+    return run_it
 
 
 def search(fault: Fault, seeds: Iterable[int], most_s: float) -> Found | None:
     """The first seed that fails with the fault and passes without it; None after ``most_s`` seconds of a core."""
     spent_s = 0.0
     for seed in seeds:
-        failed = outcome_of(with_fault(fault), Draws(seed, given_in(fault.given)), RUN_LIMIT_S)
+        failed = outcome_of(with_faults([fault]), Draws(seed, given_in(fault.given)), RUN_LIMIT_S)
         spent_s += failed.cpu_s
         if failed.error and not outcome_of(run, Draws(seed, given_in(fault.given)), RUN_LIMIT_S).error:
             return Found(seed, failed.error, round(spent_s, 1))

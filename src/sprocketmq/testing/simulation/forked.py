@@ -22,6 +22,7 @@ from sprocketmq.testing.simulation.world import World, load_all, stores_of
 Run = Callable[[Draws], World]
 _FORK: Final = multiprocessing.get_context("fork")
 _SAME_LETTERS: Final = 30
+NO_END: Final = "no end"  # the rule of a run that was killed at its limit
 
 
 @dataclass
@@ -86,7 +87,7 @@ class ForkedRun:
 
     def _received(self) -> Outcome | DrawError:
         if not self._result.poll(self.left_s):
-            return self._failed("no end", f"it does not end within {self._limit_s:.0f} s of this machine")
+            return self._failed(NO_END, f"it does not end within {self._limit_s:.0f} s of this machine")
         try:
             received: Outcome | DrawError = self._result.recv()
         except EOFError:
