@@ -17,7 +17,7 @@ import errno
 import hashlib
 import itertools
 import random
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -159,6 +159,7 @@ class Network:
         self.hosts: list[Host] = []
         self._addresses = itertools.count(1)
         self._walled_s: dict[Host, float] = {}  # when a wall around a host was torn down last
+        self._forgotten_s: defaultdict[tuple[Host, Host], list[float]] = defaultdict(list)
         self._servers: dict[tuple[str, int], SimulatedServer] = {}
         self._ports = itertools.count(_FIRST_PORT)
         self._walls: dict[tuple[Host, Host], list[Callable[[], object]]] = {}  # with what waits for its end
@@ -233,7 +234,13 @@ class Network:
         end = self._some_end(rng)
         if end is not None:
             end.is_forgotten = end.peer.is_forgotten = True
+            self._forgotten_s[end.process.host, end.peer.process.host].append(self.loop.time())
         return end is not None
+
+    def times_forgotten(self, one: Host, other: Host, since_s: float) -> int:
+        """How many of their connections."""
+        moments = self._forgotten_s[one, other] + self._forgotten_s[other, one]
+        return sum(moment >= since_s for moment in moments)
 
     def _some_end(self, rng: random.Random) -> SimulatedTransport | None:
         ends = [end for host in self.hosts for end in host.ends]
@@ -313,7 +320,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def __init__(self, network: Network, process: Process, at: tuple[str, int]) -> None:
         super().__init__()
-        self._network, self._loop, self._process, self.at = network, network.loop, process, at
+        self._network, self._loop, self.process, self.at = network, network.loop, process, at
         self._protocol: asyncio.Protocol | None = None
         self._out: deque[bytes] = deque()
         self._out_bytes = self._under_way_bytes = 0
@@ -342,7 +349,7 @@ class SimulatedTransport(asyncio.Transport):
             return
         data = bytes(data)
         self._network.trace(data)
-        self._network.sent[self._process.host, self.peer._process.host] += 1
+        self._network.sent[self.process.host, self.peer.process.host] += 1
         self._out.append(data)
         self._out_bytes += len(data)
         self._pump()
@@ -402,14 +409,14 @@ class SimulatedTransport(asyncio.Transport):
 
     def call(self, callback: Callable[[], object]) -> None:
         """In the context of its process, soon."""
-        self._loop.call_soon(callback, context=self._process.context)
+        self._loop.call_soon(callback, context=self.process.context)
 
     def look(self) -> None:
         """Read what has arrived."""
         self.call(self._deliver)
 
     def _delay_s(self) -> float:
-        return self._network.delay_s(self._process.host)
+        return self._network.delay_s(self.process.host)
 
     def _drop_out(self) -> None:
         self._out.clear()
@@ -417,7 +424,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def _pump(self) -> None:
         """Give to the link what the window has room for."""
-        weather, host = self._network.weather, self._process.host
+        weather, host = self._network.weather, self.process.host
         rng, bytes_per_s = host.rng, host.bytes_per_s
         while self._out and self._under_way_bytes < _WINDOW_BYTES:
             piece = self._out.popleft()
@@ -451,12 +458,12 @@ class SimulatedTransport(asyncio.Transport):
         if self.is_forgotten:
             error = TimeoutError(errno.ETIMEDOUT, "connection timed out")
             self._loop.call_later(_GIVEN_UP_S, self.fail, error, context=_KERNEL)
-        elif not self._network.after_wall(self._process.host, self.peer._process.host, arrive):
+        elif not self._network.after_wall(self.process.host, self.peer.process.host, arrive):
             arrive()
 
     def arrive(self, piece: bytes) -> None:
         if self._gone:
-            if not self._process.host.is_off:  # a kernel answers bytes for a connection that it does not know
+            if not self.process.host.is_off:  # a kernel answers bytes for a connection that it does not know
                 self.peer.reset_from_peer()
             return
         self._in.append(piece)
@@ -464,7 +471,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def _deliver(self) -> None:
         while (
-            self._in and self._reads and not self._process.is_deaf and self._protocol is not None and not self._closing
+            self._in and self._reads and not self.process.is_deaf and self._protocol is not None and not self._closing
         ):
             piece = self._in.popleft()
             self.peer._acknowledged(len(piece))
@@ -501,7 +508,7 @@ class SimulatedTransport(asyncio.Transport):
         self._closing = self._gone = True
         self._drop_out()
         self._in.clear()
-        self._process.host.ends.pop(self, None)
+        self.process.host.ends.pop(self, None)
 
     def fail(self, error: Exception) -> None:
         if not self._gone:
@@ -511,7 +518,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def _lose(self, error: Exception | None) -> None:
         self._gone = True
-        self._process.host.ends.pop(self, None)
+        self.process.host.ends.pop(self, None)
         self.call(lambda: None if self._protocol is None else self._protocol.connection_lost(error))
 
 

@@ -103,7 +103,8 @@ class Sky:
             self._world.network.weather.spike = self._draws.choice("spikes", [0.001, 0.01, 0.1])
         for kind in self.kinds:
             if kind in self._troubles:
-                self._world.loop.create_task(self._run(kind))
+                task = self._world.loop.create_task(self._run(kind))
+                task.add_done_callback(partial(self._world.fail_with, whose=f"the weather ({kind})"))
 
     async def _run(self, kind: str) -> None:
         """Each trouble has random numbers of its own: without the others it is the same."""

@@ -264,8 +264,12 @@ class World:
     def _ended(self, host: Host, process: Process, task: asyncio.Task[object]) -> None:
         if process.is_dead:
             return
+        self.fail_with(task, host)
+
+    def fail_with(self, task: asyncio.Task[Any], whose: object) -> None:
+        """End the run if ``task`` has raised."""
         if not task.cancelled() and (error := task.exception()) is not None and not self._failed.done():
-            self.note(f"{host} raised {error!r}")
+            self.note(f"{whose} raised {error!r}")
             self._failed.set_exception(error)
 
     async def _run_name_server(self) -> None:

@@ -109,8 +109,9 @@ class Watch:
             if instance._loop is self._world.loop and instance._consumers
         }
         consume_s = {instance.client_id: begun_s for instance, begun_s in self._consume_s.items()}
-        for broker in self._ledger.brokers():
-            if self._ledger.was_away(broker.config.broker_name, since_s):
+        for at in self._world.brokers:
+            broker = self._world.running(at)
+            if not isinstance(broker, Broker) or not broker.is_running or self._ledger.was_away(at.name, since_s):
                 continue
             heard_ms: dict[str, int] = {}
             for group in broker.consumers.groups.values():
@@ -126,6 +127,7 @@ class Watch:
                     and host.process.is_running
                     and not host.process.frozen_ms_since(since_s)
                     and not network.was_walled(host, since_s)
+                    and network.times_forgotten(host, at, since_s) < 2  # one heartbeat each
                 ):
                     self._ledger.breaks(
                         f"{broker.config.broker_name} has not heard of {client_id} for {silent_s:.0f} s, and nothing is between them"
