@@ -146,8 +146,8 @@ docs: $(VENV)/.ready ## build the documentation into docs/_build/html
 simulate: $(VENV)/.ready ## run random users of a simulated cluster in random weather (MINUTES=10 for fresh seeds; SEED=... SET="brokers=1; kinds=kills" for one again)
 	@PYTHONHASHSEED=0 $(BIN)/python -m sprocketmq.testing.simulation $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SET),--set "$(SET)") $(if $(SHRINK),--shrink $(SHRINK)) $(if $(JOBS),--jobs $(JOBS)) $(if $(SEEDS_OF),--seeds-of $(SEEDS_OF))
 
-planted-faults: setup ## how long the simulator searches until it finds each known fault of the past (FAULT="zeros over records", MINUTES=60, SEEDS_FROM=1)
-	@$(BIN)/python bench/planted_faults.py $(if $(FAULT),"$(FAULT)") --minutes $(or $(MINUTES),60) --seeds-from $(or $(SEEDS_FROM),1)
+planted-faults: setup ## how long the simulator searches until it finds each known fault of the past (FAULT="zeros over records", MINUTES=60, JOBS=2)
+	@$(BIN)/python bench/planted_faults.py $(if $(FAULT),"$(FAULT)") --minutes $(or $(MINUTES),60) --jobs $(or $(JOBS),1)
 
 mutation: $(VENV)/.ready ## change functions one place at a time, and list the changes that no test notices (ROOMS="core/retry wire/text/fastjson.py", TESTS="tests/unit/core", EVERY=20)
 	@$(BIN)/python scripts/mutation $(or $(ROOMS),core/retry) --every $(or $(EVERY),1) $(if $(TESTS),--tests $(TESTS))

@@ -36,16 +36,17 @@ PAGE: Final = ROOT / "docs" / "internals" / "planted-faults.md"
 PLAIN_RUNS: Final = ROOT / "build" / "plain-runs.json"
 _HEAD: Final = """# Planted faults
 
-What the [simulator](../guides/simulation.md) finds is shown by planting faults in today's code, one at a time
+What the [simulator](../guides/simulation.md) finds is shown by planting faults in today's code
 ([`tests/known_faults.py`](../../tests/known_faults.py)), most of them faults of this project's past.
-`make planted-faults` searches with seeds from 1 on, until a run fails that passes without the fault. Nothing is chosen by hand: pace,
-users and weather are drawn by the seed.
-Seconds are those of one core for all seeds until then. This page is written from `bench/planted_faults.json`.
+`make planted-faults` runs seeds from 1 on without a fault, then each with all faults whose changed places it reaches. When such a run
+fails, halves of the faults are tried, until one fault alone makes a seed fail that passes without. Nothing is chosen by hand: pace, users
+and weather are drawn by the seed.
+Seconds are those of one core for all seeds without a fault until then. This page is written from `bench/planted_faults.json`.
 """
 
 
 class PlainRuns:
-    """Runs without a fault, by seed: ``{"error", "cpu_s", "virtual_s", "digest", "reached"}``. Runs of other sources are forgotten."""
+    """Runs without a fault, by seed: ``{"error", "cpu_s", "virtual_s", "reached"}``. Runs of other sources are forgotten."""
 
     def __init__(self) -> None:
         sources = [*sorted((ROOT / "src" / "sprocketmq").rglob("*.py")), ROOT / "tests" / "known_faults.py"]
