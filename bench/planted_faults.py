@@ -34,6 +34,10 @@ from sprocketmq.testing.simulation.forked import NO_END, ForkedRun, Outcome, Run
 RESULTS: Final = ROOT / "bench" / "planted_faults.json"
 PAGE: Final = ROOT / "docs" / "internals" / "planted-faults.md"
 PLAIN_RUNS: Final = ROOT / "build" / "plain-runs.json"
+# Several faults together may keep a run busy for ever.
+_LIMIT_S: Final = 10.0
+_TIMES_AS_LONG: Final = 5.0
+_SAID_EACH: Final = 20  # seeds
 _HEAD: Final = """# Planted faults
 
 What the [simulator](../guides/simulation.md) finds is shown by planting faults in today's code
@@ -58,10 +62,10 @@ class PlainRuns:
 
     def run(self, minutes: float, jobs: int) -> None:
         """Seeds from 1 on, for so long together."""
-        for (seed, _, _), outcome in ended_runs(self._missing(minutes * 60), jobs):
+        for wanted, outcome in ended_runs(self._missing(minutes * 60), jobs):
             if outcome.error:
-                print(f"seed {seed} fails without a fault: {outcome.error}", flush=True)
-            self.by_seed[seed] = {
+                print(f"seed {wanted.seed} fails without a fault: {outcome.error}", flush=True)
+            self.by_seed[wanted.seed] = {
                 "error": outcome.error,
                 "cpu_s": outcome.cpu_s,
                 "virtual_s": outcome.virtual_s,
@@ -84,11 +88,12 @@ class PlainRuns:
 
 
 class Wanted(NamedTuple):
-    """``names``: of the planted faults."""
+    """``names``: of the planted faults. ``limit_s``: of this machine's time."""
 
     seed: int
     run: Run
     names: tuple[str, ...] = ()
+    limit_s: float = RUN_LIMIT_S
 
 
 def ended_runs(wanted: Iterator[Wanted], jobs: int) -> Iterator[tuple[Wanted, Outcome]]:
@@ -97,7 +102,7 @@ def ended_runs(wanted: Iterator[Wanted], jobs: int) -> Iterator[tuple[Wanted, Ou
     try:
         while True:
             while len(running) < jobs and (one := next(wanted, None)) is not None:
-                running[ForkedRun(one.run, Draws(one.seed), RUN_LIMIT_S)] = one
+                running[ForkedRun(one.run, Draws(one.seed), one.limit_s)] = one
             if not running:
                 return
             ended = first_ended(running)
@@ -126,6 +131,8 @@ class Search:
     def __next__(self) -> Wanted:
         while not self._pending:
             seed = next(self._seeds)
+            if seed % _SAID_EACH == 0:
+                print(f"  seed {seed}, {len(self._names) - len(self.found)} faults left", flush=True)
             left = [name for name in self._names if name not in self.found and self.reaches(seed, name)]
             self._pending += [self._wanted(seed, group) for group in _apart(left)]
         return self._pending.popleft()
@@ -140,6 +147,8 @@ class Search:
         if len(names) > 1:
             halves = names[: len(names) // 2], names[len(names) // 2 :]
             self._pending.extendleft(self._wanted(wanted.seed, half) for half in halves)
+        elif outcome.rule == NO_END and wanted.limit_s < RUN_LIMIT_S:
+            self._pending.appendleft(wanted._replace(limit_s=RUN_LIMIT_S))
         elif outcome.rule != NO_END and wanted.seed <= self.found.get(names[0], (wanted.seed, ""))[0]:
             self.found[names[0]] = wanted.seed, outcome.error
             print(f"{names[0]}: seed {wanted.seed}, {outcome.error}", flush=True)
@@ -154,7 +163,8 @@ class Search:
 
     def _wanted(self, seed: int, names: Iterable[str]) -> Wanted:
         names = tuple(names)
-        return Wanted(seed, with_faults(FAULTS[name] for name in names), names)
+        limit_s = _LIMIT_S + _TIMES_AS_LONG * self._plain.by_seed[seed]["cpu_s"]
+        return Wanted(seed, with_faults(FAULTS[name] for name in names), names, limit_s)
 
 
 def _apart(names: Iterable[str]) -> list[list[str]]:
