@@ -20,7 +20,7 @@ from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.server_kind import ServerKinds
 from sprocketmq.client.settings.namesrv_addr import is_address_server, parse_addresses
 from sprocketmq.core.produce.route_table import checked_route
-from sprocketmq.errors import ConfigurationError, NetworkError, RequestNotServed, RequestTimeout
+from sprocketmq.errors import ConfigurationError, ConnectionLost, NetworkError, RequestNotServed, RequestTimeout
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.troubles import Troubles
 from sprocketmq.wire import bodies, headers
@@ -132,7 +132,7 @@ class NameServers:
             address = self.chosen
             left_ms = max(1, int((end_s - now_s()) * 1000))
             try:
-                return await self._pool.invoke(address, command, max(1, left_ms // untried))
+                return await self._asked(address, command, max(1, left_ms // untried))
             except (NetworkError, RequestTimeout) as error:
                 failure = error
                 if address == self.chosen:  # else another request has changed it already
@@ -141,6 +141,18 @@ class NameServers:
                     log.debug("name server %s did not answer (%s), trying %s", address, error, self.chosen)
         assert failure is not None
         raise failure
+
+    async def _asked(self, address: str, command: Command, timeout_ms: int) -> Command:
+        """Once more when a connection breaks that was there before: its server may have been away since, and a client without topics asks
+        nothing that would have told. Each request to a name server may be repeated."""
+        now_s = asyncio.get_running_loop().time
+        began_s, was_there = now_s(), address in self._pool.addresses
+        try:
+            return await self._pool.invoke(address, command, timeout_ms)
+        except ConnectionLost:
+            if not was_there:
+                raise
+        return await self._pool.invoke(address, command, max(1, timeout_ms - int((now_s() - began_s) * 1000)))
 
     async def ask(self, asked: Request[H, A, B], header: H | None = None) -> Command:
         self.kinds.refuse_if_known(self.chosen, asked)
