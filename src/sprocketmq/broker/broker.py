@@ -451,15 +451,23 @@ class Broker(Service):
         return result
 
     def answer_when_durable(
-        self, connection: Connection, command: Command, answer: Command, end: int, waits: bool
+        self,
+        connection: Connection,
+        command: Command,
+        answer: Command,
+        end: int,
+        waits: bool,
+        *,
+        replicated: bool = True,
     ) -> Command | None:
-        """Send ``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false)."""
-        if not waits or not self.sends_wait:
+        """Send ``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false), and
+        ``replicated`` if this is a SYNC_MASTER."""
+        if not waits or not self.sends_wait or (self.durable_answers is None and not replicated):
             return answer
         # The request is let go: its body and fields are in the log, and must not be held a second time for seconds.
         asked = None if command.flag & FLAG_ONEWAY else answer
         if self.durable_answers is not None:
-            self.durable_answers.wait(connection, asked, end)
+            self.durable_answers.wait(connection, asked, end, replicated=replicated)
         else:
             self.replication.wait(connection, asked, end)
         return None

@@ -29,6 +29,7 @@ class Machine:
         self.host: Host = Network(self.loop, Draws(2)).add_host("here")
         self.disk = HostDisk(root, self.threads, random.Random(3))
         self.disk.when_power_goes = self.lose_power
+        self.disk.when_killed = self.host.kill
         self.os = _Os(lambda: self.disk)
 
     def lose_power(self) -> None:
@@ -204,6 +205,19 @@ def test_the_power_goes_in_front_of_a_sync_and_nothing_has_an_effect_from_there_
     machine.in_host(work)
     assert machine.host.process.is_dead
     assert machine.read("log") in (b"1", b"2")
+
+
+def test_a_process_is_killed_in_front_of_a_change_and_what_it_has_written_stays(machine: Machine) -> None:
+    def work() -> None:
+        machine.disk.is_killed_in = 2
+        fd = machine.os.open(str(machine.disk.path / "log"), os.O_RDWR | os.O_CREAT)
+        with pytest.raises(OSError, match="dead"):
+            machine.os.write(fd, b"1")
+        os.close(fd)
+
+    machine.in_host(work)
+    assert machine.host.process.is_dead
+    assert machine.read("log") == b""
 
 
 def test_writes_may_be_short(machine: Machine) -> None:

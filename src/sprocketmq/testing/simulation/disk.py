@@ -3,7 +3,7 @@
 
 Bytes that a process writes are in the page cache, which survives the process. A power cut leaves what ``power_disk`` says. The calls of the
 modules of ``sprocketmq.store`` go through ``_Os`` and ``_open``, which can be slow, fail, write a part, or end a process: the power goes
-in front of a sync, which no ``await`` reaches.
+in front of a sync, and a process is killed in front of a change, which no ``await`` reaches.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class HostDisk:
         slow_ms: how long a sync takes on average; None: as a healthy disk.
         writes_short: a write may take only a part of its bytes.
         power_goes_in: so many syncs from now the power goes, in front of the last one.
+        is_killed_in: so many changes from now the process is killed, in front of the last one.
     """
 
     def __init__(self, root: Path, threads: Threads, rng: random.Random) -> None:
@@ -55,7 +56,9 @@ class HostDisk:
         self.slow_ms: float | None = None
         self.writes_short = False
         self.power_goes_in: int | None = None
+        self.is_killed_in: int | None = None
         self.when_power_goes: Fault = lambda: None
+        self.when_killed: Fault = lambda: None
         self.path = root / "0"
         self.path.mkdir(parents=True)
         self._model = PowerDisk(self.path, rows_in_order=True)
@@ -65,12 +68,12 @@ class HostDisk:
         return self.free_bytes is not None or self.error_rate > 0
 
     def heal(self) -> None:
-        self.free_bytes = self.slow_ms = self.power_goes_in = None
+        self.free_bytes = self.slow_ms = self.power_goes_in = self.is_killed_in = None
         self.error_rate, self.writes_short = 0.0, False
 
     def cut_power(self) -> None:
         """What the next boot finds is drawn now."""
-        self.power_goes_in = None
+        self.power_goes_in = self.is_killed_in = None
         self.boots += 1
         path = self._root / str(self.boots)
         self._model.cut(path, self._rng)
@@ -121,6 +124,12 @@ class HostDisk:
     def change(self) -> None:
         """Something is about to be written. Raises OSError."""
         _check_alive()
+        if self.is_killed_in is not None:
+            self.is_killed_in -= 1
+            if self.is_killed_in <= 0:
+                self.is_killed_in = None
+                self.when_killed()
+                _check_alive()
         if self._threads.current is not None or self.slow_ms is not None:
             self._take_time(
                 self._rng.uniform(*_WRITE_MS) if self.slow_ms is None else self._drawn_ms(self.slow_ms / 50)

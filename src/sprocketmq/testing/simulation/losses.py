@@ -21,6 +21,7 @@ from sprocketmq.wire.text.fastjson import loads
 
 _Queue = tuple[str, int]  # topic, queue id
 _READ_BYTES: Final = 1 << 20
+_SYSTEM_GROUPS: Final = "CID_RMQ_SYS_"  # the broker's own
 
 
 class Losses:
@@ -50,10 +51,11 @@ class Losses:
 
     def check_progress(self, found: list[tuple[str, str, int, int]], store: DiskMessageStore) -> None:
         """``found``: the progress that was on the disk before this start. What it counts must be in the log. A client that has lost
-        messages may have committed more, so its word counts only before the first loss."""
+        messages may have committed more, so its word counts only before the first loss of a queue."""
         for name, topic, queue_id, offset in found:
             end = store.max_offset(topic, queue_id)
-            if offset > end and not (name and any(self._reused.values())):
+            is_of_clients = bool(name) and not name.startswith(_SYSTEM_GROUPS)
+            if offset > end and not (is_of_clients and self._reused.get((topic, queue_id))):
                 raise SimulationError(
                     f"the progress of {name or 'delays'} in {topic}, queue {queue_id}, is {offset}, and the end {end}"
                 )

@@ -221,7 +221,10 @@ class Sky:
 
     def _kill(self) -> None:
         host = self._host()
-        if not host.process.is_dead:
+        disk = self._world.disks.get(host)
+        if disk is not None and self._rng.random() < 0.5:
+            disk.is_killed_in = self._rng.randint(1, 40)
+        elif not host.process.is_dead:
             self._world.note(f"{host} is killed")
             self._world.kill(host)
             self._for_a_while(lambda: self._world.restart(host))
@@ -236,8 +239,8 @@ class Sky:
             self._world.kill(host, power=True)
             self._for_a_while(lambda: self._world.restart(host))
 
-    def power_went(self, host: Host) -> None:
-        """In front of a sync."""
+    def process_ended(self, host: Host) -> None:
+        """At its disk."""
         self._for_a_while(lambda: self._world.restart(host))
 
     def _disk(self) -> tuple[Host, HostDisk]:

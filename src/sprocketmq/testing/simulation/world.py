@@ -167,7 +167,8 @@ class World:
             self._runs[host] = partial(self._run_broker, host)
             self.brokers.append(host)
             self.disks[host] = disk = HostDisk(store_dir / host.name, self.threads, draws.stream(f"disk of {host}"))
-            disk.when_power_goes = partial(self._power_goes, host)
+            disk.when_power_goes = partial(self._ends_at_its_disk, host, power=True)
+            disk.when_killed = partial(self._ends_at_its_disk, host, power=False)
             self.losses[host.name] = Losses()
         self.sky = Sky(self, weather)
 
@@ -243,21 +244,24 @@ class World:
         if isinstance(store, DiskMessageStore):
             store.abandon()
 
-    def _power_goes(self, host: Host) -> None:
+    def _ends_at_its_disk(self, host: Host, *, power: bool) -> None:
         """In the middle of what its process does, which has no effect from here on."""
         process, server = host.process, self._running.pop(host, None)
-        self.note(f"{host} has no power, in front of a sync")
+        self.note(f"{host} has no power, in front of a sync" if power else f"{host} is killed, in front of a write")
         store = server.store if isinstance(server, Broker) else None
         if isinstance(store, DiskMessageStore):
-            self.losses[host.name].process_ends(store, power=True)
-        self.disks[host].cut_power()
-        host.power_off()
+            self.losses[host.name].process_ends(store, power=power)
+        if power:
+            self.disks[host].cut_power()
+            host.power_off()
+        else:
+            host.kill()
 
         def bury() -> None:
             self.threads.kill(process)
             if isinstance(store, DiskMessageStore):
                 store.abandon()
-            self.sky.power_went(host)
+            self.sky.process_ended(host)
 
         self.loop.call_soon(bury, context=contextvars.Context())
 

@@ -80,10 +80,8 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
     broker.counters.sent_back(props.get_property(message.properties, props.RETRY_TOPIC) or "", header.group)
     # Java does not wait for the disk (WAIT=false on the copy), and a power cut takes the message: the group commits the original after
     # this answer. A slave is not waited for: clients send a copy of their own when the answer is SLAVE_NOT_AVAILABLE.
-    if broker.durable_answers is None:
-        return response(command)
-    broker.durable_answers.wait(connection, response(command), result.physical_offset + result.size, replicated=False)
-    return None
+    end = result.physical_offset + result.size
+    return broker.answer_when_durable(connection, command, response(command), end, True, replicated=False)
 
 
 def _properties(record: RecordView, physical_offset: int, delay_level: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import sprocketmq as rmq
 from sprocketmq.core.resource_names import retry_topic
-from sprocketmq.testing.simulation.users.calls import ended_in, forever, started
+from sprocketmq.testing.simulation.users.calls import check_tasks, ended_in, forever, started
 from sprocketmq.wire.records.record import decode_records
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Admin:
         }
         mine = [act for name, act in acts.items() if name in self.users.features]
         await started(self._admin, self.here)
+        tasks = self.here.world.unfinished(self.here.host)
         while not self.users.is_ending:
             await self.users.pause(self.rng.expovariate(1 / 5))
             act = self.rng.choice(mine)
@@ -46,6 +47,7 @@ class Admin:
                 await ended_in(_LIMIT_MS, self.ledger, self.here, act.__name__[1:], act())
             except rmq.RocketMQError as error:
                 self.here.world.note(f"admin: {act.__name__[1:]}: {type(error).__name__}")
+            await check_tasks(self.ledger, self.here, tasks)
         for topic in sorted(self.ledger.altered.keys() - self.ledger.doomed):
             await self._restore(topic)
         await self._admin.shutdown()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sprocketmq.testing.simulation.world import Here
 
 T = TypeVar("T")
+_CONNECTS: Final = "ConnectionPool._connect"  # for whoever asks next, too
 _ANSWERED_MS: Final = 100  # what is done when the limit is over
 
 
@@ -56,12 +57,12 @@ async def started(client: Any, here: Here, is_over: Callable[[], bool] = lambda:
 
 
 async def check_tasks(ledger: Ledger, here: Here, before: Collection[asyncio.Task[Any]]) -> None:
-    """A client that has shut down has left no task behind; there were others ``before`` it began."""
+    """A call that has ended, or a client that has shut down, has left no task behind; there were others ``before`` it began."""
     await asyncio.sleep(0.001)  # what was cancelled ends
     left = [task for task in here.world.unfinished(here.host) if task not in before]
-    if left:
-        coroutine = getattr(left[0].get_coro(), "__qualname__", "")
-        ledger.breaks(f"the client of {here.name} has shut down, and {len(left)} of its tasks run: {coroutine}")
+    names = {getattr(task.get_coro(), "__qualname__", "") for task in left} - {_CONNECTS}
+    if names:
+        ledger.breaks(f"{here.name} has ended its call, and {len(left)} of its tasks run: {', '.join(sorted(names))}")
 
 
 async def forever() -> None:

@@ -96,7 +96,7 @@ class RandomUsers:
         "transactionTimeOut": "3000",
         "transactionCheckMax": "10000",
     }
-    AFTER_MS: ClassVar[float] = 30 * 60_000
+    AFTER_MS: ClassVar[float] = 60 * 60_000
     PROOFS_MS: ClassVar[float] = 10 * 60_000
     COMMITTED_MS: ClassVar[float] = 5 * 60_000  # what was delivered again is still being handled
     SHUTDOWN_MS: ClassVar[float] = SHUTDOWN_MS
@@ -130,7 +130,7 @@ class RandomUsers:
         world.note(f"users with {', '.join(sorted(self.features))}")
         self.ledger = Ledger(world)
         self.ledger.expires = "retention" in self.features
-        self.listener_s = draws.stream("listeners").sample([0.001, 0.02, 0.2, 2], 2)
+        self.listener_s = draws.stream("listeners").sample([0.001, 0.02, 0.2, 2, 6], 2)
         self.stay_s = draws.choice("stay_s", [10_000.0, 60.0, 30.0])
         await self._make_topics()
         for number in range(draws.number("producers", 1, 2)):
