@@ -301,6 +301,15 @@ def test_without_a_slave_a_send_is_stored_and_says_so(disk_cluster):
     assert client.bodies() == [b"alone"]
 
 
+@pytest.mark.parametrize("disk_cluster", [SYNC, {**SYNC, "flush_disk_type": "SYNC_FLUSH"}], indirect=True)
+def test_without_a_slave_a_message_is_sent_back(disk_cluster):
+    """Another code would make consumers send a copy of their own."""
+    client = disk_cluster.client()
+    client.send("flights", b"fails")
+    (message,) = client.messages("flights")
+    assert client.send_back(message, "g").code == ResponseCode.SUCCESS
+
+
 @pytest.mark.parametrize("disk_cluster", [{**SYNC, "ha_max_gap_not_in_sync": 1_000}], indirect=True)
 def test_a_slave_that_is_too_far_behind_does_not_count(disk_cluster, new_slave):
     client = disk_cluster.client()
