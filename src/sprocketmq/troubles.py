@@ -53,7 +53,8 @@ class Trouble:
         self.text = ""
 
     def is_quiet(self, now_ms: float) -> bool:
-        return not self.lasts and now_ms - self.last_ms > QUIET_MS
+        """Not within a minute of its last line, which may be about failures of before: the next one would have a line at once."""
+        return not self.lasts and now_ms - self.last_ms > QUIET_MS and not self.was_told(now_ms)
 
     def was_told(self, now_ms: float) -> bool:
         return now_ms - self.logged_ms < INTERVAL_MS

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sprocketmq.troubles import INTERVAL_MS, QUIET_MS, Troubles, raised_at
@@ -126,6 +126,8 @@ def test_a_million_causes_need_no_more_room_than_256() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 90_000), st.sampled_from(["failed", "over", "sweep"])), max_size=200))
+@example([(0, "failed"), (0, "failed"), (60_002, "sweep"), (59_999, "failed")])
+@example([(0, "failed"), (0, "failed"), (60_002, "sweep"), (59_998, "sweep"), (1, "failed")])
 def test_no_minute_has_more_than_a_beginning_and_an_end(steps: list[tuple[int, str]]) -> None:
     """Each failure is told or counted, and the last line says whether it goes on."""
     watch, failures = Watch(), 0

@@ -170,7 +170,7 @@ def test_a_silent_server_is_not_taken_for_one_of_tls_by_those_who_wait_longer():
 def test_a_server_that_goes_away_later_is_not_taken_for_one_of_tls(rocketmq):
     with rocketmq.admin() as admin:
         admin.topics()
-        rocketmq.faults.close_connection(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        rocketmq.faults.close_connection(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, times=2)
         with pytest.raises(rmq.ConnectionLost) as failure:
             admin.topics()
     assert "TLS" not in str(failure.value)

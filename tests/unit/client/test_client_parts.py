@@ -308,6 +308,8 @@ def test_an_answer_with_another_code_is_an_error_and_not_an_empty_pull():
 class _Pool:
     """Stands in for the ConnectionPool: some addresses are down."""
 
+    addresses = ()
+
     def __init__(self, down: set[str]) -> None:
         self.down, self.asked, self.timeouts_ms = down, [], []
 

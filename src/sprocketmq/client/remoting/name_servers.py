@@ -149,10 +149,14 @@ class NameServers:
         began_s, was_there = now_s(), address in self._pool.addresses
         try:
             return await self._pool.invoke(address, command, timeout_ms)
-        except ConnectionLost:
+        except ConnectionLost as error:
             if not was_there:
                 raise
-        return await self._pool.invoke(address, command, max(1, timeout_ms - int((now_s() - began_s) * 1000)))
+            lost = error
+        try:
+            return await self._pool.invoke(address, command, max(1, timeout_ms - int((now_s() - began_s) * 1000)))
+        except ConnectionLost:
+            raise lost from None  # the other one was never heard, and may be taken for one of TLS
 
     async def ask(self, asked: Request[H, A, B], header: H | None = None) -> Command:
         self.kinds.refuse_if_known(self.chosen, asked)
