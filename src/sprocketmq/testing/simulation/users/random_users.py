@@ -248,6 +248,7 @@ class RandomUsers:
         ledger.calms_down()
         await self._finish()
         await world.sleep(max(0.0, CALM_AFTER_MS - (world.loop.time() - ledger.calm_from_s) * 1000))
+        await self._finish()  # what was sent meanwhile
         self.is_calm = True
         await self._until(lambda: not self._unproved, self.PROOFS_MS, "producers have proved that all is well")
         await self._finish()

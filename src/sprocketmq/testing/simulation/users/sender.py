@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SEND_LIMIT_MS: Final = 3_000  # send_msg_timeout_ms, all tries together
 _SOON_MS: Final = 1_000  # a call that ends at its limit has its last steps to do
+_REQUESTS_S: Final = 50.0
 _BIG_BYTES: Final = 400_000
 _FLOOD: Final = 12  # of these are more than a connection keeps for a peer that does not read
 _RECALL_S: Final = 3.0  # a slot of the timer wheel is read before it is due
@@ -196,8 +197,9 @@ class Sender:
             raise failed
 
     async def _ask(self) -> None:
-        """Brokers may still push replies to connections that are dead."""
-        if self.ledger.is_calm_since(self.here.world.loop.time() - REQUESTS_AFTER_S):
+        """For a while brokers may still push replies to connections that are dead."""
+        calm_s = self.here.world.loop.time() - self.ledger.calm_from_s
+        if REQUESTS_AFTER_S <= calm_s < REQUESTS_AFTER_S + _REQUESTS_S:
             for topic in self.users.answered_topics[:1]:
                 try:
                     await self._request(topic)
