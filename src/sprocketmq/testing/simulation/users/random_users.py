@@ -98,7 +98,7 @@ class RandomUsers:
     }
     AFTER_MS: ClassVar[float] = 60 * 60_000
     PROOFS_MS: ClassVar[float] = 10 * 60_000
-    COMMITTED_MS: ClassVar[float] = 5 * 60_000  # what was delivered again is still being handled
+    COMMITTED_MS: ClassVar[float] = 30 * 60_000  # what was delivered again is still being handled
     SHUTDOWN_MS: ClassVar[float] = SHUTDOWN_MS
     FORGOTTEN_MS: ClassVar[float] = 4 * 60_000  # brokers wait for 120 s for what has lost its power
 
