@@ -685,8 +685,8 @@ FAULTS: dict[str, Fault] = {
         "9",
         (
             DurableAnswers._time_out,
-            "loop.time() >= self._waiting[0][3] + self._timeout_s",
-            "loop.time() - self._waiting[0][3] >= self._timeout_s",
+            "loop.time() >= self._waiting[0][3]",
+            "loop.time() - self._timeout_s >= self._waiting[0][3] - self._timeout_s",
         ),
     ),
 }

@@ -6,8 +6,8 @@ Rules
    groups and messages are no causes; ``of`` names them, and the next line of the trouble lists those that came meanwhile.
 2. The first failure is logged at once. What follows is logged at DEBUG and counted. A minute later, or when the owner is closed, a line has
    the time for which the trouble lasts, and the count; the next failure has it, or ``sweep``.
-3. It ends with ``over``, or, unless ``lasts`` was said, when nothing has failed for two minutes: owners call ``sweep`` in their periodic
-   work. One failure alone has no end then.
+3. It ends with ``over``, or, unless ``lasts`` was said, when nothing has failed for two minutes and there was no line for one: owners
+   call ``sweep`` in their periodic work. One failure alone has no end then.
 4. What begins again within a minute of its last line is the same trouble, so that what comes and goes is two lines a minute.
 5. At most 256 troubles are open; the oldest is forgotten.
 6. Any thread may tell of a failure. What succeeds costs nothing, if ``over`` is called only by who has failed before.

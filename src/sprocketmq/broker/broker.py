@@ -458,16 +458,16 @@ class Broker(Service):
         end: int,
         waits: bool,
         *,
-        replicated: bool = True,
+        sent_back: bool = False,
     ) -> Command | None:
-        """Send ``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false), and
-        ``replicated`` if this is a SYNC_MASTER."""
-        if not waits or not self.sends_wait or (self.durable_answers is None and not replicated):
+        """Send ``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false).
+        ``sent_back``: rule 4 of ``DurableAnswers``."""
+        if not waits or not self.sends_wait or (self.durable_answers is None and sent_back):
             return answer
         # The request is let go: its body and fields are in the log, and must not be held a second time for seconds.
         asked = None if command.flag & FLAG_ONEWAY else answer
         if self.durable_answers is not None:
-            self.durable_answers.wait(connection, asked, end, replicated=replicated)
+            self.durable_answers.wait(connection, asked, end, sent_back=sent_back)
         else:
             self.replication.wait(connection, asked, end)
         return None

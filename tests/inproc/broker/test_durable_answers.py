@@ -12,6 +12,7 @@ import pytest
 
 from inproc.broker.written_to import WrittenTo
 from sprocketmq.broker import Broker
+from sprocketmq.broker.replication import durability
 from sprocketmq.broker.replication.durability import DurableAnswers
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.net.connection import Connection
@@ -115,3 +116,25 @@ def test_an_answer_to_an_earlier_record_is_sent_with_the_later_one_that_it_follo
         assert [end for end, _ in store.flushes] == [300]
 
     run(done, scenario)
+
+
+def test_a_message_that_was_sent_back_is_answered_with_success_by_a_slow_disk_and_sooner_than_a_send(monkeypatch):
+    """Its consumer would store a copy of its own for another code, or after 5 s."""
+    monkeypatch.setattr(durability, "_SENT_BACK_S", 0.01)
+
+    async def wait_for_both() -> None:
+        peer, connection, broker, store = WrittenTo(), Connection(is_served=True), Broker(), Store(Flush)
+        connection.connection_made(peer)  # type: ignore[arg-type]
+        broker.store = store  # type: ignore[assignment]
+        waiting = DurableAnswers(broker)
+        waiting.wait(connection, Command(0, 0, FLAG_RESPONSE), 100, sent_back=True)
+        waiting.wait(connection, Command(0, 1, FLAG_RESPONSE), 200)
+        while not peer.written:
+            await asyncio.sleep(0)
+        assert [(answer.opaque, answer.code) for answer in peer.answers()] == [(0, ResponseCode.SUCCESS)]
+        store.flushes[0][1].set_result(None)
+        while len(peer.answers()) < 2:
+            await asyncio.sleep(0)
+        waiting._timer.cancel()  # type: ignore[union-attr]
+
+    asyncio.run(asyncio.wait_for(wait_for_both(), 30))

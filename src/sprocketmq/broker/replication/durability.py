@@ -5,6 +5,8 @@
 1. One flush is requested at a time, up to the end of the log then; all answers that it covers are sent together, so senders share it.
 2. Answers are sent in the order of their records; one for an earlier record, given later, is sent with the one before it.
 3. While a disk is slow, the broker stops reading from a connection with too many waiting answers (``Connection.hold``).
+4. The answer to a message that was sent back waits for 3 s at most, for no slave, and is SUCCESS then: for any other code a consumer stores
+   a copy of its own, which comes again, too. (Apache does not wait at all.) Behind an earlier send it may wait as long as that one.
 """
 
 from __future__ import annotations
@@ -28,8 +30,11 @@ log = logging.getLogger("sprocketmq.broker")
 
 _WAITING_BYTES: Final = 2048  # an answer without its ids; the request is let go
 
-# End of the record, where to, the answer (None: the request was one-way), since when, what the connection keeps for it, whether a
-# SYNC_MASTER waits for a slave, too. A tuple, as one is made for each message.
+# A consumer gives up after 5 s and stores a copy of its own.
+_SENT_BACK_S: Final = 3.0
+
+# End of the record, where to, the answer (None: the request was one-way), until when, what the connection keeps for it, whether it is of a
+# message that was sent back. A tuple, as one is made for each message.
 _Waiting = tuple[int, Connection, Command | None, float, int, bool]
 
 
@@ -46,21 +51,21 @@ class DurableAnswers:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def wait(self, connection: Connection, answer: Command | None, end: int, *, replicated: bool = True) -> None:
-        """Send ``answer``, or nothing, when everything before physical offset ``end`` is on the disk, and ``replicated`` if the broker is a
-        SYNC_MASTER."""
+    def wait(self, connection: Connection, answer: Command | None, end: int, *, sent_back: bool = False) -> None:
+        """Send ``answer``, or nothing, when everything before physical offset ``end`` is on the disk. ``sent_back``: rule 4."""
         kept_bytes = _WAITING_BYTES if answer is None else _WAITING_BYTES + text_bytes(answer)  # of a batch megabytes
         connection.hold(kept_bytes)
         waiting = self._waiting
         if waiting and end < waiting[-1][0]:  # rule 2: the end of the last one covers all
             end = waiting[-1][0]
-        waiting.append((end, connection, answer, connection.now_s(), kept_bytes, replicated))
+        limit_s = min(self._timeout_s, _SENT_BACK_S) if sent_back else self._timeout_s
+        waiting.append((end, connection, answer, connection.now_s() + limit_s, kept_bytes, sent_back))
         if not self._flushing:
             # At the end of this turn, so that the other sends of the same read join this flush.
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self._time_out)
+            self._timer = asyncio.get_running_loop().call_at(waiting[0][3], self._time_out)
 
     def stop(self) -> None:
         """Make everything durable and answer it. Blocks for one flush."""
@@ -113,9 +118,9 @@ class DurableAnswers:
         is_sync_master = self._broker.config.broker_role == "SYNC_MASTER"
         with GatheredAnswers() as gathered:
             while waiting and waiting[0][0] <= end:
-                own_end, connection, answer, _, kept_bytes, replicated = waiting.popleft()
+                own_end, connection, answer, _, kept_bytes, sent_back = waiting.popleft()
                 gathered.take(connection, kept_bytes)
-                if is_sync_master and replicated:
+                if is_sync_master and not sent_back:
                     replication.wait(connection, answer, own_end)
                 elif answer is not None:
                     connection.send(answer)
@@ -128,10 +133,11 @@ class DurableAnswers:
     def _time_out(self) -> None:
         loop, self._timer = asyncio.get_running_loop(), None
         with GatheredAnswers() as gathered:
-            while self._waiting and loop.time() >= self._waiting[0][3] + self._timeout_s:
-                self._send_first(gathered, ResponseCode.FLUSH_DISK_TIMEOUT)
+            while self._waiting and loop.time() >= self._waiting[0][3]:
+                is_sent_back = self._waiting[0][5]
+                self._send_first(gathered, ResponseCode.SUCCESS if is_sent_back else ResponseCode.FLUSH_DISK_TIMEOUT)
         if self._waiting:
-            self._timer = loop.call_at(self._waiting[0][3] + self._timeout_s, self._time_out)
+            self._timer = loop.call_at(self._waiting[0][3], self._time_out)
 
     def _send_first(self, gathered: GatheredAnswers, code: ResponseCode, remark: str | None = None) -> None:
         _, connection, answer, _, kept_bytes, _ = self._waiting.popleft()

@@ -153,10 +153,15 @@ class NameServers:
             if not was_there:
                 raise
             lost = error
+        left_ms = timeout_ms - int((now_s() - began_s) * 1000)
         try:
-            return await self._pool.invoke(address, command, max(1, timeout_ms - int((now_s() - began_s) * 1000)))
+            if left_ms <= 0:
+                raise lost
+            return await self._pool.invoke(address, command, left_ms)
         except ConnectionLost:
             raise lost from None  # the other one was never heard, and may be taken for one of TLS
+        finally:
+            del lost  # its traceback holds this frame
 
     async def ask(self, asked: Request[H, A, B], header: H | None = None) -> Command:
         self.kinds.refuse_if_known(self.chosen, asked)

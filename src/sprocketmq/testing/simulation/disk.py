@@ -37,7 +37,7 @@ Fault = Callable[[], object]
 
 
 class HostDisk:
-    """``path``: where the store of the present boot is. The attributes up to ``power_goes_in`` are the weather.
+    """``path``: where the store of the present boot is. The attributes up to ``is_killed_in`` are the weather.
 
     Attributes:
         free_bytes: None is plenty.

@@ -53,6 +53,7 @@ class Draws:
         return self._make(name, values, lambda rng: rng.choice(values))
 
     def _make(self, name: str, values: Sequence[T], draw: Callable[[random.Random], T]) -> T:
+        values = list(dict.fromkeys(values))
         texts = [str(value) for value in values]
         text = self.given.get(name)
         if text is None:

@@ -96,7 +96,7 @@ class ForkedRun:
         return received
 
     def _failed(self, rule: str, error: str) -> Outcome:
-        return Outcome(self.draws.seed, error=error, rule=rule)
+        return Outcome(self.draws.seed, error=error, rule=rule, cpu_s=time.monotonic() - self._began_s)  # about
 
     def kill(self) -> None:
         """End the child, and delete what it leaves."""

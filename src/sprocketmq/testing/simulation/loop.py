@@ -36,7 +36,7 @@ _MOST_CALLS_AT_ONCE: Final = 2_000_000
 _COLLECT_AFTER: Final = (
     100_000  # callbacks: clients that are collected may do something, in each process at the same moment
 )
-_MOST_CALLS: Final = 8_000_000
+_MOST_CALLS: Final = 8_000_000  # the longest runs take two million
 
 
 class SimulationError(AssertionError):

@@ -232,7 +232,7 @@ class Network:
     def forget_some_connection(self, rng: random.Random) -> bool:
         """Let nothing through in a connection that is drawn, for ever. False: there is none."""
         end = self._some_end(rng)
-        if end is not None:
+        if end is not None and not end.is_forgotten:
             end.is_forgotten = end.peer.is_forgotten = True
             self._forgotten_s[end.process.host, end.peer.process.host].append(self.loop.time())
         return end is not None

@@ -12,6 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    import random
+
     from sprocketmq.testing.simulation.disk import HostDisk
     from sprocketmq.testing.simulation.draws import Draws
     from sprocketmq.testing.simulation.network import Host
@@ -38,7 +40,6 @@ KINDS: Final = (
 )
 
 _DAYS_MS: Final = 5 * 86_400_000
-_KINDS_AT_ONCE: Final = 4  # on average; fewer have all the time for themselves
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,15 @@ class Sky:
     def __init__(self, world: World, weather: Weather) -> None:
         self._world, self._weather, self._draws = world, weather, world.draws
         self.kinds = weather.drawn(self._draws)
-        self._every_ms = weather.every_ms * self._draws.choice("calmness", [5, 1, 0.3])
+        # Of one kind. What a run has of other kinds does not count, so that a run with fewer of them has the same troubles.
+        self._every_ms = (
+            weather.every_ms * self._draws.choice("calmness", [5, 1, 0.3]) * self._draws.number("kinds at once", 1, 4)
+        )
         self._only = self._draws.given_list("troubles")
         self._happened: list[str] = []
         self._rng = self._draws.stream("weather")  # later, that of each trouble
         self._ends: dict[int, Callable[[], object]] = {}  # of troubles that last
+        self._rngs: dict[Host, random.Random] = {}  # of the troubles that end a process at its disk
         self._number = 0
         self._is_clear = False
         self._begun = False
@@ -111,7 +116,7 @@ class Sky:
         for number in itertools.count():
             name = f"{kind}-{number}"
             rng = self._draws.stream(name)
-            await asyncio.sleep(rng.expovariate(1 / (self._every_ms * min(len(self.kinds), _KINDS_AT_ONCE))) / 1000)
+            await asyncio.sleep(rng.expovariate(1 / self._every_ms) / 1000)
             if self._is_clear:
                 return
             if self._only is None or name in self._only:
@@ -224,6 +229,7 @@ class Sky:
         disk = self._world.disks.get(host)
         if disk is not None and self._rng.random() < 0.5:
             disk.is_killed_in = self._rng.randint(1, 40)
+            self._rngs[host] = self._rng
         elif not host.process.is_dead:
             self._world.note(f"{host} is killed")
             self._world.kill(host)
@@ -234,6 +240,7 @@ class Sky:
         disk = self._world.disks.get(host)
         if disk is not None and self._rng.random() < 0.5:
             disk.power_goes_in = self._rng.randint(1, 12)
+            self._rngs[host] = self._rng
         elif not host.process.is_dead:
             self._world.note(f"{host} has no power")
             self._world.kill(host, power=True)
@@ -241,6 +248,10 @@ class Sky:
 
     def process_ended(self, host: Host) -> None:
         """At its disk."""
+        if self._is_clear:
+            self._world.restart(host)
+            return
+        self._rng = self._rngs.pop(host, self._rng)
         self._for_a_while(lambda: self._world.restart(host))
 
     def _disk(self) -> tuple[Host, HostDisk]:

@@ -34,7 +34,7 @@ from sprocketmq.client.dead_letters import dead_letter_message
 from sprocketmq.client.produce import request_reply
 from sprocketmq.client.remoting import unique_keys
 from sprocketmq.client.remoting.instance import ClientInstance
-from sprocketmq.errors import StoreError
+from sprocketmq.errors import StoreError, StoreNotWritable
 from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.testing.simulation.clock import virtual_time
 from sprocketmq.testing.simulation.disk import HostDisk, simulated_disks
@@ -251,6 +251,7 @@ class World:
         store = server.store if isinstance(server, Broker) else None
         if isinstance(store, DiskMessageStore):
             self.losses[host.name].process_ends(store, power=power)
+            store.refuse_appends(StoreNotWritable("the process is dead"))  # what it still writes by its maps
         if power:
             self.disks[host].cut_power()
             host.power_off()

@@ -79,9 +79,9 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
         return response(command, ResponseCode.SYSTEM_ERROR, str(error))
     broker.counters.sent_back(props.get_property(message.properties, props.RETRY_TOPIC) or "", header.group)
     # Java does not wait for the disk (WAIT=false on the copy), and a power cut takes the message: the group commits the original after
-    # this answer. A slave is not waited for: clients send a copy of their own when the answer is SLAVE_NOT_AVAILABLE.
+    # this answer.
     end = result.physical_offset + result.size
-    return broker.answer_when_durable(connection, command, response(command), end, True, replicated=False)
+    return broker.answer_when_durable(connection, command, response(command), end, True, sent_back=True)
 
 
 def _properties(record: RecordView, physical_offset: int, delay_level: str) -> bytes:

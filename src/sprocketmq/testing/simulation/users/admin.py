@@ -47,7 +47,7 @@ class Admin:
                 await ended_in(_LIMIT_MS, self.ledger, self.here, act.__name__[1:], act())
             except rmq.RocketMQError as error:
                 self.here.world.note(f"admin: {act.__name__[1:]}: {type(error).__name__}")
-            await check_tasks(self.ledger, self.here, tasks)
+            await check_tasks(self.ledger, self.here, tasks, goes_on=True)
         for topic in sorted(self.ledger.altered.keys() - self.ledger.doomed):
             await self._restore(topic)
         await self._admin.shutdown()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sprocketmq.testing.simulation.world import Here
 
 T = TypeVar("T")
-_CONNECTS: Final = "ConnectionPool._connect"  # for whoever asks next, too
+_OF_THE_CLIENT: Final = ("ConnectionPool.", "Heartbeats.", "Routes.")  # coroutines for whoever asks next, too
 _ANSWERED_MS: Final = 100  # what is done when the limit is over
 
 
@@ -56,11 +56,16 @@ async def started(client: Any, here: Here, is_over: Callable[[], bool] = lambda:
     return False
 
 
-async def check_tasks(ledger: Ledger, here: Here, before: Collection[asyncio.Task[Any]]) -> None:
-    """A call that has ended, or a client that has shut down, has left no task behind; there were others ``before`` it began."""
+async def check_tasks(
+    ledger: Ledger, here: Here, before: Collection[asyncio.Task[Any]], *, goes_on: bool = False
+) -> None:
+    """A call that has ended, or a client that has shut down, has left no task behind; there were others ``before`` it began.
+    ``goes_on``: the client does, and may connect, send heartbeats and ask for routes."""
     await asyncio.sleep(0.001)  # what was cancelled ends
     left = [task for task in here.world.unfinished(here.host) if task not in before]
-    names = {getattr(task.get_coro(), "__qualname__", "") for task in left} - {_CONNECTS}
+    names = {getattr(task.get_coro(), "__qualname__", "") for task in left}
+    if goes_on:
+        names = {name for name in names if not name.startswith(_OF_THE_CLIENT)}
     if names:
         ledger.breaks(f"{here.name} has ended its call, and {len(left)} of its tasks run: {', '.join(sorted(names))}")
 

@@ -22,7 +22,9 @@ SHUTDOWN_MS: Final = 120_000
 _PAUSED_S: Final = 35.0
 _PAUSE_S: Final = 100.0
 _AT_ONCE_S: Final = 4.0
-_POLLED_S: Final = 2.0  # for a message: who takes minutes for what a poll gave him may have lost the queue before he commits
+_POLLED_S: Final = (
+    2.0  # for a message: who takes minutes for what a poll gave him may have lost the queue before he commits
+)
 # So long after the trouble clients know which of their connections are dead, and brokers do not: they wait for 120 s.
 REQUESTS_AFTER_S: Final = 60.0
 _ODD: Final[tuple[type[BaseException], ...]] = (
