@@ -140,6 +140,11 @@ class Recovery:
                     queue.min_offset = queue.max_offset
 
     def _delete_broken_queues(self) -> None:
+        is_built_anew = self._losses.queues or self._losses.empty_folders
+        if is_built_anew and (self._checkpoint.durable_offset or 0) > self._log.min_offset:
+            # If this start fails midway (a disk that fails), the next one finds no queue where one was, and must not take it for new.
+            self._checkpoint.durable_offset = self._log.min_offset
+            self._checkpoint.save()
         for (topic, queue_id), why in self._losses.queues.items():
             _log.warning("%s: topic %s, queue %d is built anew from the log", why, topic, queue_id)
         self._queues.delete_queues(self._losses.queues)
