@@ -30,7 +30,7 @@ sys.path[:0] = [str(ROOT / "tests")]
 from known_faults import FAULTS, edits_of, with_faults, with_marks  # noqa: E402
 from sprocketmq.testing.simulation.__main__ import RUN_LIMIT_S  # noqa: E402
 from sprocketmq.testing.simulation.draws import Draws  # noqa: E402
-from sprocketmq.testing.simulation.forked import NO_END, ForkedRun, Outcome, Run, first_ended  # noqa: E402
+from sprocketmq.testing.simulation.forked import NO_END, ForkedRun, Outcome, Run, ended_runs  # noqa: E402
 
 RESULTS: Final = ROOT / "bench" / "planted_faults.json"
 PAGE: Final = ROOT / "docs" / "internals" / "planted-faults.md"
@@ -52,29 +52,43 @@ Seconds are those of one core for all seeds without a fault until then. This pag
 
 
 class PlainRuns:
-    """Runs without a fault, by seed: ``{"error", "cpu_s", "virtual_s", "reached"}``. Runs of other sources are forgotten."""
+    """Runs without a fault, by seed: ``{"error", "cpu_s", "virtual_s", "reached"}``. Runs of other sources are forgotten.
+
+    Attributes:
+        cpu_s: of all of them.
+    """
 
     def __init__(self) -> None:
         sources = [*sorted((ROOT / "src" / "sprocketmq").rglob("*.py")), ROOT / "tests" / "known_faults.py"]
-        self._version = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-        kept = json.loads(PLAIN_RUNS.read_text()) if PLAIN_RUNS.exists() else {}
+        version = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
         self.by_seed: dict[int, Any] = {}
-        if kept.get("version") == self._version:
-            self.by_seed = {int(seed): row for seed, row in kept["runs"].items()}
+        self.cpu_s = 0.0
+        kept = PLAIN_RUNS.read_text().splitlines() if PLAIN_RUNS.exists() else []
+        if not kept or json.loads(kept[0]) != version:
+            PLAIN_RUNS.parent.mkdir(exist_ok=True)
+            PLAIN_RUNS.write_text(json.dumps(version) + "\n")
+        else:
+            for line in kept[1:]:
+                self._add(*json.loads(line))
+
+    def _add(self, seed: int, row: dict[str, Any]) -> None:
+        self.by_seed[seed] = row
+        self.cpu_s += row["cpu_s"]
 
     def run(self, minutes: float, jobs: int) -> None:
         """Seeds from 1 on, for so long together."""
-        for wanted, outcome in ended_runs(self._missing(minutes * 60), jobs):
+        for wanted, outcome in ended_runs(self._missing(minutes * 60), Wanted.begin, jobs):
             if outcome.error:
                 print(f"seed {wanted.seed} fails without a fault: {outcome.error}", flush=True)
-            self.by_seed[wanted.seed] = {
+            row = {
                 "error": outcome.error,
                 "cpu_s": outcome.cpu_s,
                 "virtual_s": outcome.virtual_s,
                 "reached": outcome.made["reached"].parts if "reached" in outcome.made else [],
             }
-            PLAIN_RUNS.parent.mkdir(exist_ok=True)
-            PLAIN_RUNS.write_text(json.dumps({"version": self._version, "runs": self.by_seed}))
+            self._add(wanted.seed, row)
+            with PLAIN_RUNS.open("a") as file:
+                file.write(json.dumps([wanted.seed, row]) + "\n")
         hours = sum(row["virtual_s"] for row in self.by_seed.values()) / 3600
         failed = sum(bool(row["error"]) for row in self.by_seed.values())
         print(f"without a fault: {len(self.by_seed)} runs, {hours:.1f} virtual hours, {failed} failed", flush=True)
@@ -82,11 +96,10 @@ class PlainRuns:
     def _missing(self, most_s: float) -> Iterator[Wanted]:
         run = with_marks()
         for seed in itertools.count(1):
-            if seed in self.by_seed:
-                continue
-            if sum(row["cpu_s"] for row in self.by_seed.values()) >= most_s:
+            if self.cpu_s >= most_s:
                 return
-            yield Wanted(seed, run)
+            if seed not in self.by_seed:
+                yield Wanted(seed, run)
 
 
 class Wanted(NamedTuple):
@@ -97,21 +110,8 @@ class Wanted(NamedTuple):
     names: tuple[str, ...] = ()
     limit_s: float = RUN_LIMIT_S
 
-
-def ended_runs(wanted: Iterator[Wanted], jobs: int) -> Iterator[tuple[Wanted, Outcome]]:
-    """``jobs`` at a time, as they end. ``wanted`` may have more when one has ended."""
-    running: dict[ForkedRun, Wanted] = {}
-    try:
-        while True:
-            while len(running) < jobs and (one := next(wanted, None)) is not None:
-                running[ForkedRun(one.run, Draws(one.seed), one.limit_s)] = one
-            if not running:
-                return
-            ended = first_ended(running)
-            yield running.pop(ended), ended.end()
-    finally:
-        for left in running:
-            left.kill()
+    def begin(self) -> ForkedRun:
+        return ForkedRun(self.run, Draws(self.seed), self.limit_s)
 
 
 class Search:
@@ -125,6 +125,7 @@ class Search:
         self._names, self._plain = names, plain
         self.found: dict[str, tuple[int, str]] = {}
         self._seeds = iter([seed for seed, row in sorted(plain.by_seed.items()) if not row["error"]])
+        self._seed = 0  # of all before, runs have ended or are under way
         self._pending: deque[Wanted] = deque()
 
     def __iter__(self) -> Search:
@@ -132,7 +133,7 @@ class Search:
 
     def __next__(self) -> Wanted:
         while not self._pending:
-            seed = next(self._seeds)
+            seed = self._seed = next(self._seeds)
             if seed % _SAID_EACH == 0:
                 print(f"  seed {seed}, {len(self._names) - len(self.found)} faults left", flush=True)
             left = [name for name in self._names if name not in self.found and self.reaches(seed, name)]
@@ -156,7 +157,7 @@ class Search:
             print(f"{names[0]}: seed {wanted.seed}, {outcome.error}", flush=True)
 
     def row(self, name: str) -> dict[str, Any]:
-        seed, error = self.found.get(name, (max(self._plain.by_seed), ""))
+        seed, error = self.found.get(name, (self._seed, ""))
         seeds = [each for each in self._plain.by_seed if each <= seed]
         spent_s = sum(self._plain.by_seed[each]["cpu_s"] for each in seeds)
         reached = sum(self.reaches(each, name) for each in seeds)
@@ -227,11 +228,12 @@ def main() -> None:
     plain = PlainRuns()
     plain.run(options.minutes, options.jobs)
     search = Search(options.faults or [*FAULTS], plain)
-    for wanted, outcome in ended_runs(search, options.jobs):
-        search.ended(wanted, outcome)
-    for name in options.faults or FAULTS:
-        rows[name] = search.row(name)
-    options.results.write_text(json.dumps(rows, indent=1) + "\n")
+    try:
+        for wanted, outcome in ended_runs(search, Wanted.begin, options.jobs):
+            search.ended(wanted, outcome)
+    finally:
+        rows.update((name, search.row(name)) for name in options.faults or FAULTS)
+        options.results.write_text(json.dumps(rows, indent=1) + "\n")
     print(f"{len(search.found)} found", flush=True)
     if options.results == RESULTS:
         PAGE.write_text(page(rows))

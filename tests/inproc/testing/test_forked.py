@@ -12,7 +12,7 @@ import pytest
 
 from sprocketmq.testing.simulation import World, simulate
 from sprocketmq.testing.simulation.draws import DrawError, Draws
-from sprocketmq.testing.simulation.forked import ForkedRun, first_ended, outcome_of
+from sprocketmq.testing.simulation.forked import ForkedRun, ended_runs, outcome_of
 from sprocketmq.testing.simulation.world import stores_of
 
 
@@ -61,10 +61,11 @@ def test_a_run_without_end_is_killed_and_leaves_no_files() -> None:
     while not stores_of(process_id):
         time.sleep(0.01)
     quick = ForkedRun(run, Draws(1), 60)
-    assert first_ended([hanging, quick]) is quick
-    assert quick.end().digest
-    assert first_ended([hanging]) is hanging
-    assert hanging.end().rule == "no end"
+    runs = {"hanging": hanging, "quick": quick}
+    (first, digests), (second, fails) = ended_runs(iter(runs), lambda name: runs[name], 2)
+    assert (first, second) == ("quick", "hanging")
+    assert digests.digest
+    assert fails.rule == "no end"
     assert not stores_of(process_id)
     assert not Path(f"/proc/{process_id}").exists()
 

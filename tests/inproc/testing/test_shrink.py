@@ -43,7 +43,7 @@ def test_a_given_value_leaves_the_other_draws_as_they_were() -> None:
     for each in (draws, given):
         each.number("topics", 1, 3)
         each.choice("pace", ["dense", "days"])
-        each.some("kinds", ["kills", "walls"])
+        each.some("kinds", ["kills", "walls"], 0.5)
     assert given.made["topics"].text == "2"
     assert {**given.made, "topics": None} == {**draws.made, "topics": None}
 

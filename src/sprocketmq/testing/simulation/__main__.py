@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sprocketmq.testing.simulation.draws import DrawError, Draws
-from sprocketmq.testing.simulation.forked import ForkedRun, Outcome, first_ended
+from sprocketmq.testing.simulation.forked import ForkedRun, Outcome, ended_runs
 from sprocketmq.testing.simulation.shrink import Shrink
 from sprocketmq.testing.simulation.users import RandomUsers
 from sprocketmq.testing.simulation.weather import Weather
@@ -92,7 +92,11 @@ def main() -> None:
         given = given_in(options.set)
         rng = random.Random(options.seeds_of)  # of None: each time others
         seeds = fresh_seeds(rng, options.minutes) if options.seed is None else iter([options.seed])
-        for outcome in outcomes(seeds, given, max(1, options.jobs)):
+
+        def begin(seed: int) -> ForkedRun:
+            return ForkedRun(run, Draws(seed, given), RUN_LIMIT_S)
+
+        for _, outcome in ended_runs(seeds, begin, max(1, options.jobs)):
             if outcome.error:
                 _report(outcome, given, options.shrink)
                 sys.exit(1)
@@ -121,23 +125,6 @@ def fresh_seeds(rng: random.Random, minutes: float) -> Iterator[int]:
     yield rng.randrange(1 << 32)
     while time.monotonic() < end_s:
         yield rng.randrange(1 << 32)
-
-
-def outcomes(seeds: Iterator[int], given: dict[str, str], jobs: int) -> Iterator[Outcome]:
-    """Of a run of each seed, ``jobs`` at a time, as they end."""
-    running: list[ForkedRun] = []
-    try:
-        while True:
-            while len(running) < jobs and (seed := next(seeds, None)) is not None:
-                running.append(ForkedRun(run, Draws(seed, given), RUN_LIMIT_S))
-            if not running:
-                return
-            ended = first_ended(running)
-            running.remove(ended)
-            yield ended.end()
-    finally:
-        for left in running:
-            left.kill()
 
 
 def _report(failed: Outcome, given: dict[str, str], minutes: float) -> None:

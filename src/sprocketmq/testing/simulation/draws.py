@@ -73,19 +73,22 @@ class Draws:
         self.made[name] = Draw(text, sorted({str(size // part) for part in (8, 4, 2) if size // part}, key=int))
         return size
 
-    def some(
-        self, name: str, values: Sequence[str], share: float | None = None, often: Sequence[str] = ()
-    ) -> list[str]:
-        """Each with a probability of ``share``; None: a number of them that is drawn, too, more often a small one. Those in ``often`` have
-        more chances."""
-        text = self.given.get(name)
-        if text is not None:
-            return self.keep(name, text.split(",") if text != NONE else [], values)
-        rng = self.stream(name)
-        if share is None:
-            most = rng.randint(0, rng.randint(0, len(values)))
-            return self.keep(name, rng.sample([*values, *often], most), values)
-        return self.keep(name, [value for value in values if rng.random() < share], values)
+    def some(self, name: str, values: Sequence[str], share: float) -> list[str]:
+        """Each with a probability of ``share``."""
+        chosen = self.given_list(name)
+        if chosen is None:
+            rng = self.stream(name)
+            chosen = [value for value in values if rng.random() < share]
+        return self.keep(name, chosen, values)
+
+    def some_of(self, name: str, chances: Sequence[str], values: Collection[str]) -> list[str]:
+        """A number of ``chances`` that is drawn, too, more often a small one; one that stands there twice has two. ``values``: what may be
+        given."""
+        chosen = self.given_list(name)
+        if chosen is None:
+            rng = self.stream(name)
+            chosen = rng.sample(chances, rng.randint(0, rng.randint(1, len(chances))))
+        return self.keep(name, chosen, values)
 
     def keep(self, name: str, chosen: Iterable[str], values: Collection[str] | None = None) -> list[str]:
         """What somebody else has chosen among ``values``; None: whatever there is."""

@@ -11,15 +11,16 @@ import re
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import Final
+from typing import Final, TypeVar
 
 from sprocketmq.testing.simulation.draws import Draw, DrawError, Draws
 from sprocketmq.testing.simulation.world import World, load_all, stores_of
 
 Run = Callable[[Draws], World]
+W = TypeVar("W")
 _FORK: Final = multiprocessing.get_context("fork")
 _SAME_LETTERS: Final = 30
 NO_END: Final = "no end"  # the rule of a run that was killed at its limit
@@ -107,11 +108,21 @@ class ForkedRun:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def first_ended(runs: Iterable[ForkedRun]) -> ForkedRun:
-    """Wait for one of ``runs`` to end, or to be at its limit."""
-    runs = list(runs)
-    ready = wait([run.result for run in runs], min(run.left_s for run in runs))
-    return next((run for run in runs if run.result in ready), min(runs, key=lambda run: run.left_s))
+def ended_runs(wanted: Iterator[W], begin: Callable[[W], ForkedRun], jobs: int) -> Iterator[tuple[W, Outcome]]:
+    """``jobs`` at a time, as they end. ``wanted`` may have more when one has ended."""
+    running: dict[ForkedRun, W] = {}
+    try:
+        while True:
+            while len(running) < jobs and (one := next(wanted, None)) is not None:
+                running[begin(one)] = one
+            if not running:
+                return
+            ready = wait([run.result for run in running], min(run.left_s for run in running))
+            ended = next((run for run in running if run.result in ready), min(running, key=lambda run: run.left_s))
+            yield running.pop(ended), ended.end()
+    finally:
+        for left in running:
+            left.kill()
 
 
 def outcome_of(run: Run, draws: Draws, limit_s: float) -> Outcome:

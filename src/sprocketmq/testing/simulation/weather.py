@@ -39,6 +39,12 @@ KINDS: Final = (
     "short",  # writes that take only a part
 )
 
+# What a run draws its kinds from: all, or those of one family, which is then seen in more of its states.
+_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
+    "all": (*KINDS, "kills", "power", "power"),  # most of the faults of stores need them
+    "disks": ("kills", "power", "full", "errors", "slow", "short"),
+    "network": ("resets", "walls", "freezes", "forgotten", "deaf", "refusals", "moves"),
+}
 _DAYS_MS: Final = 5 * 86_400_000
 
 
@@ -53,9 +59,7 @@ class Weather:
 
     def drawn(self, draws: Draws) -> list[str]:
         if self.kinds is None:
-            return draws.some(
-                "kinds", KINDS, often=["kills", "power", "power"]
-            )  # most of the faults of stores need them
+            return draws.some_of("kinds", _FAMILIES[draws.choice("weather", [*_FAMILIES])], KINDS)
         given = draws.given_list("kinds")
         return draws.keep("kinds", self.kinds if given is None else given, KINDS)
 

@@ -229,9 +229,26 @@ class World:
 
     def kill(self, host: Host, *, power: bool = False) -> None:
         """End what runs on a host, at whatever await it is. ``power``: nobody is told."""
-        server, process = self._running.pop(host, None), host.process
-        store = server.store if isinstance(server, Broker) else None
-        if isinstance(store, DiskMessageStore):
+        self._bury(host.process, self._end(host, power=power))
+
+    def _ends_at_its_disk(self, host: Host, *, power: bool) -> None:
+        """In the middle of what its process does, which has no effect from here on."""
+        self.note(f"{host} has no power, in front of a sync" if power else f"{host} is killed, in front of a write")
+        process, store = host.process, self._end(host, power=power)
+        if store is not None:
+            store.refuse_appends(StoreNotWritable("the process is dead"))  # what it still writes by its maps
+
+        def bury() -> None:
+            self._bury(process, store)
+            self.sky.process_ended(host)
+
+        self.loop.call_soon(bury, context=contextvars.Context())
+
+    def _end(self, host: Host, *, power: bool) -> DiskMessageStore | None:
+        """Returns the store that its process had."""
+        server = self._running.pop(host, None)
+        store = server.store if isinstance(server, Broker) and isinstance(server.store, DiskMessageStore) else None
+        if store is not None:
             self.losses[host.name].process_ends(store, power=power)
         if power:
             if host in self.disks:
@@ -239,32 +256,13 @@ class World:
             host.power_off()
         else:
             host.kill()
+        return store
+
+    def _bury(self, process: Process, store: DiskMessageStore | None) -> None:
         self.threads.kill(process)
-        self._forget_clients(f"{host.address}@")
-        if isinstance(store, DiskMessageStore):
+        self._forget_clients(f"{process.host.address}@")
+        if store is not None:
             store.abandon()
-
-    def _ends_at_its_disk(self, host: Host, *, power: bool) -> None:
-        """In the middle of what its process does, which has no effect from here on."""
-        process, server = host.process, self._running.pop(host, None)
-        self.note(f"{host} has no power, in front of a sync" if power else f"{host} is killed, in front of a write")
-        store = server.store if isinstance(server, Broker) else None
-        if isinstance(store, DiskMessageStore):
-            self.losses[host.name].process_ends(store, power=power)
-            store.refuse_appends(StoreNotWritable("the process is dead"))  # what it still writes by its maps
-        if power:
-            self.disks[host].cut_power()
-            host.power_off()
-        else:
-            host.kill()
-
-        def bury() -> None:
-            self.threads.kill(process)
-            if isinstance(store, DiskMessageStore):
-                store.abandon()
-            self.sky.process_ended(host)
-
-        self.loop.call_soon(bury, context=contextvars.Context())
 
     def _ended(self, host: Host, process: Process, task: asyncio.Task[object]) -> None:
         if process.is_dead:

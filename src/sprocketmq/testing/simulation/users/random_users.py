@@ -70,6 +70,18 @@ FEATURES: Final = (
     "retention",
     "doomed groups",
 )
+# Without one of these, a feature has nobody who could do it.
+_NEEDS: Final[dict[str, tuple[str, ...]]] = {
+    "auto-batches": ("futures",),
+    "recalls": ("timers",),
+    "requests": ("concurrent", "iterating"),
+    "blocking": ("concurrent", "orderly"),
+    "dead letters": ("concurrent", "iterating"),
+    "timeouts": ("concurrent", "iterating"),
+    "guests": ("concurrent",),
+    "cancels": ("iterating",),
+    "seeks": ("assigned",),
+}
 # Brokers forget members and connections of which they have heard nothing for 120 s, and look for them every 10 s.
 CALM_AFTER_MS: Final = 150_000
 KINDS: Final[dict[str, type[Member]]] = {
@@ -126,6 +138,10 @@ class RandomUsers:
         self.world, draws = world, world.draws
         self._messages = draws.size("messages", self._messages)
         features = draws.some("features", FEATURES, draws.choice("share of features", [0.1, 0.3]))
+        if draws.given_list("features") is None:
+            rng = draws.stream("needs")
+            lacking = [needs for name, needs in _NEEDS.items() if name in features and not {*needs} & {*features}]
+            features = draws.keep("features", [*features, *(rng.choice(needs) for needs in lacking)])
         self.features = frozenset(features if self._features is None else self._features)
         world.note(f"users with {', '.join(sorted(self.features))}")
         self.ledger = Ledger(world)
