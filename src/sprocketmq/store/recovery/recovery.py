@@ -140,9 +140,9 @@ class Recovery:
                     queue.min_offset = queue.max_offset
 
     def _delete_broken_queues(self) -> None:
-        is_built_anew = self._losses.queues or self._losses.empty_folders
-        if is_built_anew and (self._checkpoint.durable_offset or 0) > self._log.min_offset:
-            # If this start fails midway (a disk that fails), the next one finds no queue where one was, and must not take it for new.
+        if (self._losses.queues or self._losses.empty_folders) and self._log.files.files:
+            # If this start fails midway (a disk that fails), the next one finds no queue where one was, and must not take it for new,
+            # nor begin by the times of a checkpoint of Java's.
             self._checkpoint.durable_offset = self._log.min_offset
             self._checkpoint.save()
         for (topic, queue_id), why in self._losses.queues.items():
@@ -201,8 +201,8 @@ class Recovery:
         log, durable = self._log, self._checkpoint.durable_offset
         if not self._queues.queues:
             return log.min_offset
-        if durable is not None and durable >= log.min_offset and log.view_at(durable, limit=NO_LIMIT) is not None:
-            return durable
+        if durable is not None and (durable <= log.min_offset or log.view_at(durable, limit=NO_LIMIT) is not None):
+            return max(durable, log.min_offset)
         for file in reversed(log.files.files):
             first = log.view_at(file.start, limit=NO_LIMIT)
             if first is not None and 0 < first.store_timestamp_ms <= self._checkpoint.min_timestamp_ms:

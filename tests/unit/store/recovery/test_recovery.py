@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.errors import StoreCorrupt
+from sprocketmq.errors import StoreCorrupt, StoreNotWritable
 from sprocketmq.store import DiskMessageStore, StoredMessage
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_file import MappedFile
@@ -20,6 +20,7 @@ from sprocketmq.store.log import log_walk
 from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.store.recovery.losses import Stop, stop_of
+from sprocketmq.store.recovery.recovery import Recovery
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.hashing import tags_code
 
@@ -564,3 +565,39 @@ def test_a_queue_that_misses_a_file_is_built_anew_from_the_log(tmp_path, killed,
         os.truncate(queue_file(path, start=start), 40 if damage == "short" else 0)
     again = reopened(path)
     assert bodies(again) == [b"%d" % number for number in range(20)]
+
+
+@pytest.mark.parametrize("stop", ["clean", "killed", "power"])
+@pytest.mark.parametrize("checkpoint", ["ours", "without totals", "Java's"])
+def test_a_start_that_fails_after_it_deleted_queues_leaves_them_to_the_next_one(
+    tmp_path, monkeypatch, checkpoint, stop
+):
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    sent = [b"%d" % number for number in range(60)]
+    for number, body in enumerate(sent):
+        store.append(message("T", int(number >= 30), body), NOW_MS + number * 60_000)  # no later record shows a hole
+        if number == 50:
+            store.flush()
+    path = {"killed": crash, "power": power_cut}[stop](store, tmp_path / "c") if stop != "clean" else tmp_path / "s"
+    store.close()
+    found = Checkpoint(str(path / "checkpoint"))
+    found.load()
+    if checkpoint != "ours":
+        found.queue_totals = None
+        found.save()
+    if checkpoint == "Java's":
+        now = NOW_MS + 59 * 60_000
+        (path / "checkpoint").write_bytes(struct.pack(">qqqqq", now, now, 0, 0, 0).ljust(4096, b"\0"))
+    os.truncate(queue_file(path, queue_id=0), 40)
+
+    def fails(recovery):
+        raise StoreNotWritable("the disk fails")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Recovery, "_scan", fails)
+        with pytest.raises(StoreNotWritable):
+            open_disk(path, ONE_FILE)
+    assert not queue_file(path, queue_id=0).exists()
+    store = reopened(path, ONE_FILE)
+    assert bodies(store, queue_id=0) == sent[:30]
+    assert bodies(store, queue_id=1) == sent[30:]
