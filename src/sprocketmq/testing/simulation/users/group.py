@@ -154,6 +154,8 @@ class Group:
                 self.dead.add(call.sent.key)
             # A concurrent group's retry is another stored message.
             self._ends(call, is_done=is_dead or not self.orderly)
+            if call.sent.is_padded:  # it may have no room for what a retry adds: then it comes again from its own place
+                self._last.pop((call.queue, call.offset, self._member(call)), None)
 
     def gives_up(self, call: Call | None) -> None:
         """Its listener call was ended from outside, and does not count."""

@@ -45,6 +45,7 @@ class Sent:
     due_s: float = 0.0
     is_transaction: bool = False
     decision: rmq.LocalTransactionState | None = None
+    is_padded: bool = False  # its properties are near the most that a record may have
     is_recalled: bool = False  # perhaps
     is_gone: bool = False  # recalled in time, which was answered
     is_durable: bool = False  # the disk has it
@@ -141,6 +142,7 @@ class Ledger:
         self.sent[key] = sent
         properties = {"number": str(number)}
         if big and rng.random() < 0.05:  # near the most that a record may have, or too many
+            sent.is_padded = True
             properties["pad"] = "-" * (_MOST_PROPERTIES_BYTES - rng.randint(0, 700))
         return sent, rmq.Message(topic, sent.body, keys=key, tags=sent.tag, properties=properties, **more)  # type: ignore[arg-type]
 
