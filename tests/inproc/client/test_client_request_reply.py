@@ -23,7 +23,7 @@ REPLIES = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 def waiting(producer: rmq.Producer) -> dict[str, Any]:
     instance = producer._async._instance
     assert instance is not None
-    return instance.taker(PUSH, RequestFutures)._waiting
+    return instance.processor(PUSH, RequestFutures)._waiting
 
 
 @pytest.fixture

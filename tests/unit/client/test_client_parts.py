@@ -479,8 +479,7 @@ async def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_b
     routes = SimpleNamespace(
         table=SimpleNamespace(broker_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
     )
-    name_servers = SimpleNamespace(behind_proxy=False)
-    cluster = SimpleNamespace(routes=routes, name_servers=name_servers, invoke=pull_message, outages=Outages())
+    cluster = SimpleNamespace(routes=routes, behind_proxy=False, invoke=pull_message, outages=Outages())
     consumer: Any = SimpleNamespace(
         name="delays",
         settings=PushSettings(group="delays"),

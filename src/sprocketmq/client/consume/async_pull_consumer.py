@@ -146,8 +146,8 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     def _use(self, parts: RunningPullConsumer | None) -> None:
         self._running = parts
-        if parts is not None and parts.rebalancer.fixed is not self._assigned:  # assigned while it started
-            parts.rebalancer.fixed = self._assigned
+        if parts is not None and parts.rebalancer.assigned is not self._assigned:  # assigned while it started
+            parts.rebalancer.assigned = self._assigned
             parts.subscription_changed()
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
@@ -227,7 +227,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def _changed(self) -> None:
         running = self._running
         if running is not None:
-            running.rebalancer.fixed = self._assigned
+            running.rebalancer.assigned = self._assigned
             for topic in self._subscriptions:
                 await running.instance.cluster.routes.refresh(topic)
             await running.announce()

@@ -356,7 +356,7 @@ class PullLoop:
         if broker is None:
             raise NetworkError(f"no route names an address of broker {queue.broker_name!r}")
         progress = self._consumer.offset_store.progress.read(queue) if self._consumer.clustering else 0
-        behind_proxy = self._cluster.name_servers.behind_proxy
+        behind_proxy = self._cluster.behind_proxy
         # A proxy would put in the filter of its newest heartbeat, whatever the version (PullMessageActivity.processRequest0).
         post = settings.post_subscription_when_pull or behind_proxy or queue.topic in self._consumer.unconfirmed
         size = settings.pull_batch_size_in_bytes

@@ -65,7 +65,7 @@ class Rebalancer:
         self._asking: dict[str, asyncio.Task[list[str]]] = {}  # members, by address of the broker asked in this round
         self._leaving = False  # from then on a round that waits adds and locks no queue any more
         self._members: dict[str, set[str]] = {}  # client ids by topic, as the last round saw them
-        self._regrouped: set[str] = set()  # topics whose members have changed, before ``changed`` was called
+        self._regrouped: set[str] = set()  # topics whose members have changed; ``queues_changed`` is not called yet
         self._unlisted: dict[str, str] = {}  # a sentence by address of a broker that does not list this member
         self._twice_since_ms: dict[str, int] = {}  # since when a broker lists our client id more than once, by address
         self._same_id: dict[str, str] = {}  # a sentence by address of a broker that does so for too long
@@ -74,7 +74,7 @@ class Rebalancer:
         self._decide_queues = consumer.recorded(allocation.allocate)
         self._decide_start = consumer.recorded(decide_start)
         # Queues assigned by hand (pull consumer): no allocation then, other members do not matter.
-        self.fixed: set[MessageQueue] | None = None
+        self.assigned: set[MessageQueue] | None = None
 
     async def rebalance(self, topics: Iterable[str]) -> bool:
         """One round over all topics, several at a time. True: this member has exactly the queues that it should have."""
@@ -165,8 +165,8 @@ class Rebalancer:
 
     async def _allocate(self, topic: str) -> list[MessageQueue] | None:
         """The queues of a topic for this member; None: unknown at the moment."""
-        if self.fixed is not None:
-            return [queue for queue in self.fixed if queue.topic == topic]
+        if self.assigned is not None:
+            return [queue for queue in self.assigned if queue.topic == topic]
         queues = await self._routes.subscribe_queues(topic)
         if not queues:
             if not is_retry_topic(topic):

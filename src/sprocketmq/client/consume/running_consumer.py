@@ -331,7 +331,7 @@ class RunningConsumer:
             consume_from_where=self.settings.consume_from_where.value,
             # Queues assigned by hand: each pull carries its filter. In the heartbeat it would become the filter of the whole group (Java:
             # empty).
-            subscription_data_set=list(self.subscriptions.values()) if self.rebalancer.fixed is None else [],
+            subscription_data_set=list(self.subscriptions.values()) if self.rebalancer.assigned is None else [],
             unit_mode=self.options.unit_mode,
         )
 
@@ -407,7 +407,7 @@ class RunningConsumer:
         """Ask the brokers by whose subscription they filter: that with the highest version of any member, also of one that has left. Until
         all brokers have ours, pulls carry it. (Not always: brokers would not check whether the group may read the topic.)"""
         group, cluster, settings = self.name, self.instance.cluster, self.settings
-        if cluster.behind_proxy or settings.post_subscription_when_pull or self.rebalancer.fixed is not None:
+        if cluster.behind_proxy or settings.post_subscription_when_pull or self.rebalancer.assigned is not None:
             return
         ours = {
             topic: subscription

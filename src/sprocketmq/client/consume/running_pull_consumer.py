@@ -51,7 +51,7 @@ class RunningPullConsumer(RunningConsumer):
         self.commits_at_stop = False
         self.topic_watch = TopicWatch(self, topic_listeners)
         self.service = PollService(self, listeners)
-        self.rebalancer.fixed = assigned
+        self.rebalancer.assigned = assigned
 
     async def start(self) -> None:
         await super().start()

@@ -18,7 +18,7 @@ from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.split_options import split_options
-from sprocketmq.client.settings.validators import check_batch, check_group, check_range, check_sendable_topic
+from sprocketmq.client.settings.validators import check_batch, check_group, check_sendable_topic, check_timeout_ms
 from sprocketmq.client.settings.values import serialized
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.wire.codes import RequestCode
@@ -244,7 +244,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         assert self._permits is not None
         sender.check(send.message)
         limit_ms = sender.settings.send_msg_timeout_ms if send.timeout_ms is None else send.timeout_ms
-        timeout_ms = check_range("timeout_ms", limit_ms, 1, 86_400_000)
+        timeout_ms = check_timeout_ms(limit_ms)
         loop = asyncio.get_running_loop()
         started_s = loop.time()
         await self._permits.take(len(send.message.body), timeout_ms)
@@ -345,7 +345,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         sender = self._started()
         assert self._instance is not None
         send = Send(message, queue, selector, sharding_key, timeout_ms=timeout_ms)
-        return await self._instance.taker(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, RequestFutures).request(
+        return await self._instance.processor(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, RequestFutures).request(
             sender, send
         )
 

@@ -31,15 +31,16 @@ from threading import get_ident
 from typing import Any, Final, NamedTuple, overload
 
 from sprocketmq.client.produce.send_future import ResultFuture, fail_all, finish_all
+from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.client.remoting.send import BATCH, Send
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.client.results import SendResult
-from sprocketmq.client.settings.validators import check_range
+from sprocketmq.client.settings.validators import check_timeout_ms
 from sprocketmq.core.produce.send_batches import Batch, SendBatches
 from sprocketmq.core.produce.send_latency import queue_of_sharding_key
 from sprocketmq.core.resource_names import RETRY_PREFIX
-from sprocketmq.errors import ClosedError, ConfigurationError, RequestTimeout
-from sprocketmq.net.process.clock import Clock, Timer
+from sprocketmq.errors import ClosedError, RequestTimeout
+from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import EMPTY_ELEMENT_BYTES, join_elements
 from sprocketmq.wire.records.message import Message, MessageQueue
@@ -129,16 +130,11 @@ class _SendBatch(Batch):
 
 
 class BatchAccumulator:
-    """The batches of one producer. Belongs to its loop. ``spawn``: starts a task that ends with the client instance."""
+    """The batches of one producer. Belongs to its loop."""
 
-    def __init__(
-        self,
-        sender: Sender,
-        clock: Clock,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
-    ) -> None:
+    def __init__(self, sender: Sender, instance: ClientInstance) -> None:
         settings = sender.settings
-        self._sender, self._clock, self._spawn = sender, clock, spawn
+        self._sender, self._instance, self._clock = sender, instance, instance.clock
         self._batches: SendBatches[_SendBatch] = SendBatches(
             _SendBatch,
             settings.batch_max_bytes,
@@ -222,23 +218,16 @@ class BatchAccumulator:
     def add(self, send: Send, future: ResultFuture) -> None:
         """Add the message of ``send``; ``future`` gets its result. Raises ConfigurationError: as ``send``; the future is not touched."""
         sender, message = self._sender, send.message
-        topic = self._topics.get(message.topic)
-        if (
-            topic is None
-            or type(message.topic) is not str
-            or type(message.body) is not bytes
-            or not 0 < len(message.body) <= self._max_body_bytes
-            or message.flag is not _NO_FLAG
-        ):
-            topic = sender.writer.checked_topic(message)
+        topic = sender.writer.checked_topic(message)
+        if message.topic not in self._topics:
             self._topics[message.topic] = topic
             sender.queue_choice.turn(topic)
         timeout_ms = send.timeout_ms
         if timeout_ms is not None:
-            timeout_ms = check_range("timeout_ms", timeout_ms, 1, 86_400_000)
+            timeout_ms = check_timeout_ms(timeout_ms)
         key = sender.writer.identify(message)
         text = sender.writer.text_of_send(message.properties_text, send.sharding_key)
-        is_free = send.queue is None and send.selector is None and send.sharding_key is None
+        is_free = not send.is_bound
         element = _Element(
             None if sender.hooks is None else _with_properties(message, text),
             key,
@@ -252,10 +241,7 @@ class BatchAccumulator:
         if is_free:
             self._add_to_topic(topic, element)
             return
-        if (send.queue is not None) + (send.selector is not None) + (send.sharding_key is not None) > 1:
-            raise ConfigurationError(
-                "more than one of queue, selector and sharding_key is given, at most one is allowed"
-            )
+        send.check_choice()
         if send.queue is not None:
             send.topic = topic
             self._put(sender.queue_choice.given(send.queue, send), element, ordered=True)
@@ -425,7 +411,7 @@ class BatchAccumulator:
             if task.cancelled():
                 cut()
 
-        task = self._spawn(work)
+        task = self._instance.spawn(work)
         self._tasks.add(task)
         task.add_done_callback(ended)
 

@@ -26,7 +26,7 @@ from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.settings.namespace import wrap
-from sprocketmq.client.settings.validators import check_range
+from sprocketmq.client.settings.validators import check_timeout_ms
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
@@ -78,7 +78,7 @@ async def send_reply(
     now_s = asyncio.get_running_loop().time
     total_ms = sender.settings.send_msg_timeout_ms
     if timeout_ms is not None:
-        total_ms = check_range("timeout_ms", timeout_ms, 1, 86_400_000)
+        total_ms = check_timeout_ms(timeout_ms)
     end_s = now_s() + total_ms / 1000
 
     def left_ms() -> int:
@@ -106,7 +106,7 @@ class RequestFutures:
         self._registering: dict[str, tuple[asyncio.Task[None], float]] = {}  # heartbeats under way, and when they began
 
     async def request(self, sender: Sender, send: Send) -> MessageExt:
-        timeout_ms = check_range("timeout_ms", cast(int, send.timeout_ms), 1, 86_400_000)
+        timeout_ms = check_timeout_ms(cast(int, send.timeout_ms))
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_ms / 1000
         sender.check(send.message)
@@ -136,7 +136,7 @@ class RequestFutures:
             del self._waiting[correlation_id]
             reply.cancel()
 
-    def take(self, connection: Connection, command: Command) -> Command:
+    def process(self, connection: Connection, command: Command) -> Command:
         """Receive a reply. It is acknowledged even if its request has ended, because the replier can do nothing about that."""
         message = _decode(command)
         correlation_id = message.properties.get(props.CORRELATION_ID, "")

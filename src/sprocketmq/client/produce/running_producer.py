@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.async_client import in_order
@@ -41,13 +40,11 @@ class RunningProducer:
         self.trace: MessageTrace | None = None
         self.begun: set[asyncio.Future[Any]] = set()
         self._detector: asyncio.Task[None] | None = None
-        self._make_checks: Callable[[], TransactionChecks] | None = None
+        self._check: tuple[CheckCallback, OpenTransactions, int] | None = None
 
     def check_with(self, check: CheckCallback, transactions: OpenTransactions, workers: int) -> None:
-        from sprocketmq.client.produce.transaction_checks import TransactionChecks
-
-        group, namespace = self._settings.group, self._options.namespace
-        self._make_checks = lambda: TransactionChecks(self.instance, group, namespace, check, transactions, workers)
+        """Before ``start``: let ``check`` answer the brokers' checks, ``workers`` at once."""
+        self._check = check, transactions, workers
 
     @property
     def runs_caller(self) -> bool:
@@ -63,13 +60,15 @@ class RunningProducer:
             self.trace = MessageTrace(instance, self._options, self._group, "PRODUCE")
             hooks = hooks.with_hook(self.trace)
         sender.hooks = hooks if hooks else None
-        if self._make_checks is not None:
-            self.checks = self._make_checks()
+        if self._check is not None:
+            from sprocketmq.client.produce.transaction_checks import TransactionChecks  # imported only for transactions
+
+            self.checks = TransactionChecks(instance, settings.group, self._options.namespace, *self._check)
             self.checks.hooks = sender.hooks
         if settings.auto_batch:
             from sprocketmq.client.produce.batch_accumulator import BatchAccumulator  # imported only with auto_batch
 
-            self.batches = BatchAccumulator(sender, instance.clock, instance.spawn)
+            self.batches = BatchAccumulator(sender, instance)
         if settings.send_latency_fault_enable and settings.start_detector_enable:
             self._detector = instance.spawn(self._detect(sender))
         if settings.topics:

@@ -83,7 +83,7 @@ class TransactionChecks:
             if is_async(check)
             else ThreadListenerPool(self._run, self._answer, workers, name, instance.clock)
         )
-        self._router = instance.taker(RequestCode.CHECK_TRANSACTION_STATE, _CheckRouter)
+        self._router = instance.processor(RequestCode.CHECK_TRANSACTION_STATE, _CheckRouter)
         self._router.producers[group] = self
 
     @property
@@ -198,7 +198,7 @@ class _CheckRouter:
         self._instance = instance
         self.producers: dict[str, TransactionChecks] = {}
 
-    def take(self, connection: Connection, command: Command) -> None:
+    def process(self, connection: Connection, command: Command) -> None:
         """Checks are one-way. One that cannot be decoded or has no producer is logged; the broker asks again."""
         try:
             header = command.header(CheckTransactionStateRequestHeader)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sprocketmq.core.coalesced_runs import CoalescedRuns
@@ -19,7 +19,7 @@ class CoalescedWork:
         self,
         clock: Clock,
         min_interval_ms: float,
-        work: Callable[[], Awaitable[None]],
+        work: Callable[[], Coroutine[Any, Any, None]],
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
     ) -> None:
         self._clock, self._work, self._spawn = clock, work, spawn
@@ -45,7 +45,7 @@ class CoalescedWork:
         now_ms = self._clock.steady_ms()
         if due_ms <= now_ms:
             self._pace.begin()
-            self._spawn(self._run()).add_done_callback(self._ended)
+            self._spawn(self._work()).add_done_callback(self._ended)
         else:
             self._timer, self._timer_ms = self._clock.call_later(due_ms - now_ms, self._on_time), due_ms
 
@@ -53,11 +53,8 @@ class CoalescedWork:
         self._timer = None
         self._go()
 
-    async def _run(self) -> None:
-        await self._work()
-
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        # Not at the end of ``_run``: a task that is cancelled before its first step runs nothing.
+        # Not at the end of the work: a task that is cancelled before its first step runs nothing.
         now_ms = self._clock.steady_ms()
         self._pace.end(now_ms)
         if task.cancelled():  # by other code, or by an owner that closes it

@@ -68,15 +68,15 @@ _POOLS_MS: Final = 60_000
 _YOUNG_MS: Final = 1_000
 
 
-class Taker(Protocol):
-    """The part of a producer that takes brokers' requests of one code: transaction checks, or replies."""
+class RequestProcessor(Protocol):
+    """What serves the brokers' requests of one code for the producers of an instance: transaction checks, or replies."""
 
     def __init__(self, instance: ClientInstance) -> None: ...
 
-    def take(self, connection: Connection, command: Command) -> Command | None: ...
+    def process(self, connection: Connection, command: Command) -> Command | None: ...
 
 
-T = TypeVar("T", bound=Taker)
+P = TypeVar("P", bound=RequestProcessor)
 
 
 class ClientInstance:
@@ -126,7 +126,7 @@ class ClientInstance:
         self._closed = False
         self.is_inherited = False
         fork.register(self)
-        self._takers: dict[int, Taker] = {}
+        self._processors: dict[int, RequestProcessor] = {}
         self.inner_sender = self.add_sender(SendSettings(group=_INNER_PRODUCER_GROUP))
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -410,13 +410,13 @@ class ClientInstance:
 
     # -- what brokers ask of us -----------------------------------------------------------------------------------
 
-    def taker(self, code: int, kind: type[T]) -> T:
-        """The ``kind`` that takes the brokers' requests of this code; made when it is first asked for."""
-        taker = self._takers.get(code)
-        if taker is None:
-            taker = self._takers[code] = kind(self)
-        assert isinstance(taker, kind)
-        return taker
+    def processor(self, code: int, kind: type[P]) -> P:
+        """The ``kind`` that serves the brokers' requests of this code; made when it is first asked for."""
+        processor = self._processors.get(code)
+        if processor is None:
+            processor = self._processors[code] = kind(self)
+        assert isinstance(processor, kind)
+        return processor
 
     def _handle(self, connection: Connection, command: Command) -> Command | None:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
@@ -426,9 +426,9 @@ class ClientInstance:
                 consumer.members_changed()
             self.rebalance_soon()
             return None
-        taker = self._takers.get(command.code)
-        if taker is not None:
-            return taker.take(connection, command)
+        processor = self._processors.get(command.code)
+        if processor is not None:
+            return processor.process(connection, command)
         group = command.ext_fields.get("consumerGroup") or command.ext_fields.get("group") or ""
         consumer = self._consumers.get(group)
         if command.code not in _SERVED:

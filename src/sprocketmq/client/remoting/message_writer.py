@@ -12,7 +12,7 @@ from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, SendStatus
 from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.send_settings import SendSettings
-from sprocketmq.client.settings.validators import check_message, check_range, check_time_ms
+from sprocketmq.client.settings.validators import MAX_OFFSET, check_message, check_range, check_time_ms
 from sprocketmq.core.produce.topic_types import type_refusal
 from sprocketmq.core.resource_names import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, remote_error
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 ANY_DELAY_LEVEL: Final = 0x7FFFFFFF
 """``max_delay_level`` for copies whose level was not chosen by the user, such as retries: their level grows with the number of tries."""
-_MAX_TIME_MS: Final = 1 << 62
 _NOTHING: Final[Mapping[str, str]] = {}
 REPLY_TYPE: Final = "reply"
 """MSG_TYPE of a reply. Java: MixAll.REPLY_MESSAGE_FLAG."""
@@ -238,7 +237,7 @@ def _delay(send: Send, max_delay_level: int) -> tuple[str, str]:
             "more than one of delay_level, delay_ms and deliver_time_ms is given, at most one is allowed"
         )
     if delay_ms is not None:
-        return props.TIMER_DELAY_MS, str(check_range("delay_ms", delay_ms, 0, _MAX_TIME_MS))
+        return props.TIMER_DELAY_MS, str(check_range("delay_ms", delay_ms, 0, MAX_OFFSET))
     if deliver_time_ms is not None:
         return props.TIMER_DELIVER_MS, str(check_time_ms("deliver_time_ms", deliver_time_ms))
     return props.DELAY, _check_level(delay_level, max_delay_level)

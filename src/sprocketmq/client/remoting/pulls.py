@@ -41,9 +41,10 @@ async def pull_message(
 ) -> PullResult:
     """A pull of a member. Always code 11: a 4.9 broker does not know LITE_PULL_MESSAGE."""
     command = PULL_MESSAGE.command(header)
-    if header.sys_flag & PULL_SUSPEND:
-        return pull_result(await cluster.invoke(address, command, timeout_ms), address)
-    return await _pull_at_once(cluster, address, header.bname or "", command, timeout_ms)
+    if cluster.behind_proxy and not header.sys_flag & PULL_SUSPEND:
+        async with cluster.pulls_at_once[header.bname or ""]:
+            return pull_result(await cluster.invoke(address, command, timeout_ms), address)
+    return pull_result(await cluster.invoke(address, command, timeout_ms), address)
 
 
 async def read_queue(
@@ -83,17 +84,6 @@ async def read_queue(
         expression_type=expression_type,
     )
     return await pull_message(cluster, address, header, timeout_ms)
-
-
-async def _pull_at_once(
-    cluster: Cluster, address: str, broker_name: str, command: Command, timeout_ms: int
-) -> PullResult:
-    if cluster.name_servers.behind_proxy:
-        async with cluster.pulls_at_once[broker_name]:
-            answer = await cluster.invoke(address, command, timeout_ms)
-    else:
-        answer = await cluster.invoke(address, command, timeout_ms)
-    return pull_result(answer, address)
 
 
 def pull_result(answer: Command, address: str) -> PullResult:

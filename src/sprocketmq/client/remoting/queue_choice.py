@@ -66,10 +66,7 @@ class QueueChoice:
         """The queue that the caller chose by ``queue``, ``selector`` or ``sharding_key``; None when any queue will do. The name server
         may be asked until ``send.end_s``; None where the topic's queues are known."""
         queue, selector, sharding_key, topic = send.queue, send.selector, send.sharding_key, send.topic
-        if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
-            raise ConfigurationError(
-                "more than one of queue, selector and sharding_key is given, at most one is allowed"
-            )
+        send.check_choice()
         self.turn(topic)
         if queue is not None:
             return self.given(queue, send)

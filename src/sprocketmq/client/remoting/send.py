@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
@@ -76,6 +77,13 @@ class Send(msgspec.Struct):
     def is_bound(self) -> bool:
         """Whether the caller chose the queue, so that no other one is tried: that would break the order of messages."""
         return self.queue is not None or self.selector is not None or self.sharding_key is not None
+
+    def check_choice(self) -> None:
+        """Raises ConfigurationError: the queue is chosen in more than one way."""
+        if (self.queue is not None) + (self.selector is not None) + (self.sharding_key is not None) > 1:
+            raise ConfigurationError(
+                "more than one of queue, selector and sharding_key is given, at most one is allowed"
+            )
 
     @property
     def is_delayed(self) -> bool:

@@ -24,12 +24,7 @@ from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap
 from sprocketmq.client.settings.send_settings import SendSettings
-from sprocketmq.client.settings.validators import (
-    check_message,
-    check_range,
-    check_text,
-    check_topic,
-)
+from sprocketmq.client.settings.validators import check_message, check_text, check_timeout_ms, check_topic
 from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import (
     ConfigurationError,
@@ -114,7 +109,7 @@ class Sender:
                 target = await self.queue_choice.chosen_by_caller(send)
         if self._ends_with_first and self.hooks is None and send.end_s is None and send.trying is None:
             timeout_ms, topic = send.timeout_ms, send.topic
-            limit_ms = self._first_ms if timeout_ms is None else self._try_ms(_checked_ms(timeout_ms))
+            limit_ms = self._first_ms if timeout_ms is None else self._try_ms(check_timeout_ms(timeout_ms))
             if target is None and (queues := self._known_queues(topic)):
                 target = (self._turns.get(topic) or self.queue_choice.turn(topic)).next(queues)
             if target is not None and (trying := self._begin_try(send, target, limit_ms)) is not None:
@@ -387,7 +382,7 @@ class Sender:
         return left_ms if limit_ms < 0 else min(left_ms, limit_ms)
 
     def _end_s(self, timeout_ms: int | None, started_s: float | None = None) -> float:
-        total_ms = self.settings.send_msg_timeout_ms if timeout_ms is None else _checked_ms(timeout_ms)
+        total_ms = self.settings.send_msg_timeout_ms if timeout_ms is None else check_timeout_ms(timeout_ms)
         return (asyncio.get_running_loop().time() if started_s is None else started_s) + total_ms / 1000
 
     async def _address_within(self, queue: MessageQueue, timeout_ms: int, *, vip: bool = True) -> tuple[str, int]:
@@ -400,7 +395,3 @@ class Sender:
             )
         left_ms = max(1, timeout_ms - int((now_s() - began_s) * 1000))
         return (vip_address(address) if vip and self._vip_channel else address), left_ms
-
-
-def _checked_ms(timeout_ms: int) -> int:
-    return check_range("timeout_ms", timeout_ms, 1, 86_400_000)

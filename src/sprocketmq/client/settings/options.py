@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr
 from sprocketmq.client.results import ServerOutage
 from sprocketmq.client.settings.namespace import check_namespace, namespace_of_endpoint
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
-from sprocketmq.client.settings.validators import check_range, check_settings, check_topic
+from sprocketmq.client.settings.validators import DAY_MS, check_range, check_settings, check_topic
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
 # One clock object for all clients that name none: the clock is part of what makes two clients share an instance.
 SYSTEM_CLOCK: Final[Clock] = SystemClock()
-_DAY_MS: Final = 86_400_000
 _SECRET: Final = frozenset({"secret_key", "security_token"})
 # Secrets are never shown, and names have their own checks.
 _CHECKED_HERE: Final = _SECRET | {"namesrv_addr", "access_key", "namespace", "namespace_v2", "trace_topic"}
@@ -153,10 +152,10 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         elif bool(self.access_key) != bool(self.secret_key):
             given, missing = ("access_key", "secret_key") if self.access_key else ("secret_key", "access_key")
             raise ConfigurationError(f"{given} is given without {missing}; a signature needs both")
-        check_range("poll_name_server_interval_ms", self.poll_name_server_interval_ms, 10, _DAY_MS)
+        check_range("poll_name_server_interval_ms", self.poll_name_server_interval_ms, 10, DAY_MS)
         check_range("heartbeat_broker_interval_ms", self.heartbeat_broker_interval_ms, 10, 110_000)
-        check_range("persist_consumer_offset_interval_ms", self.persist_consumer_offset_interval_ms, 10, _DAY_MS)
-        check_range("mq_client_api_timeout_ms", self.mq_client_api_timeout_ms, 1, _DAY_MS)
+        check_range("persist_consumer_offset_interval_ms", self.persist_consumer_offset_interval_ms, 10, DAY_MS)
+        check_range("mq_client_api_timeout_ms", self.mq_client_api_timeout_ms, 1, DAY_MS)
 
     def __repr__(self) -> str:
         shown = [name for name in self.__struct_fields__ if name not in _SECRET]

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 
 from sprocketmq.client.settings.push_settings import MEMBERS, PushSettings
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
-from sprocketmq.client.settings.validators import check_range, check_settings
+from sprocketmq.client.settings.validators import DAY_MS, check_range, check_settings
 from sprocketmq.client.settings.values import Deserializers
 from sprocketmq.core.group.allocation import AVG, AllocationStrategy, MachineRoomResolver
 from sprocketmq.errors import ConfigurationError
@@ -19,7 +19,6 @@ from sprocketmq.wire.bodies import ConsumeFromWhere, MessageModel
 from sprocketmq.wire.records.message import MessageQueue
 
 _MAX_INT = 0x7FFFFFFF
-_DAY_MS = 86_400_000
 
 
 class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,11 +85,11 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _RANGES: tuple[tuple[str, int, int], ...] = (
-    ("auto_commit_interval_ms", 1_000, _DAY_MS),
+    ("auto_commit_interval_ms", 1_000, DAY_MS),
     ("pull_threshold_for_all", 1, _MAX_INT),
     ("consume_max_span", 1, 65_535),
     ("poll_timeout_ms", 0, _MAX_INT),
-    ("topic_metadata_check_interval_ms", 10, _DAY_MS),
+    ("topic_metadata_check_interval_ms", 10, DAY_MS),
     ("broker_suspend_max_time_ms", 1_000, 300_000),
     ("consumer_timeout_when_suspend_ms", 1, _MAX_INT),
 )

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from sprocketmq.client.settings.validators import (
+    DAY_MS,
     MAX_BODY_BYTES,
     check_group,
     check_range,
@@ -22,7 +23,6 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.compression import CompressionType
 
-_DAY_MS: Final = 86_400_000
 _MAX_INT: Final = 0x7FFFFFFF
 _MIB: Final = 1024 * 1024
 
@@ -108,7 +108,7 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
         force_setattr(self, "topics", self._checked_topics())
         force_setattr(self, "retry_response_codes", self._checked_codes())
         if self.send_msg_max_timeout_per_request_ms != -1:
-            check_range("send_msg_max_timeout_per_request_ms", self.send_msg_max_timeout_per_request_ms, 1, _DAY_MS)
+            check_range("send_msg_max_timeout_per_request_ms", self.send_msg_max_timeout_per_request_ms, 1, DAY_MS)
         for name, low, high in _RANGES:
             check_range(name, getattr(self, name), low, high)
         kind = CompressionType.of(self.compress_type)
@@ -132,7 +132,7 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _RANGES: Final = (
-    ("send_msg_timeout_ms", 1, _DAY_MS),
+    ("send_msg_timeout_ms", 1, DAY_MS),
     ("retry_times_when_send_failed", 0, 1000),
     ("compress_msg_body_over_bytes", 1, _MAX_INT),
     ("max_message_bytes", 1, _MAX_INT),
@@ -141,7 +141,7 @@ _RANGES: Final = (
     ("total_batch_max_bytes", 1, 1 << 40),
     ("back_pressure_for_async_send_num", 10, _MAX_INT),
     ("back_pressure_for_async_send_size_bytes", _MIB, 1 << 40),
-    ("detect_timeout_ms", 1, _DAY_MS),
-    ("detect_interval_ms", 1, _DAY_MS),
+    ("detect_timeout_ms", 1, DAY_MS),
+    ("detect_interval_ms", 1, DAY_MS),
     ("default_topic_queue_nums", 1, 65_535),
 )

@@ -28,6 +28,7 @@ MAX_OFFSET: Final = 1 << 62
 """The limit of offsets and of times in milliseconds: sums of them still fit a Java long."""
 _EARLIEST_TIME_MS: Final = 1_000_000_000_000
 """September 2001. A smaller number is probably in seconds instead of milliseconds."""
+DAY_MS: Final = 86_400_000
 _MAX_TOPIC: Final = 127
 _MAX_RETRY_TOPIC: Final = 255
 _MAX_GROUP: Final = 120
@@ -134,6 +135,10 @@ def check_range(name: str, value: int, low: int, high: int) -> int:
     if type(number) is not int or not low <= number <= high:
         raise ConfigurationError(f"{name} is {value!r}, a whole number from {low} to {high} is allowed")
     return number
+
+
+def check_timeout_ms(timeout_ms: int) -> int:
+    return check_range("timeout_ms", timeout_ms, 1, DAY_MS)
 
 
 def check_time_ms(name: str, value: int | datetime, *, or_zero: bool = False) -> int:
