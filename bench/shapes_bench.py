@@ -33,9 +33,9 @@ from interop.child import unwind_on_sigterm  # noqa: E402
 from producer_shapes import Shape, pull_bodies, shapes  # noqa: E402
 from report import at_least, figures_table, new_console, write_figures  # noqa: E402
 from shape_reads import ReadSpeed, ShapeReads  # noqa: E402
+from sprocketmq.client.consume.queue_reader import PulledChunk  # noqa: E402
 from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds  # noqa: E402
 from sprocketmq.spark.columns.decode import BatchDecoder  # noqa: E402
-from sprocketmq.spark.columns.pull_body import PullBody  # noqa: E402
 from sprocketmq.spark.source import message_schema  # noqa: E402
 
 BATCH_BYTES: Final = 8 * 1024 * 1024  # where spark.read.reader closes a batch
@@ -60,14 +60,14 @@ def seconds_of(work: Callable[[], object], at_least_s: float) -> float:
 
 
 def measure(
-    decoder: BatchDecoder, uniform_pulls: list[PullBody], pulls: list[PullBody], rounds: int, each_s: float
+    decoder: BatchDecoder, uniform_pulls: list[PulledChunk], pulls: list[PulledChunk], rounds: int, each_s: float
 ) -> Speed:
     """Measure ``pulls`` and the uniform ones in turns."""
 
-    def rows_of(batch: list[PullBody]) -> int:
+    def rows_of(batch: list[PulledChunk]) -> int:
         return sum(one.num_rows for one in decoder.decode(batch))
 
-    def bytes_of(batch: list[PullBody]) -> int:
+    def bytes_of(batch: list[PulledChunk]) -> int:
         return sum(len(pull.body) for pull in batch)
 
     rows, uniform_rows = rows_of(pulls), rows_of(uniform_pulls)

@@ -25,9 +25,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from rich.console import Console
 
 from report import figures_table, new_console, write_figures
+from sprocketmq.client.consume.queue_reader import PulledChunk
 from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 from sprocketmq.spark.columns.decode import BatchDecoder
-from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.options.source_columns import COLUMNS
 from sprocketmq.spark.source import message_schema
 from sprocketmq.wire.records.message import MessageQueue
@@ -71,9 +71,9 @@ class Speed(NamedTuple):
     record_bytes: int
 
 
-def pull_bodies(body_bytes: int, own: dict[str, str] | None = None) -> list[PullBody]:
+def pull_bodies(body_bytes: int, own: dict[str, str] | None = None) -> list[PulledChunk]:
     """One batch in the form that the reader returns: queues in turn. ``own``: properties of each message, in place of its tags and keys."""
-    pulls: list[PullBody] = []
+    pulls: list[PulledChunk] = []
     size_bytes = number = 0
     while size_bytes < BATCH_BYTES and len(pulls) < BATCH_PULLS:
         queue = MessageQueue("flights", "broker-a", len(pulls) % QUEUES)
@@ -82,7 +82,7 @@ def pull_bodies(body_bytes: int, own: dict[str, str] | None = None) -> list[Pull
         for offset in range(start, start + PULL_MESSAGES):
             records.append(record(number, queue.queue_id, offset, body_bytes, own))
             number += 1
-        pulls.append(PullBody(queue, start, start + PULL_MESSAGES, memoryview(b"".join(records))))
+        pulls.append(PulledChunk(queue, start, start + PULL_MESSAGES, memoryview(b"".join(records))))
         size_bytes += len(pulls[-1].body)
     return pulls
 

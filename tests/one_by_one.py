@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from sprocketmq.client.consume.queue_reader import PulledChunk
 from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
-from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import RecordView, decode_records
 
 
 def batch_one_by_one(
-    schema: pa.Schema, pulls: Sequence[PullBody], tags: frozenset[str] = frozenset()
+    schema: pa.Schema, pulls: Sequence[PulledChunk], tags: frozenset[str] = frozenset()
 ) -> pa.RecordBatch:
     """All wanted messages as one batch.
 
@@ -27,7 +27,7 @@ def batch_one_by_one(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _wanted(pull: PullBody, tags: frozenset[str]) -> list[MessageExt]:
+def _wanted(pull: PulledChunk, tags: frozenset[str]) -> list[MessageExt]:
     messages, body, at = [], bytes(pull.body), 0
     while at < len(body):
         record = RecordView(body, at)

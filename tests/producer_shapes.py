@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from golden import VERSIONS, frames, store_file
 from interop.remoting import decode_header, split_frame
-from sprocketmq.spark.columns.pull_body import PullBody
+from sprocketmq.client.consume.queue_reader import PulledChunk
 from sprocketmq.store import StoredMessage
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import encode_batch, split_batch
@@ -211,9 +211,9 @@ def cut(body: bytes, text: bytes, fields: Fields) -> tuple[bytes, bytes, Fields]
 # -- batches ---------------------------------------------------------------------------------------------------------------------------
 
 
-def pull_bodies(shape: Shape, dice: Dice, batch_bytes: int) -> list[PullBody]:
+def pull_bodies(shape: Shape, dice: Dice, batch_bytes: int) -> list[PulledChunk]:
     """So many bytes of records, as pulls of some queues by turns."""
-    pulls: list[PullBody] = []
+    pulls: list[PulledChunk] = []
     numbers = records_of(shape, dice)
     size_bytes, next_of = 0, [0] * QUEUES
     while size_bytes < batch_bytes:
@@ -224,7 +224,7 @@ def pull_bodies(shape: Shape, dice: Dice, batch_bytes: int) -> list[PullBody]:
             next_of[queue.queue_id] += rows
             records.append(record)
             pull_bytes += len(record)
-        pulls.append(PullBody(queue, start, next_of[queue.queue_id], memoryview(b"".join(records))))
+        pulls.append(PulledChunk(queue, start, next_of[queue.queue_id], memoryview(b"".join(records))))
         size_bytes += pull_bytes
     return pulls
 

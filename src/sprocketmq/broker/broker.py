@@ -278,20 +278,8 @@ class Broker(Service):
         return ";".join(self.name_servers)
 
     @property
-    def has_tls(self) -> bool:
-        return self.tls is not None
-
-    @property
     def connection_count(self) -> int:
         return self.ports.connection_count
-
-    @property
-    def refused_connections(self) -> int:
-        return self.ports.refused_connections
-
-    @property
-    def cut_off_connections(self) -> int:
-        return self.ports.cut_off_connections
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config.broker_name!r}, {self.address}, {self._state})"

@@ -137,7 +137,7 @@ class MessageStore:
         return future
 
     def flush(self) -> None:
-        """Blocks."""
+        """Wait until everything is on the disk and in the index by key."""
 
     def close(self) -> None:
         """Does nothing if closed already; views that were returned stay readable."""

@@ -13,8 +13,8 @@ import pytest
 
 from golden import GoldenFrame, frames
 from interop.remoting import decode_header, split_frame
+from sprocketmq.client.consume.queue_reader import PulledChunk
 from sprocketmq.spark.columns.decode import BatchDecoder
-from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
 from sprocketmq.wire.records.batch import split_batch
@@ -46,7 +46,7 @@ def by_unique_key(client: Any, key: str) -> list[MessageExt]:
 def in_spark(client: Any) -> list[str]:
     """The column ``messageId``."""
     answer = client.pull("spark", "flights", 0, 0, max_messages=1000)
-    body = PullBody(MessageQueue("flights", "broker-a", 0), 0, 1 << 62, memoryview(answer.body))
+    body = PulledChunk(MessageQueue("flights", "broker-a", 0), 0, 1 << 62, memoryview(answer.body))
     decoder = BatchDecoder(pa.schema([("messageId", pa.string())]))
     (batch,) = decoder.decode([body])
     return [str(one) for one in batch.column(0).to_pylist()]

@@ -16,10 +16,10 @@ from examples import examples
 from golden import VERSIONS, store_file
 from one_by_one import batch_one_by_one
 from producer_shapes import Shape, pull_bodies, shapes
+from sprocketmq.client.consume.queue_reader import PulledChunk
 from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.columns import opened_bodies
 from sprocketmq.spark.columns.decode import BatchDecoder
-from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.wire.records.batch import ELEMENT, encode_batch
 from sprocketmq.wire.records.message import Message, MessageQueue
 from sprocketmq.wire.records.properties import encode_properties
@@ -77,8 +77,8 @@ def record(offset: int = 0, body: bytes = b"hello", properties: bytes = b"", **f
     return encode_record(topic, body, properties, **settings)  # type: ignore[arg-type]
 
 
-def pull(*records: bytes, start: int = 0, end: int = 1 << 62, queue: MessageQueue = QUEUE) -> PullBody:
-    return PullBody(queue, start, end, memoryview(b"".join(records)))
+def pull(*records: bytes, start: int = 0, end: int = 1 << 62, queue: MessageQueue = QUEUE) -> PulledChunk:
+    return PulledChunk(queue, start, end, memoryview(b"".join(records)))
 
 
 @st.composite
@@ -111,7 +111,7 @@ def records(
     )
 
 
-def assert_as_one_by_one(pulls: list[PullBody], tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
+def assert_as_one_by_one(pulls: list[PulledChunk], tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
     (batch,) = BatchDecoder(SCHEMA, tags).decode(pulls)
     batch.validate(full=True)
     assert batch.schema.equals(SCHEMA)

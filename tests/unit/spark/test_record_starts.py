@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sprocketmq.client.consume.queue_reader import PulledChunk
 from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.columns import record_starts as module
 from sprocketmq.spark.columns import size_chains
-from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.columns.record_starts import record_starts
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.record import encode_record
@@ -33,14 +33,14 @@ def record(body: bytes = b"hello") -> bytes:
     )
 
 
-def pulls_of(groups: list[list[bytes]]) -> list[PullBody]:
+def pulls_of(groups: list[list[bytes]]) -> list[PulledChunk]:
     return [
-        PullBody(MessageQueue("T", "broker-a", number), 0, 1 << 40, b"".join(group))
+        PulledChunk(MessageQueue("T", "broker-a", number), 0, 1 << 40, b"".join(group))
         for number, group in enumerate(groups)
     ]
 
 
-def found(pulls: list[PullBody]) -> tuple[list[int], list[int]]:
+def found(pulls: list[PulledChunk]) -> tuple[list[int], list[int]]:
     raw = b"".join([*(pull.body for pull in pulls), b"\0" * 88])
     starts, counts = record_starts(np.frombuffer(raw, np.uint8), pulls)
     return starts.tolist(), counts.tolist()

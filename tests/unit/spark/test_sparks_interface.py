@@ -27,8 +27,8 @@ from pyspark.sql.datasource_internal import ReadLimitRegistry
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from sprocketmq.client.consume.queue_reader import PulledChunk
 from sprocketmq.spark.columns.decode import BatchDecoder
-from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.offsets import StreamOffset
 from sprocketmq.spark.options.source_columns import COLUMNS
 from sprocketmq.spark.read.reader import BatchReader, _arrow_schema
@@ -119,7 +119,7 @@ def test_batches_have_exactly_the_schema_that_spark_compares(columns: tuple[str,
         physical_offset=0,
     )  # fmt: skip
     decoder = BatchDecoder(_arrow_schema(schema), frozenset())
-    for batch in (*decoder.decode([PullBody(queue, 0, 1, record)]), *decoder.decode([])):
+    for batch in (*decoder.decode([PulledChunk(queue, 0, 1, record)]), *decoder.decode([])):
         assert batch.schema.equals(to_arrow_schema(schema, timezone="UTC"), check_metadata=True)
         assert not any(
             pa.types.is_large_binary(field.type) or pa.types.is_large_string(field.type) for field in batch.schema

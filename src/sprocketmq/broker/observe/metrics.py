@@ -207,8 +207,8 @@ def collect_samples(broker: Broker) -> Iterator[Sample]:
     yield "rocketmq_topic_number", {}, len(broker.topics.table)
     yield "rocketmq_consumer_group_number", {}, len(broker.groups.table)
     yield "sprocketmq_connections", {}, broker.connection_count
-    yield "sprocketmq_refused_connections_total", {}, broker.refused_connections
-    yield "sprocketmq_cut_off_connections_total", {}, broker.cut_off_connections
+    yield "sprocketmq_refused_connections_total", {}, broker.ports.refused_connections
+    yield "sprocketmq_cut_off_connections_total", {}, broker.ports.cut_off_connections
     yield "sprocketmq_parked_pulls", {}, len(broker.parked)
     broker.queued_bytes.refresh()
     yield "sprocketmq_queued_bytes", {"direction": "in"}, broker.queued_bytes.in_bytes

@@ -96,7 +96,7 @@ class LiveConfig:
     def text(self) -> str:
         """All settings except secrets, one ``key=value`` per line, sorted by key."""
         settings = {**self._broker.config.without_secrets(), **_FOR_TOOLS}
-        settings["useTLS"] = str(self._broker.has_tls).lower()
+        settings["useTLS"] = str(self._broker.tls is not None).lower()
         return format_properties(dict(sorted(settings.items())))
 
     def update(self, text: str, now_ms: int) -> None:

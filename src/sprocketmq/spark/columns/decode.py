@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sprocketmq.client.consume.queue_reader import PulledChunk
 from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.spark.columns.byte_columns import (
     Array,
@@ -31,7 +32,6 @@ from sprocketmq.spark.columns.byte_columns import (
 )
 from sprocketmq.spark.columns.opened_bodies import opened
 from sprocketmq.spark.columns.property_columns import PropertyColumns, property_columns
-from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.columns.records import HOST_BITS, Records, located
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import format_host
@@ -55,7 +55,7 @@ class BatchDecoder:
         self.schema = schema
         self._tags = pa.array(sorted(tags), pa.string()) if tags else None
 
-    def decode(self, pulls: Sequence[PullBody]) -> Iterator[pa.RecordBatch]:
+    def decode(self, pulls: Sequence[PulledChunk]) -> Iterator[pa.RecordBatch]:
         """The wanted messages of all ``pulls``, in order: in one batch, or in several when compressed bodies grow too large for one.
         Raises ProtocolError (the bytes are not records; no message of the first batch is to be used)."""
         for records in opened(located(pulls), self._needs_bodies):

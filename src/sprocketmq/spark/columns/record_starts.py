@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from sprocketmq.client.consume.queue_reader import PulledChunk
 from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.columns.byte_columns import Bytes, Numbers, gathered
-from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.columns.size_chains import FEW_CHAINS, Sizes, followed, sizes_in
 from sprocketmq.wire.records.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RECORD
 
@@ -30,7 +30,7 @@ _SEEN: Final = 512
 _SMALL_RECORD: Final = 800
 
 
-def record_starts(data: Bytes, pulls: Sequence[PullBody]) -> tuple[Numbers, Numbers]:
+def record_starts(data: Bytes, pulls: Sequence[PulledChunk]) -> tuple[Numbers, Numbers]:
     """``data``: the bodies of all ``pulls`` one after the other, with some more bytes at the end. Raises ProtocolError (the bytes are not
     records)."""
     ends = np.cumsum([len(pull.body) for pull in pulls], dtype=np.int64)
@@ -57,7 +57,7 @@ def _of_equal_size(sizes: Sizes, begins: Numbers, ends: Numbers) -> Numbers | No
     return starts if (sizes[starts] == expected).all() else None
 
 
-def _walked(data: Bytes, begins: Numbers, ends: Numbers, pulls: Sequence[PullBody]) -> Numbers:
+def _walked(data: Bytes, begins: Numbers, ends: Numbers, pulls: Sequence[PulledChunk]) -> Numbers:
     end = ends[-1:]
     points = np.sort(np.concatenate([begins, _guesses(data, begins, int(end[0]))]))
     while True:
@@ -94,7 +94,7 @@ def _guesses(data: Bytes, begins: Numbers, end: int) -> Numbers:
     return firsts - _MAGIC_AT
 
 
-def _misfit(pulls: Sequence[PullBody], ends: Numbers, at: int, size: int) -> ProtocolError:
+def _misfit(pulls: Sequence[PulledChunk], ends: Numbers, at: int, size: int) -> ProtocolError:
     number = int(np.searchsorted(ends, at, side="right"))
     return ProtocolError(
         f"a record of {size} bytes at {at} of a pull body of {pulls[number].queue} does not fit its remaining "

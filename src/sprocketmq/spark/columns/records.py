@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sprocketmq.client.consume.queue_reader import PulledChunk
 from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.columns.byte_columns import Bytes, Items, Mask, Numbers, Rows, gathered
-from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.columns.record_starts import record_starts
 from sprocketmq.wire.records import sys_flag as flags
 from sprocketmq.wire.records.record_layout import (
@@ -59,7 +59,7 @@ class Records:
     )
 
     def __init__(
-        self, data: Bytes, starts: Numbers, pull_numbers: NDArray[np.int32], pulls: Sequence[PullBody]
+        self, data: Bytes, starts: Numbers, pull_numbers: NDArray[np.int32], pulls: Sequence[PulledChunk]
     ) -> None:
         self.data, self.pull_numbers, self.pulls = data, pull_numbers, pulls
         # Gathered as opaque bytes: NumPy copies a structured item field by field, twenty times slower.
@@ -142,7 +142,7 @@ class Records:
         return self.taken(wanted | (sys_flags & flags.WRAPPED == flags.WRAPPED) if or_wrapped else wanted)
 
 
-def located(pulls: Sequence[PullBody]) -> Records:
+def located(pulls: Sequence[PulledChunk]) -> Records:
     """All records of ``pulls``, in order. Raises ProtocolError (the bytes are not records)."""
     raw = b"".join([*(pull.body for pull in pulls), SPARE])
     data = np.frombuffer(raw, np.uint8)

@@ -12,13 +12,12 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from sprocketmq.client.consume.queue_reader import QueueReader
+from sprocketmq.client.consume.queue_reader import PulledChunk, QueueReader
 from sprocketmq.core.resource_names import RETRY_PREFIX
 from sprocketmq.errors import RemoteError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.cluster.task_process import prepare_task_process
 from sprocketmq.spark.columns.decode import BatchDecoder
-from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.losses import Loss, QueueBounds, merge_losses, report_losses
 from sprocketmq.spark.offsets import QueueRange
 from sprocketmq.spark.options.read_options import ReadOptions
@@ -106,7 +105,7 @@ class _RangesPass:
             retry_timeout_ms=options.retry_timeout_ms,
             on_offset_moved=self._on_offset_moved,
         )
-        pulls: list[PullBody] = []
+        pulls: list[PulledChunk] = []
         size_bytes = 0
         failure: RemoteError | None = None
         with reader:
@@ -119,7 +118,7 @@ class _RangesPass:
                 if chunk is None:
                     break
                 self._next[chunk.queue] = chunk.end
-                pulls.append(PullBody(chunk.queue, chunk.start, chunk.end, chunk.body))
+                pulls.append(chunk)
                 size_bytes += len(chunk.body)
                 if size_bytes >= _BATCH_BYTES or len(pulls) >= _BATCH_PULLS:
                     yield from decoder.decode(pulls)
