@@ -66,7 +66,7 @@ from sprocketmq.broker.tables.table_file import answer_when_saved, once_saved
 from sprocketmq.broker.tables.topics import TopicTable
 from sprocketmq.core.access.need_readers import Place
 from sprocketmq.core.consume.queue_lock import QueueLockTable
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
+from sprocketmq.core.resource_names import SCHEDULE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.extras import needs_extra

@@ -51,7 +51,7 @@ class Housekeeping:
         broker.store.clean(expiry_ms)
         broker.timers.note_log_growth()
         broker.config_store.retry()
-        broker.request_modes.retry()
+        broker.request_modes.file.retry()
         broker.troubles.sweep()
         broker.store.troubles.sweep()
 

@@ -104,6 +104,9 @@ class AsyncClient(Generic[P]):
         """Its name in messages: ``consumer 'delays'``."""
         raise NotImplementedError
 
+    def _not_started(self) -> ClosedError:
+        return ClosedError(f"{self._name} is not started or was shut down; call start(), or use it in a with block")
+
     @property
     def _would_be_lost(self) -> str:
         """What is lost without a shutdown, as the rest of a sentence."""

@@ -10,15 +10,31 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-# Topics of the broker's own (TopicValidator, TransactionalMessageUtil). The last one is ours.
+# Topics of the broker's own (TopicValidator, TransactionalMessageUtil). UNDELIVERABLE is ours.
+DEFAULT_TOPIC: Final = "TBW102"
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 UNDELIVERABLE_TOPIC: Final = "rmq_sys_UNDELIVERABLE"  # made with its first message
+# TopicValidator: topics to which no client may send; system topics, and the beginning of the names of others.
+NOT_ALLOWED_SEND_TOPICS: Final = frozenset(
+    (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT)
+)
+SYSTEM_TOPICS: Final = NOT_ALLOWED_SEND_TOPICS | {
+    DEFAULT_TOPIC,
+    "BenchmarkTest",
+    "RMQ_SYS_TRACE_TOPIC",
+    "CHECKPOINT_TOPIC",
+}
+SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
+REPLY_TOPIC_POSTFIX: Final = "_REPLY_TOPIC"
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
 # Topics of clients and of every broker that no table of a broker names: retries, dead letters, what 5.x keeps under this prefix.
-_SYSTEM_TOPIC_PREFIXES: Final = (RETRY_PREFIX, DLQ_PREFIX, "rmq_sys_", "RMQ_SYS_")
+_SYSTEM_TOPIC_PREFIXES: Final = (RETRY_PREFIX, DLQ_PREFIX, SYSTEM_TOPIC_PREFIX, "RMQ_SYS_")
 
 # MixAll: groups that exist on every broker, auto-creation or not. The ONS ones may broadcast as every group may by default.
 PREDEFINED_GROUPS: Final = (
@@ -56,6 +72,11 @@ def retry_topic(group: str) -> str:
 
 def dlq_topic(group: str) -> str:
     return DLQ_PREFIX + group
+
+
+def reply_topic(cluster: str) -> str:
+    """The topic in which each broker of ``cluster`` stores replies of request-reply (Java: MixAll.getReplyTopic)."""
+    return cluster + REPLY_TOPIC_POSTFIX
 
 
 def is_retry_topic(topic: str) -> bool:

@@ -48,7 +48,6 @@ from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder, Span
 from sprocketmq.wire.frames.raw_command import HeaderReader
 from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS
 
-log = logging.getLogger("sprocketmq.net")
 # One log for all connections: a peer that sends noise sends a lot of it, and must not fill the disk with log lines.
 
 RequestHandler = Callable[["Connection", Command], "Command | None"]

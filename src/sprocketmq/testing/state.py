@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 
 from sprocketmq.broker import Broker
 from sprocketmq.core.quantities import counted
-from sprocketmq.core.resource_names import DLQ_PREFIX, is_retry_topic, is_system_group, is_system_topic
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, queue_of_delay_level
+from sprocketmq.core.resource_names import DLQ_PREFIX, SCHEDULE_TOPIC, is_retry_topic, is_system_group, is_system_topic
+from sprocketmq.core.retry.retry_schedule import queue_of_delay_level
 from sprocketmq.wire.records.record import decode_records
 
 _SHOWN = 8

@@ -12,7 +12,7 @@ from msgspec import structs
 from sprocketmq.broker import Broker
 from sprocketmq.broker.delivery import schedule, timer_messages
 from sprocketmq.broker.handlers.messages.special_messages import special_message
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
+from sprocketmq.core.resource_names import SCHEDULE_TOPIC
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.store import MessageStore, StoredMessage, config_files

@@ -10,8 +10,7 @@ import pytest
 
 from inproc.broker.test_broker_transactions import producer
 from sprocketmq.broker.observe.metrics import collect_samples
-from sprocketmq.core.resource_names import HALF_TOPIC, UNDELIVERABLE_TOPIC
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
+from sprocketmq.core.resource_names import HALF_TOPIC, SCHEDULE_TOPIC, UNDELIVERABLE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import StoredMessage

@@ -28,7 +28,8 @@ from sprocketmq.broker.delivery.waiting_records import (
     destination,
 )
 from sprocketmq.broker.redirection import redirect
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels, delay_level_of_queue, queue_of_delay_level
+from sprocketmq.core.resource_names import SCHEDULE_TOPIC
+from sprocketmq.core.retry.retry_schedule import DelayLevels, delay_level_of_queue, queue_of_delay_level
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.store import StoredMessage, Unit

@@ -27,8 +27,6 @@ from sprocketmq.wire.records import properties as props
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-log = logging.getLogger("sprocketmq.broker")
-
 REASON: Final = "UNDELIVERABLE_REASON"
 _HELD_MS: Final = 60_000  # long enough to repair the cause, short enough for the messages behind
 # Errors of one path. No space, no descriptors and a failing disk concern all queues; then the store refuses the set-aside, too.

@@ -122,10 +122,10 @@ class NameServer(Service):
             await self._server.stop()
         if self._pool is not None:
             await self._pool.aclose()
-        self.kv_config.close()
+        self.kv_config.file.close()
 
     def _scan_silent_brokers(self) -> None:
-        self.kv_config.retry()
+        self.kv_config.file.retry()
         self.troubles.sweep()
         self.table.forget_old(self.clock.steady_ms())
         self._forget_closed_brokers(self.table.expire(self.clock.steady_ms()), self._was_silent)

@@ -221,7 +221,7 @@ def route(server: NameServer, connection: Connection, command: Command, now_ms: 
 def put_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
     header = command.header(headers.PutKVConfigRequestHeader)
     server.kv_config.put(header.namespace, header.key, header.value)
-    answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
+    answer_when_saved(connection, command, response(command), server.kv_config.file.when_saved)
 
 
 @serves(requests.name_servers.GET_KV_CONFIG)
@@ -238,7 +238,7 @@ def get_kv_config(server: NameServer, connection: Connection, command: Command, 
 def delete_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
     header = command.header(headers.DeleteKVConfigRequestHeader)
     server.kv_config.delete(header.namespace, header.key)
-    answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
+    answer_when_saved(connection, command, response(command), server.kv_config.file.when_saved)
 
 
 @serves(requests.name_servers.GET_KVLIST_BY_NAMESPACE)

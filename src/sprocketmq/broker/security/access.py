@@ -4,7 +4,6 @@ once at the start, so a broker without it has no extra work. A refusal is NO_PER
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from sprocketmq.broker.handlers.table import Handler
     from sprocketmq.broker.settings.config import BrokerConfig
     from sprocketmq.store import MessageStore
-
-log = logging.getLogger("sprocketmq.broker")
 
 # In a connection's state: the access key of the last heartbeat, if it was right.
 ACCOUNT: Final = "account"

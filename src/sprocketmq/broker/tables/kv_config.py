@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
+from sprocketmq.broker.tables.table_file import TableFile
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.troubles import Troubles
@@ -26,7 +26,7 @@ class KVConfigTable:
 
     def __init__(self, path: str, troubles: Troubles | None = None) -> None:
         self._on_disk = ConfigFile(path or None)
-        self._file = TableFile(
+        self.file = TableFile(
             self._on_disk, lambda: fastjson.dumps_sorted(KVConfig(config_table=self._table)), troubles=troubles
         )
         self._table: dict[str, dict[str, str]] = {}
@@ -63,7 +63,7 @@ class KVConfigTable:
         if namespace not in self._table and len(self._table) >= self.max_keys:
             self._table = {name: texts for name, texts in self._table.items() if texts}  # drop empty namespaces
         self._table.setdefault(namespace, {})[key] = value
-        self._file.changed()
+        self.file.changed()
 
     def delete(self, namespace: str, key: str) -> None:
         texts = self._table.get(namespace)
@@ -71,7 +71,7 @@ class KVConfigTable:
         if texts is None or value is None:
             return
         self._keys, self._bytes = self._keys - 1, self._bytes - _size(namespace, key, value)
-        self._file.changed()
+        self.file.changed()
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._table.get(namespace, {}).get(key)
@@ -79,15 +79,6 @@ class KVConfigTable:
     def namespace(self, namespace: str) -> dict[str, str] | None:
         """All texts of a namespace; None if it was never written."""
         return self._table.get(namespace)
-
-    def retry(self) -> None:
-        self._file.retry()
-
-    def when_saved(self, call: WhenSaved) -> None:
-        self._file.when_saved(call)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def _size(namespace: str, key: str, value: str) -> int:

@@ -12,15 +12,21 @@ import msgspec
 
 from sprocketmq.broker.chunked_work import LongTable
 from sprocketmq.broker.security.name_checks import usable
-from sprocketmq.core.produce.route_table import DEFAULT_TOPIC, PERM_INHERIT, PERM_READ_WRITE
+from sprocketmq.core.produce.route_table import PERM_INHERIT, PERM_READ_WRITE
 from sprocketmq.core.resource_names import (
+    DEFAULT_TOPIC,
     HALF_TOPIC,
+    NOT_ALLOWED_SEND_TOPICS,
+    OFFSET_MOVED_EVENT,
     OP_TOPIC,
-    TRANS_CHECK_MAX_TIME_TOPIC,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    SYSTEM_TOPICS,
     UNDELIVERABLE_TOPIC,
     is_retry_topic,
+    reply_topic,
 )
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.wire.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 
@@ -29,24 +35,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sprocketmq.broker")
 
-SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
-OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
-
-# TopicValidator: system topics, and those of them to which no client may send.
-_NOT_ALLOWED_SEND: Final = frozenset(
-    (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT)
-)
-SEND_FORBIDDEN: Final = _NOT_ALLOWED_SEND | {UNDELIVERABLE_TOPIC}
+SEND_FORBIDDEN: Final = NOT_ALLOWED_SEND_TOPICS | {UNDELIVERABLE_TOPIC}
 # Waiting messages are not delivered to these: they would wait there again, or be in a topic to which no client may send.
 DELIVERY_FORBIDDEN: Final = SEND_FORBIDDEN | {TIMER_TOPIC}
-SYSTEM_TOPICS: Final = _NOT_ALLOWED_SEND | {
-    DEFAULT_TOPIC,
-    "BenchmarkTest",
-    "RMQ_SYS_TRACE_TOPIC",
-    "CHECKPOINT_TOPIC",
-}
-SYSTEM_PREFIX: Final = "rmq_sys_"
-
 _SCHEDULE_QUEUES: Final = 18
 
 
@@ -82,11 +73,11 @@ class TopicTable:
 
     def is_system(self, topic: str) -> bool:
         own = (self._broker.config.broker_name, self._broker.config.broker_cluster_name, self.reply_topic)
-        return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX) or topic in own
+        return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX) or topic in own
 
     @property
     def reply_topic(self) -> str:
-        return f"{self._broker.config.broker_cluster_name}_REPLY_TOPIC"
+        return reply_topic(self._broker.config.broker_cluster_name)
 
     def create_in_send(self, topic: str, default_topic: str, queue_nums: int, now_ms: int) -> TopicConfig | None:
         """Create a topic for a send, with the settings of ``default_topic``; None if that may not be inherited, or there are too many. A
@@ -160,7 +151,7 @@ class TopicTable:
     def system_topics(self) -> list[str]:
         """The broker's own topics, whether they exist or not (GET_SYSTEM_TOPIC_LIST_FROM_BROKER)."""
         own = {self._broker.config.broker_name, self._broker.config.broker_cluster_name, self.reply_topic}
-        started = {topic for topic in self.table if topic.startswith(SYSTEM_PREFIX)}
+        started = {topic for topic in self.table if topic.startswith(SYSTEM_TOPIC_PREFIX)}
         return sorted(SYSTEM_TOPICS | own | started)
 
     def mark_ordered(self, topics: Collection[str], now_ms: int) -> None:

@@ -11,8 +11,8 @@ from sprocketmq.client.admin.session import AdminRequests
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
-from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
 from sprocketmq.core.quantities import duration
+from sprocketmq.core.resource_names import DEFAULT_TOPIC
 from sprocketmq.errors import (
     ConfigurationError,
     NetworkError,

@@ -15,8 +15,8 @@ from sprocketmq.client.remoting.group_members import consumer_connection
 from sprocketmq.client.remoting.queue_offsets import committed_offset, queue_ends, topic_stats
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group
-from sprocketmq.core.resource_names import RETRY_PREFIX, is_retry_topic, is_system_group
-from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, DelayLevels, queue_of_delay_level
+from sprocketmq.core.resource_names import RETRY_PREFIX, SCHEDULE_TOPIC, is_retry_topic, is_system_group
+from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels, queue_of_delay_level
 from sprocketmq.errors import GroupNotExist, RemoteError, RequestNotServed, TopicNotExist
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.records import properties as props

@@ -13,7 +13,8 @@ from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.queue_offsets import queue_ends, topic_stats
 from sprocketmq.client.settings.validators import check_range, check_topic
 from sprocketmq.core.group import allocation
-from sprocketmq.core.produce.route_table import DEFAULT_TOPIC, subscribe_queues
+from sprocketmq.core.produce.route_table import subscribe_queues
+from sprocketmq.core.resource_names import DEFAULT_TOPIC
 from sprocketmq.errors import RemoteError, RequestNotServed, RequestTimeout
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode

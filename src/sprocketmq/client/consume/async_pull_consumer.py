@@ -36,7 +36,7 @@ from sprocketmq.client.settings.validators import (
 )
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.group.subscription import FilterExpression
-from sprocketmq.errors import ClosedError, ConfigurationError, TopicNotExist
+from sprocketmq.errors import ConfigurationError, TopicNotExist
 from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
@@ -486,9 +486,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     def _started(self) -> RunningPullConsumer:
         if self._running is None:
-            raise ClosedError(
-                f"consumer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
-            )
+            raise self._not_started()
         return self._running
 
 

@@ -22,7 +22,7 @@ from sprocketmq.client.settings.validators import check_group, check_range, chec
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.group.subscription import FilterExpression
 from sprocketmq.core.lifecycle import LifeState
-from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.process.stop_signals import stop_event
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
@@ -385,9 +385,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     def _started(self) -> RunningConsumer:
         if self._running is None:
-            raise ClosedError(
-                f"consumer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
-            )
+            raise self._not_started()
         return self._running
 
     def __repr__(self) -> str:

@@ -378,9 +378,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     def _started(self) -> Sender:
         self._check_running_loop()
         if self._sender is None:
-            raise ClosedError(
-                f"producer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
-            )
+            raise self._not_started()
         return self._sender
 
     def __repr__(self) -> str:

@@ -27,6 +27,7 @@ from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.validators import check_timeout_ms
+from sprocketmq.core.resource_names import reply_topic
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
@@ -39,15 +40,8 @@ from sprocketmq.wire.records.sys_flag import COMPRESSED
 
 log = logging.getLogger("sprocketmq.client")
 
-# MixAll.REPLY_TOPIC_POSTFIX
-_REPLY_TOPIC_POSTFIX: Final = "_REPLY_TOPIC"
 _UNKNOWN_HOST: Final = "0.0.0.0:0"
 _REGISTER_WAIT_S: Final = 1.0
-
-
-def reply_topic(cluster: str) -> str:
-    """Every broker of ``cluster`` has it."""
-    return cluster + _REPLY_TOPIC_POSTFIX
 
 
 def reply_message(

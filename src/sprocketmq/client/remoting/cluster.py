@@ -8,7 +8,6 @@ without asking. Sends, which continue in the order of their calls, wait for ``ro
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from itertools import chain
@@ -26,8 +25,6 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer, Command
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.requests.declaration import A, B, H, Request
-
-log = logging.getLogger("sprocketmq.client")
 
 T = TypeVar("T")
 

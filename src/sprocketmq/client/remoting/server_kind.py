@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from sprocketmq.core.resource_names import SELF_TEST_TOPIC
 from sprocketmq.errors import (
     ConfigurationError,
     NetworkError,
@@ -26,8 +27,6 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.declaration import AnyRequest, Peer
 
-# TopicValidator: no topic of a user has this name.
-_ANY_TOPIC: Final = "SELF_TEST_TOPIC"
 _INSTEAD: Final = "use the address of a name server of its cluster, or the console of the service"
 _READ: Final = "read its queue from an offset or a time on"
 _INSTEAD_OF: Final = {
@@ -83,7 +82,7 @@ class ServerKinds:
             return self._known[address]
         route = requests.name_servers.GET_ROUTEINFO_BY_TOPIC
         try:
-            if not await self._serves(address, route.command(headers.GetRouteInfoRequestHeader(topic=_ANY_TOPIC))):
+            if not await self._serves(address, route.command(headers.GetRouteInfoRequestHeader(topic=SELF_TEST_TOPIC))):
                 kind = ServerKind.BROKER
             elif await self._serves(address, requests.name_servers.GET_BROKER_CLUSTER_INFO.command()):
                 kind = ServerKind.NAME_SERVER

@@ -20,31 +20,19 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.resource_names import (
+    DLQ_PREFIX,
+    REPLY_TOPIC_POSTFIX,
+    RETRY_PREFIX,
+    SYSTEM_GROUP_PREFIX,
+    SYSTEM_TOPIC_PREFIX,
+    SYSTEM_TOPICS,
+)
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records.message import MessageQueue
 
 _SEPARATOR: Final = "%"
 _PREFIXES: Final = (RETRY_PREFIX, DLQ_PREFIX)
-# TopicValidator.SYSTEM_TOPIC_SET and SYSTEM_TOPIC_PREFIX; MixAll.CID_RMQ_SYS_PREFIX
-_SYSTEM_TOPICS: Final = frozenset(
-    {
-        "TBW102",
-        "SCHEDULE_TOPIC_XXXX",
-        "BenchmarkTest",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "CHECKPOINT_TOPIC",
-    }
-)
-_SYSTEM_PREFIXES: Final = ("rmq_sys_", "CID_RMQ_SYS_")
-# MixAll.REPLY_TOPIC_POSTFIX: replies go to a topic of the cluster. Java wraps it and so never finds it; requests within a namespace
-# get no reply there.
-_REPLY_SUFFIX: Final = "_REPLY_TOPIC"
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
 # NameServerAddressUtils.INST_ENDPOINT_PATTERN
 _ENDPOINT: Final = re.compile(r"(?:\w+://)?(MQ_INST_\w+_\w+)\..*")
@@ -92,7 +80,10 @@ def unwrap_queue(namespace: str | None, queue: MessageQueue) -> MessageQueue:
 
 
 def _is_system(name: str) -> bool:
-    return name in _SYSTEM_TOPICS or name.startswith(_SYSTEM_PREFIXES) or name.endswith(_REPLY_SUFFIX)
+    """Whether all clients know a topic or group by this name. Java wraps the topic of replies and so never finds it; requests within a
+    namespace get no reply there."""
+    is_topic = name in SYSTEM_TOPICS or name.startswith(SYSTEM_TOPIC_PREFIX) or name.endswith(REPLY_TOPIC_POSTFIX)
+    return is_topic or name.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def _split(name: str) -> tuple[str, str]:

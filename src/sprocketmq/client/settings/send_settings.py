@@ -18,7 +18,7 @@ from sprocketmq.client.settings.validators import (
     check_topic,
 )
 from sprocketmq.client.settings.values import Serializers, check_value_functions
-from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
+from sprocketmq.core.resource_names import DEFAULT_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.compression import CompressionType

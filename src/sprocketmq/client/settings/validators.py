@@ -16,7 +16,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX, control_character_problem, is_retry_topic
+from sprocketmq.core.resource_names import (
+    DLQ_PREFIX,
+    NOT_ALLOWED_SEND_TOPICS,
+    RETRY_PREFIX,
+    control_character_problem,
+    is_retry_topic,
+)
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_int, plain_text
 from sprocketmq.wire.records import properties as props
@@ -33,17 +39,6 @@ _MAX_TOPIC: Final = 127
 _MAX_RETRY_TOPIC: Final = 255
 _MAX_GROUP: Final = 120
 _NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
-# TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET
-_NOT_SENDABLE: Final = frozenset(
-    {
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-    }
-)
 _RESERVED_GROUPS: Final = frozenset({"DEFAULT_PRODUCER", "DEFAULT_CONSUMER"})
 
 
@@ -64,7 +59,7 @@ def check_topic(topic: str, what: str = "topic") -> str:
 def check_sendable_topic(topic: str) -> str:
     """Not one that only brokers write to."""
     topic = check_topic(topic)
-    if topic in _NOT_SENDABLE:
+    if topic in NOT_ALLOWED_SEND_TOPICS:
         raise ConfigurationError(f"topic {topic!r} belongs to the broker, send to a topic of your own")
     return topic
 

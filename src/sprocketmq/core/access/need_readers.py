@@ -16,10 +16,11 @@ from sprocketmq.core.resource_names import (
     HALF_TOPIC,
     OP_TOPIC,
     RETRY_PREFIX,
+    SCHEDULE_TOPIC,
     TRANS_CHECK_MAX_TIME_TOPIC,
     UNDELIVERABLE_TOPIC,
+    reply_topic,
 )
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.frames.command import Command
@@ -63,11 +64,6 @@ class Place:
 
     cluster_name: str
     topic_at: Callable[[int], str | None]
-
-    @property
-    def reply_topic(self) -> str:
-        """The topic in which replies of request-reply are stored (Java: MixAll.getReplyTopic)."""
-        return f"{self.cluster_name}_REPLY_TOPIC"
 
 
 Reader = Callable[[Command, Place], Iterable[Need]]
@@ -149,7 +145,7 @@ def _list(stated: FieldNeed) -> Reader:
 def _reply(stated: ReplyNeed) -> Reader:
     def read(command: Command, place: Place) -> Iterable[Need]:
         name = command.fields.get(stated.field) or ""
-        yield _topic(command, place, name, REPLY if name == place.reply_topic else PUBLISH)
+        yield _topic(command, place, name, REPLY if name == reply_topic(place.cluster_name) else PUBLISH)
 
     return read
 

@@ -22,7 +22,14 @@ from sprocketmq.client.remoting.group_members import consumer_ids, make_retry_to
 from sprocketmq.client.remoting.outages import Outages
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.core.produce.route_table import MASTER_ID, subscribe_queues
-from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.resource_names import (
+    DLQ_PREFIX,
+    RETRY_PREFIX,
+    SELF_TEST_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    SYSTEM_TOPICS,
+    reply_topic,
+)
 from sprocketmq.errors import ConfigurationError, NoPermission, RequestNotServed, RocketMQError, TopicNotExist
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
@@ -45,13 +52,6 @@ _IF_LOST: Final = {
     for is_broker in (True, False)
     for has_answered, what in ((True, "is lost"), (False, "cannot be reached"))
 }
-_TOPIC_OF_EACH_BROKER: Final = "SELF_TEST_TOPIC"
-# TopicConfigManager creates these topics in every broker; transactional writes create their ledgers (``sink_options``). topicsPattern=".*"
-# does not match them.
-_SYSTEM_TOPIC: Final = re.compile(
-    r"%.*|rmq_sys_.*|RMQ_SYS_.*|SCHEDULE_TOPIC_XXXX|TBW102|SELF_TEST_TOPIC|BenchmarkTest|OFFSET_MOVED_EVENT|"
-    rf"TRANS_CHECK_MAX_TIME_TOPIC|CHECKPOINT_TOPIC|{LEDGER_PREFIX}.*"
-)
 
 
 class Cluster(remoting.Cluster):
@@ -140,7 +140,7 @@ class Cluster(remoting.Cluster):
             try:
                 return set(await self.masters())
             except RequestNotServed:
-                brokers = await self.gather(map(brokers_of, (*topics, _TOPIC_OF_EACH_BROKER)))
+                brokers = await self.gather(map(brokers_of, (*topics, SELF_TEST_TOPIC)))
                 return {broker.broker_name for broker in chain(*brokers) if MASTER_ID in broker.broker_addrs}
 
         async def brokers_of(topic: str) -> Sequence[bodies.BrokerData]:
@@ -226,7 +226,9 @@ def _broker_request_handler(
 
 
 def is_system_topic(topic: str) -> bool:
-    return _SYSTEM_TOPIC.fullmatch(topic) is not None
+    """Whether ``topicsPattern=".*"`` leaves it out: a topic that brokers make (TopicConfigManager), or a ledger of transactional
+    writes."""
+    return topic in SYSTEM_TOPICS or topic.startswith(("%", SYSTEM_TOPIC_PREFIX, "RMQ_SYS_", LEDGER_PREFIX))
 
 
 def is_apache_4(answer: Command) -> bool:
@@ -236,7 +238,7 @@ def is_apache_4(answer: Command) -> bool:
 
 def _cluster_topics(info: bodies.ClusterInfo) -> set[str]:
     clusters = info.cluster_addr_table.keys()
-    return {*clusters, *info.broker_addr_table, *(cluster + "_REPLY_TOPIC" for cluster in clusters)}
+    return {*clusters, *info.broker_addr_table, *map(reply_topic, clusters)}
 
 
 def _readable_queues(topic: str, route: bodies.TopicRouteData | None) -> list[MessageQueue]:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
+from sprocketmq.core.resource_names import SCHEDULE_TOPIC
+from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.properties import DELAY, TAGS, get_property
 from sprocketmq.wire.records.record import RecordView

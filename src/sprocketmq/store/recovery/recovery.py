@@ -20,7 +20,8 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
+from sprocketmq.core.resource_names import SCHEDULE_TOPIC
+from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.store.files.checkpoint import QueueTotals
 from sprocketmq.store.log.commit_log import NO_LIMIT

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
+from sprocketmq.core.resource_names import SCHEDULE_TOPIC
 from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.store.config_files import load_config, missing_tables
 from sprocketmq.store.files.checkpoint import INDEX_AHEAD_MS

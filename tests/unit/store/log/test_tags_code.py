@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
+from sprocketmq.core.resource_names import SCHEDULE_TOPIC
+from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.wire.hashing import java_hash
 from sprocketmq.wire.records.record import RecordView, encode_record

@@ -80,7 +80,7 @@ def set_request_mode(broker: Broker, connection: Connection, command: Command, n
         remark = f"mode is {mode.mode!r}, {_PULL} is allowed: POP consumption is not served by this broker"
         return response(command, ResponseCode.INVALID_PARAMETER, remark)
     broker.request_modes.set(mode)
-    answer_when_saved(connection, command, response(command), broker.request_modes.when_saved)
+    answer_when_saved(connection, command, response(command), broker.request_modes.file.when_saved)
     return None
 
 
