@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import DataLoss, Loss
 from sprocketmq.spark.offsets import StreamOffset
 from sprocketmq.spark.read import broker_poller
-from sprocketmq.spark.read.offset_search import offsets_by_time, sample_queues
+from sprocketmq.spark.read.offset_search import sample_queues, search_by_time
 from sprocketmq.spark.read.queue_bounds import gone_queues, queue_bounds
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
@@ -54,8 +55,8 @@ def test_a_time_is_found_to_the_message(apache):
     assert bounds[queue].newest_ms == looks[-1]
     for time_ms in sorted({looks[0] - 1, looks[0], looks[19], looks[20] - 1, looks[20], looks[39]}):
         expected = next(at for at, stored_ms in enumerate(looks) if stored_ms >= time_ms)
-        assert offsets_by_time(cluster, bounds, {queue: time_ms}, "ours") == {queue: expected}
-    assert offsets_by_time(cluster, bounds, {queue: looks[39] + 1}, "ours") == {}
+        assert cluster.run(partial(search_by_time, cluster, bounds, {queue: time_ms}, "ours")) == {queue: expected}
+    assert cluster.run(lambda: search_by_time(cluster, bounds, {queue: looks[39] + 1}, "ours")) == {}
 
 
 def test_a_topic_deleted_under_a_stream_is_a_loss_and_made_anew_is_new(apache):

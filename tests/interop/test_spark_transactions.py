@@ -20,11 +20,11 @@ import sprocketmq as rmq
 from interop.peers import APACHE_5, ApacheCluster, poll_until
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.client.remoting.queue_offsets import committed_offset
+from sprocketmq.core.resource_names import HALF_TOPIC
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.transactions import transactional_write
 from sprocketmq.spark.transactions.responder import Responder
-from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
 from sprocketmq.spark.write.writer import StreamWriter
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET

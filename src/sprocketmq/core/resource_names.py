@@ -15,6 +15,7 @@ DEFAULT_TOPIC: Final = "TBW102"
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
+TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -26,7 +27,7 @@ NOT_ALLOWED_SEND_TOPICS: Final = frozenset(
 SYSTEM_TOPICS: Final = NOT_ALLOWED_SEND_TOPICS | {
     DEFAULT_TOPIC,
     "BenchmarkTest",
-    "RMQ_SYS_TRACE_TOPIC",
+    TRACE_TOPIC,
     "CHECKPOINT_TOPIC",
 }
 SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
@@ -36,6 +37,7 @@ DLQ_PREFIX: Final = "%DLQ%"
 # Topics of clients and of every broker that no table of a broker names: retries, dead letters, what 5.x keeps under this prefix.
 _SYSTEM_TOPIC_PREFIXES: Final = (RETRY_PREFIX, DLQ_PREFIX, SYSTEM_TOPIC_PREFIX, "RMQ_SYS_")
 
+TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"  # its progress in the half topic is how far halves were checked
 # MixAll: groups that exist on every broker, auto-creation or not. The ONS ones may broadcast as every group may by default.
 PREDEFINED_GROUPS: Final = (
     "TOOLS_CONSUMER",
@@ -45,7 +47,7 @@ PREDEFINED_GROUPS: Final = (
     "CID_ONSAPI_PULL",
     "CID_ONSAPI_PERMISSION",
     "CID_ONSAPI_OWNER",
-    "CID_RMQ_SYS_TRANS",
+    TRANSACTION_GROUP,
 )
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 # Java: MixAll.isSysConsumerGroupPullMessage.
@@ -61,7 +63,7 @@ MAX_TOPIC_LENGTH: Final = 127
 MAX_RETRY_TOPIC_LENGTH: Final = 255  # %RETRY% and %DLQ%: RETRY_OR_DLQ_TOPIC_MAX_LENGTH
 # 4.9 clients may use 255, 5.x's tools stop at 120; a longer one has no retry topic, since %RETRY% is in front of it.
 MAX_GROUP_LENGTH: Final = MAX_RETRY_TOPIC_LENGTH - len(RETRY_PREFIX)
-_VALID: Final = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
+NAME_PATTERN: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 _HARMFUL: Final = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]").search
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]").search
 
@@ -98,7 +100,7 @@ def topic_name_problem(topic: str) -> str | None:
         return "the topic is blank, 1 to 127 characters of % | a-z A-Z 0-9 _ - are allowed"
     if len(topic) > limit:
         return f"the topic is {len(topic)} characters long, at most {limit} are allowed"
-    if _VALID(topic) is None:
+    if NAME_PATTERN.fullmatch(topic) is None:
         return f"the topic {topic!r} has a character that is not allowed, use % | a-z A-Z 0-9 _ -"
     return None
 
@@ -108,7 +110,7 @@ def group_name_problem(group: str) -> str | None:
         return "the consumer group is blank, 1 to 248 characters of % | a-z A-Z 0-9 _ - are allowed"
     if len(group) > MAX_GROUP_LENGTH:
         return f"the consumer group is {len(group)} characters long, at most {MAX_GROUP_LENGTH} are allowed"
-    if _VALID(group) is None:
+    if NAME_PATTERN.fullmatch(group) is None:
         return f"the consumer group {group!r} has a character that is not allowed, use % | a-z A-Z 0-9 _ -"
     return None
 

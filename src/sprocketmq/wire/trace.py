@@ -21,7 +21,6 @@ from typing import Final
 
 import msgspec
 
-TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 CLOUD_TRACE_TOPIC_PREFIX: Final = "rmq_sys_TRACE_DATA_"
 # MixAll.DEFAULT_TRACE_REGION_ID
 DEFAULT_REGION: Final = "DefaultRegion"

@@ -14,8 +14,8 @@ import pytest
 import sprocketmq as rmq
 from inproc.client.recorder import Recorder, send_all
 from sprocketmq.spark.cluster.cluster import Cluster
-from sprocketmq.spark.read.group_progress import commit_offsets, committed_offsets
-from sprocketmq.spark.read.offset_search import offsets_by_time, sample_queues
+from sprocketmq.spark.read.group_progress import commit_offsets, query_committed
+from sprocketmq.spark.read.offset_search import sample_queues, search_by_time
 from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -126,10 +126,10 @@ def spark(rocketmq: EmbeddedRocketMQ) -> None:
     cluster = Cluster.at(rocketmq.namesrv_addr)
     queues = cluster.queues(["flights"])
     bounds = queue_bounds(cluster, queues)
-    offsets_by_time(cluster, bounds, dict.fromkeys(queues, 1), "spark")
+    cluster.run(lambda: search_by_time(cluster, bounds, dict.fromkeys(queues, 1), "spark"))
     sample_queues(cluster, dict.fromkeys(queues, 0), "spark", 1)
     commit_offsets(cluster, "spark", {QUEUE: 1})
-    committed_offsets(cluster, "spark", queues)
+    cluster.run(lambda: query_committed(cluster, "spark", queues))
     message = rocketmq.messages("flights")[0]
     send_back(
         [SendBackRequest("broker-a", message.commit_log_offset)], group="spark", namesrv_addr=rocketmq.namesrv_addr

@@ -11,9 +11,10 @@ from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.hooks import EndTransactionContext
+from sprocketmq.core.resource_names import TRACE_TOPIC
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.trace import TRACE_TOPIC, ConsumeReturnType, MessageType, TraceRecord, TraceType, decode_trace
+from sprocketmq.wire.trace import ConsumeReturnType, MessageType, TraceRecord, TraceType, decode_trace
 
 Consumers = Callable[..., rmq.PushConsumer]
 

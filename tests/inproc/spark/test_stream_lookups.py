@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, s
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.read import broker_poller, parked_pulls, stream_planner
 from sprocketmq.spark.read.lag import SourceLag, source_lag
-from sprocketmq.spark.read.offset_search import offsets_by_time
+from sprocketmq.spark.read.offset_search import search_by_time
 from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -383,15 +384,16 @@ def test_a_time_is_found_exactly_whatever_message_near_it_the_broker_names(
     monkeypatch.setattr(cluster, "ask_queue", near)
     for time_ms in sorted({stored[0] - 1, stored[0], stored[50] - 1, stored[50], stored[99]}):
         expected = next(offset for offset, stored_ms in enumerate(stored) if stored_ms >= time_ms)
-        assert offsets_by_time(cluster, bounds, {queue: time_ms}, "delays") == {queue: expected}
-    assert offsets_by_time(cluster, bounds, {queue: stored[99] + 1}, "delays") == {}
+        assert cluster.run(partial(search_by_time, cluster, bounds, {queue: time_ms}, "delays")) == {queue: expected}
+    assert cluster.run(lambda: search_by_time(cluster, bounds, {queue: stored[99] + 1}, "delays")) == {}
     assert asking_an_empty_queue(cluster, mq) == {}
 
 
 def asking_an_empty_queue(cluster: Cluster, mq: EmbeddedRocketMQ) -> dict[MessageQueue, int]:
     mq.create_topic("empty", queues=1)
     queue = MessageQueue("empty", "broker-a", 0)
-    return offsets_by_time(cluster, queue_bounds(cluster, [queue]), {queue: 1}, "delays")
+    bounds = queue_bounds(cluster, [queue])
+    return cluster.run(lambda: search_by_time(cluster, bounds, {queue: 1}, "delays"))
 
 
 def test_each_queue_starts_at_its_own_time(mq: EmbeddedRocketMQ, readers: Readers) -> None:

@@ -13,7 +13,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.read import group_progress
-from sprocketmq.spark.read.group_progress import commit_offsets, committed_offsets
+from sprocketmq.spark.read.group_progress import commit_offsets, query_committed
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import Version
 from sprocketmq.wire.records.message import MessageQueue
@@ -87,10 +87,12 @@ def test_a_4_9_broker_that_answers_0_for_no_progress_is_asked_for_its_table_of_o
     monkeypatch.setattr(group_progress, "committed_offset", as_4_9)
     monkeypatch.setattr(Connection, "invoke", by_apache)
     version = Version.V4_9_8
-    assert committed_offsets(cluster, "delays", queues) == {queues[0]: 0}
-    assert committed_offsets(cluster, "others", queues) == {}
+    assert cluster.run(lambda: query_committed(cluster, "delays", queues)) == {queues[0]: 0}
+    assert cluster.run(lambda: query_committed(cluster, "others", queues)) == {}
     version = Version.V5_0_0
-    assert committed_offsets(cluster, "delays", queues) == dict.fromkeys(queues, 0), "a 5.x broker is believed"
+    assert cluster.run(lambda: query_committed(cluster, "delays", queues)) == dict.fromkeys(queues, 0), (
+        "a 5.x broker is believed"
+    )
 
 
 def test_the_retry_topic_goes_on_where_the_group_stopped_whatever_the_start(

@@ -34,6 +34,7 @@ from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.frame.target import Target
 from sprocketmq.cli.settle import settle_half_messages
 from sprocketmq.client.produce.async_transaction_producer import AsyncTransactionProducer
+from sprocketmq.core.resource_names import HALF_TOPIC
 from sprocketmq.core.transactions.decision_ledger import Decision
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.net.connection import Connection
@@ -42,7 +43,6 @@ from sprocketmq.spark.transactions import transactional_write
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.half_messages import HalfMessage, HalfPositions
 from sprocketmq.spark.transactions.responder import Responder
-from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
 from sprocketmq.wire.codes import RequestCode
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.broker.delivery.waiting_records import destination
 from sprocketmq.broker.redirection import copy_of_record, redirect
 from sprocketmq.broker.service import Periodic
-from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, TRANSACTION_GROUP
 from sprocketmq.core.timer_schedule import java_long
 from sprocketmq.core.transactions.transaction_check import (
     CheckRules,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sprocketmq.broker")
 
-TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 OP_TAG: Final = "d"
 # Our property of an op message: its half has a newer copy. Without it the next start would treat the mark of an older copy as the end of
 # the transaction, and so would an END that names that copy. Apache ignores it and only has to know that the half is done.

@@ -19,6 +19,7 @@ from msgspec.structs import force_setattr
 
 from sprocketmq.broker.settings.key_names import nearest_key
 from sprocketmq.core.access.addresses import AddressPattern, address_patterns
+from sprocketmq.core.resource_names import TRACE_TOPIC
 from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_value
@@ -303,7 +304,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     cluster_topic_enable: bool = True
     broker_topic_enable: bool = True
     trace_topic_enable: bool = False
-    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+    msg_trace_topic_name: str = TRACE_TOPIC
     notify_consumer_ids_changed_enable: bool = True
     use_server_side_reset_offset: bool = True
     server_load_balancer_enable: bool = True

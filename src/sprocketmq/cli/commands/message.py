@@ -14,6 +14,7 @@ from sprocketmq.cli.frame.output import Column, Output, at, note
 from sprocketmq.cli.frame.target import Target, topic_argument
 from sprocketmq.cli.frame.values import MOMENT, QUEUE, queue_of
 from sprocketmq.cli.frame.verbs import Change, changes, reads
+from sprocketmq.core.resource_names import TRACE_TOPIC
 from sprocketmq.errors import ConfigurationError, RequestNotServed, TopicNotExist
 from sprocketmq.logs import escaped
 
@@ -192,7 +193,7 @@ def _stored_message(admin: Admin, message_id: str, topic: str | None) -> Message
 @click.option(
     "--trace-topic",
     metavar="TOPIC",
-    default="RMQ_SYS_TRACE_TOPIC",
+    default=TRACE_TOPIC,
     show_default=True,
     help="The topic with the trace messages.",
 )

@@ -16,10 +16,11 @@ from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis
 from sprocketmq.core.group import allocation
 from sprocketmq.core.group.subscription import FilterExpression
+from sprocketmq.core.resource_names import TRACE_TOPIC
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
-from sprocketmq.wire.trace import TRACE_TOPIC, TraceRecord
+from sprocketmq.wire.trace import TraceRecord
 
 if TYPE_CHECKING:
     from typing import Unpack

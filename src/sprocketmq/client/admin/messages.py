@@ -18,6 +18,7 @@ from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group, check_range, check_text, check_time_ms
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription, matches_tags
+from sprocketmq.core.resource_names import TRACE_TOPIC
 from sprocketmq.errors import NetworkError, RequestTimeout
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
@@ -26,7 +27,7 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue, format_hos
 from sprocketmq.wire.records.message_id import decode_offset_message_id
 from sprocketmq.wire.records.record import decode_record, decode_records
 from sprocketmq.wire.requests.declaration import A, B, H, Request
-from sprocketmq.wire.trace import TRACE_TOPIC, TraceRecord, decode_trace
+from sprocketmq.wire.trace import TraceRecord, decode_trace
 
 _FOREVER_MS: Final = (1 << 63) - 1
 _CALL_TIMEOUT_MS: Final = 15_000

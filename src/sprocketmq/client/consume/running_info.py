@@ -13,6 +13,7 @@ from enum import Enum
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from sprocketmq.client.settings.shared_options import SECRET_OPTIONS
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.statistics import Measure
 from sprocketmq.version import __version__
@@ -40,8 +41,7 @@ _JAVA_NAMES: Final = {
     "consume_thread_count": "consumeThreadMin",
     "consume_thread_max": "consumeThreadMax",
 }
-_SECRET: Final = frozenset({"access_key", "secret_key", "security_token"})
-_LEFT_OUT: Final = frozenset({"clock", "ssl_context", "machine_room_resolver", "value_deserializer"}) | _SECRET
+_LEFT_OUT: Final = frozenset({"clock", "ssl_context", "machine_room_resolver", "value_deserializer"}) | SECRET_OPTIONS
 _MINUTE_MS: Final = 60_000
 _LONGEST_FAILURE: Final = 1_000
 

@@ -27,13 +27,13 @@ from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.results import SendStatus
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.send_settings import SendSettings
+from sprocketmq.core.resource_names import TRACE_TOPIC
 from sprocketmq.errors import RocketMQError
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message
 from sprocketmq.wire.trace import (
     CLOUD_TRACE_TOPIC_PREFIX,
     DEFAULT_REGION,
-    TRACE_TOPIC,
     MessageType,
     TraceRecord,
     TraceType,

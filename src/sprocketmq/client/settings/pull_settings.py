@@ -11,14 +11,12 @@ from msgspec.structs import force_setattr
 
 from sprocketmq.client.settings.push_settings import MEMBERS, PushSettings
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
-from sprocketmq.client.settings.validators import DAY_MS, check_range, check_settings
+from sprocketmq.client.settings.validators import DAY_MS, MAX_INT, check_range, check_settings
 from sprocketmq.client.settings.values import Deserializers
 from sprocketmq.core.group.allocation import AVG, AllocationStrategy, MachineRoomResolver
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import ConsumeFromWhere, MessageModel
 from sprocketmq.wire.records.message import MessageQueue
-
-_MAX_INT = 0x7FFFFFFF
 
 
 class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,10 +84,10 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 _RANGES: tuple[tuple[str, int, int], ...] = (
     ("auto_commit_interval_ms", 1_000, DAY_MS),
-    ("pull_threshold_for_all", 1, _MAX_INT),
+    ("pull_threshold_for_all", 1, MAX_INT),
     ("consume_max_span", 1, 65_535),
-    ("poll_timeout_ms", 0, _MAX_INT),
+    ("poll_timeout_ms", 0, MAX_INT),
     ("topic_metadata_check_interval_ms", 10, DAY_MS),
     ("broker_suspend_max_time_ms", 1_000, 300_000),
-    ("consumer_timeout_when_suspend_ms", 1, _MAX_INT),
+    ("consumer_timeout_when_suspend_ms", 1, MAX_INT),
 )

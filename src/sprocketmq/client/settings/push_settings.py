@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr
 
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
 from sprocketmq.client.settings.validators import (
+    MAX_INT,
     check_group,
     check_queue,
     check_range,
@@ -32,7 +33,6 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import ConsumeFromWhere, MessageModel
 from sprocketmq.wire.records.message import MessageQueue
 
-_MAX_INT = 0x7FFFFFFF
 _STRATEGY = "group, client_id, queues, client_ids"
 
 
@@ -226,20 +226,20 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 _RANGES: tuple[tuple[str, int, int], ...] = (
     ("consume_thread_count", 1, 1000),
-    ("adjust_thread_pool_nums_threshold", 1, _MAX_INT),
+    ("adjust_thread_pool_nums_threshold", 1, MAX_INT),
     ("consume_message_batch_max_size", 1, 1024),
     ("pull_batch_size", 1, 1024),
-    ("pull_batch_size_in_bytes", 1, _MAX_INT),
+    ("pull_batch_size_in_bytes", 1, MAX_INT),
     ("pull_interval_ms", 0, 65_535),
     ("pull_threshold_for_queue", 1, 65_535),
     ("pull_threshold_size_for_queue", 1, 1024),
     ("consume_concurrently_max_span", 1, 65_535),
-    ("max_reconsume_times", -1, _MAX_INT),
-    ("consume_timeout_ms", 0, _MAX_INT),
+    ("max_reconsume_times", -1, MAX_INT),
+    ("consume_timeout_ms", 0, MAX_INT),
     ("suspend_current_queue_time_ms", 10, 30_000),
     ("unlock_delay_ms", 0, LOCAL_LOCK_MAX_LIVE_MS),
-    ("await_termination_ms", 0, _MAX_INT),
-    ("pull_time_delay_when_exception_ms", 0, _MAX_INT),
+    ("await_termination_ms", 0, MAX_INT),
+    ("pull_time_delay_when_exception_ms", 0, MAX_INT),
     ("record_max_bytes", 64 * 1024, 1 << 40),
 )
 

@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 from sprocketmq.client.settings.validators import (
     DAY_MS,
     MAX_BODY_BYTES,
+    MAX_INT,
     check_group,
     check_range,
     check_settings,
@@ -23,7 +24,6 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.compression import CompressionType
 
-_MAX_INT: Final = 0x7FFFFFFF
 _MIB: Final = 1024 * 1024
 
 # DefaultMQProducer.retryResponseCodes: another broker may well take it.
@@ -127,19 +127,19 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
                 f"retry_response_codes is {self.retry_response_codes!r}, a list of response codes is allowed, as in [1, 2]"
             )
         return frozenset(
-            check_range("a code of retry_response_codes", code, 1, _MAX_INT) for code in self.retry_response_codes
+            check_range("a code of retry_response_codes", code, 1, MAX_INT) for code in self.retry_response_codes
         )
 
 
 _RANGES: Final = (
     ("send_msg_timeout_ms", 1, DAY_MS),
     ("retry_times_when_send_failed", 0, 1000),
-    ("compress_msg_body_over_bytes", 1, _MAX_INT),
-    ("max_message_bytes", 1, _MAX_INT),
+    ("compress_msg_body_over_bytes", 1, MAX_INT),
+    ("max_message_bytes", 1, MAX_INT),
     ("batch_max_delay_ms", 1, 30_000),
     ("batch_max_bytes", 1, 2 * _MIB),
     ("total_batch_max_bytes", 1, 1 << 40),
-    ("back_pressure_for_async_send_num", 10, _MAX_INT),
+    ("back_pressure_for_async_send_num", 10, MAX_INT),
     ("back_pressure_for_async_send_size_bytes", _MIB, 1 << 40),
     ("detect_timeout_ms", 1, DAY_MS),
     ("detect_interval_ms", 1, DAY_MS),

@@ -28,7 +28,7 @@ SHARED: Final = frozenset(
         "unit_mode",
     }
 )
-_SECRET: Final = frozenset({"access_key", "secret_key", "security_token"})
+SECRET_OPTIONS: Final = frozenset({"access_key", "secret_key", "security_token"})
 # Objects: compared by identity, and their text is not shown in errors.
 _OBJECTS: Final = frozenset({"ssl_context", "clock"})
 
@@ -60,6 +60,6 @@ def _value(options: ClientOptions, name: str) -> Any:
 def _shown(name: str, value: Any) -> str:
     if value is None:
         return "none"
-    if name in _SECRET or name in _OBJECTS:
+    if name in SECRET_OPTIONS or name in _OBJECTS:
         return "another"
     return repr(value)

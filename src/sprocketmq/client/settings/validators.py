@@ -8,7 +8,6 @@ stricter limit of 5.x, so that a group made here can move to any cluster.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -18,6 +17,9 @@ from msgspec.structs import force_setattr
 
 from sprocketmq.core.resource_names import (
     DLQ_PREFIX,
+    MAX_RETRY_TOPIC_LENGTH,
+    MAX_TOPIC_LENGTH,
+    NAME_PATTERN,
     NOT_ALLOWED_SEND_TOPICS,
     RETRY_PREFIX,
     control_character_problem,
@@ -35,21 +37,19 @@ MAX_OFFSET: Final = 1 << 62
 _EARLIEST_TIME_MS: Final = 1_000_000_000_000
 """September 2001. A smaller number is probably in seconds instead of milliseconds."""
 DAY_MS: Final = 86_400_000
-_MAX_TOPIC: Final = 127
-_MAX_RETRY_TOPIC: Final = 255
+MAX_INT: Final = 0x7FFFFFFF
 _MAX_GROUP: Final = 120
-_NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 _RESERVED_GROUPS: Final = frozenset({"DEFAULT_PRODUCER", "DEFAULT_CONSUMER"})
 
 
 def check_topic(topic: str, what: str = "topic") -> str:
     """``what`` is what the sentence calls it."""
     if not isinstance(topic, str) or not topic:
-        raise ConfigurationError(f"{what} is {topic!r}, a name of 1 to {_MAX_TOPIC} characters is needed")
-    limit = _MAX_RETRY_TOPIC if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else _MAX_TOPIC
+        raise ConfigurationError(f"{what} is {topic!r}, a name of 1 to {MAX_TOPIC_LENGTH} characters is needed")
+    limit = MAX_RETRY_TOPIC_LENGTH if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_LENGTH
     if len(topic) > limit:
         raise ConfigurationError(f"{what} {topic[:40]!r}... has {len(topic)} characters, at most {limit} are allowed")
-    if not _NAME.fullmatch(topic):
+    if not NAME_PATTERN.fullmatch(topic):
         raise ConfigurationError(
             f"{what} {topic!r} has characters that are not allowed; use letters, digits, '_', '-', '%' and '|'"
         )
@@ -72,7 +72,7 @@ def check_group(group: str, what: str = "group") -> str:
         raise ConfigurationError(
             f"{what} {group[:40]!r}... has {len(group)} characters, at most {_MAX_GROUP} are allowed"
         )
-    if not _NAME.fullmatch(group):
+    if not NAME_PATTERN.fullmatch(group):
         raise ConfigurationError(
             f"{what} {group!r} has characters that are not allowed; use letters, digits, '_', '-', '%' and '|'"
         )

@@ -22,14 +22,13 @@ from typing import Any, Final
 
 from sprocketmq.core.access.addresses import AddressPattern
 from sprocketmq.core.access.rights import Need, Needs, no_key, remember, shown
-from sprocketmq.core.resource_names import RETRY_PREFIX
+from sprocketmq.core.resource_names import RETRY_PREFIX, TRACE_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.frames.acl_signature import SigningKey
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.frames.signed_request import SignedRequest
 from sprocketmq.wire.requests.access import ADMIN, ANY, DENY, PUB, SUB
 
-TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 _MIN_KEY_LENGTH: Final = 7  # AclConstants: longer than 6
 _PERMISSIONS: Final = {"PUB": PUB, "SUB": SUB, "PUB|SUB": PUB | SUB, "SUB|PUB": PUB | SUB, "DENY": DENY}
 

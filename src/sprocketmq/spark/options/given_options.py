@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal, NoReturn
 
+from sprocketmq.core.resource_names import NAME_PATTERN
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_value
 from sprocketmq.spark.options.access import Access, access_from
@@ -53,7 +54,6 @@ _INSTEAD_OF_ALL: Final = {
     "kafka.sasl.": "write accessKey, and secretKey or secretKeyFile",
     "kafka.": "Kafka's client has this setting; leave it out, or look for it among the options",
 }
-NAME_PATTERN: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 _ADDRESS: Final = re.compile(r"[^\s/]+:[0-9]{1,9}")
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d)?")
 _UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1}

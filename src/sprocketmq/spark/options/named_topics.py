@@ -10,9 +10,9 @@ import difflib
 import re
 from typing import Final
 
-from sprocketmq.core.resource_names import dlq_topic, retry_topic
+from sprocketmq.core.resource_names import NAME_PATTERN, dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.options.given_options import NAME_PATTERN, GivenOptions
+from sprocketmq.spark.options.given_options import GivenOptions
 
 # With the producer group, the default of ``ledgerTopic``: the topic where a transactional write stores its decisions.
 LEDGER_PREFIX: Final = "SPROCKETMQ_DECISIONS_"

@@ -19,10 +19,6 @@ from sprocketmq.wire.records.message import MessageQueue
 _AGAIN_S: Final = 10.0
 
 
-def committed_offsets(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    return cluster.run(lambda: query_committed(cluster, group, queues))
-
-
 async def query_committed(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
     """Queues without a committed offset are left out. A failed request raises: it must not look like "none". For a topic whose first
     message is still in memory, a 4.x broker answers 0 instead of "none", so then its whole offset table is requested, as a slave does."""

@@ -78,12 +78,6 @@ def real_min_offsets(
     return dict(zip(bounds, found, strict=True))
 
 
-def offsets_by_time(
-    cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], times_ms: Mapping[MessageQueue, int], group: str
-) -> dict[MessageQueue, int]:
-    return cluster.run(lambda: search_by_time(cluster, bounds, times_ms, group))
-
-
 async def search_by_time(
     cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], times_ms: Mapping[MessageQueue, int], group: str
 ) -> dict[MessageQueue, int]:

@@ -15,8 +15,8 @@ from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster, is_system_topic
 from sprocketmq.spark.options.bound import Bound
 from sprocketmq.spark.options.read_options import ReadOptions
-from sprocketmq.spark.read.group_progress import committed_offsets
-from sprocketmq.spark.read.offset_search import offsets_by_time, real_min_offsets
+from sprocketmq.spark.read.group_progress import query_committed
+from sprocketmq.spark.read.offset_search import real_min_offsets, search_by_time
 from sprocketmq.spark.read.plan import BrokerOffsets
 from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.spark.troubles import troubles
@@ -63,9 +63,9 @@ def fetch_offsets(
     if bound is options.starting:
         bounds = real_min_offsets(cluster, bounds, options.group)
     times_ms = bound.times_ms(queue for queue in bounds if not queue.topic.startswith(RETRY_PREFIX))
-    by_time = offsets_by_time(cluster, bounds, times_ms, options.group) if times_ms else {}
+    by_time = cluster.run(lambda: search_by_time(cluster, bounds, times_ms, options.group)) if times_ms else {}
     asked = [queue for queue in bounds if bound.kind == "group" or queue.topic.startswith(RETRY_PREFIX)]
-    committed = committed_offsets(cluster, options.group, asked) if asked else {}
+    committed = cluster.run(lambda: query_committed(cluster, options.group, asked)) if asked else {}
     if bound.kind == "group" and options.group_offsets_fallback != "error":
         fresh = [queue for queue in asked if queue not in committed and not queue.topic.startswith(RETRY_PREFIX)]
         if fresh:

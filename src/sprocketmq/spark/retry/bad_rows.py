@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from sprocketmq.core.resource_names import NAME_PATTERN
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.columns.cells import cells, rows
-from sprocketmq.spark.options.given_options import NAME_PATTERN
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.send_back import SendBackRequest
 from sprocketmq.spark.retry.verdict_columns import action_of, check_delay_level

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar, Final
 
 from sprocketmq.client.produce.async_transaction_producer import AsyncTransactionProducer
+from sprocketmq.core.resource_names import HALF_TOPIC
 from sprocketmq.core.transactions.decision_ledger import direct_end_window_ms
 from sprocketmq.core.transactions.half_lifetime import HalfLifetime
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
@@ -25,7 +26,7 @@ from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dr
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.ledger_location import broker_settings
-from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC, VisibleRows
+from sprocketmq.spark.transactions.visible_rows import VisibleRows
 from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue

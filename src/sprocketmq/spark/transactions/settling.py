@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.pulls import read_queue
 from sprocketmq.client.remoting.queue_offsets import committed_offset
-from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
+from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC, TRANSACTION_GROUP
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import NetworkError, RemoteError, RocketMQError
 from sprocketmq.spark.send.row_sender import is_transient_send_error
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sprocketmq.spark")
 
-_CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"
 _TIMEOUT_MS: Final = 3_000
 _READ_AT_ONCE: Final = 256
 _PAUSE_S: Final = 0.25
@@ -115,7 +114,7 @@ class _Broker:
         """Whether nothing is open; False also if the broker cannot be asked now."""
         try:
             address = await self._cluster.master(self._halves.broker_name, self._halves.topic)
-            asked_upto = await committed_offset(self._cluster, _CHECK_GROUP, self._halves, at=address) or 0
+            asked_upto = await committed_offset(self._cluster, TRANSACTION_GROUP, self._halves, at=address) or 0
             if asked_upto < self._end:
                 return False
             await asyncio.sleep(_ANSWER_S)

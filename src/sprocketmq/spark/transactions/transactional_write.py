@@ -30,6 +30,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.results import SendStatus
+from sprocketmq.core.resource_names import HALF_TOPIC
 from sprocketmq.core.transactions.decision_ledger import (
     AppendDecision,
     BatchStatus,
@@ -51,7 +52,6 @@ from sprocketmq.spark.transactions.half_ends import end_half_messages
 from sprocketmq.spark.transactions.half_messages import HalfMessage, HalfPositions, HalfSender
 from sprocketmq.spark.transactions.responder import BATCH, LEDGER, PARTITION, QUERY, Responder, refuse_behind_proxy
 from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessages
-from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
 from sprocketmq.spark.troubles import troubles
 from sprocketmq.wire.records.message import Message, MessageQueue
 

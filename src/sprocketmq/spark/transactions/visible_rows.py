@@ -14,6 +14,7 @@ import asyncio
 import time
 from typing import Final
 
+from sprocketmq.core.resource_names import HALF_TOPIC
 from sprocketmq.errors import NetworkError, RemoteError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.wire import requests
@@ -23,7 +24,6 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
 from sprocketmq.wire.requests.offsets import GET_MAX_OFFSET
 
-HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 _TIMEOUT_MS: Final = 3_000
 _ENTERED_WITHIN_S: Final = 10.0
 _PAUSE_S: Final = 0.02
