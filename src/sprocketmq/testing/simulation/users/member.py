@@ -360,9 +360,12 @@ class IteratorMember(PushMember):
             await self._handle_and_settle(message)
 
     async def _receive_some(self) -> None:
-        """Two receives at once, of which the first that has something ends the other."""
-        both = [asyncio.ensure_future(self._messages.receive(most, timeout_ms=2_000)) for most in (1, 2)]
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        """Two receives at once, cancelled when one of them has something, or soon, perhaps with what they have collected so far."""
+        both = [asyncio.ensure_future(self._messages.receive(most, timeout_ms=2_000)) for most in (1, 10)]
+        if self.rng.random() < 0.5:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for _ in range(self.rng.randint(0, 6)):
+            await asyncio.sleep(0)
         for receiving in both:
             receiving.cancel()
         await asyncio.wait(both)
