@@ -87,6 +87,8 @@ class Recovery:
         rebuilds_queues = bool(losses.queues or losses.empty_folders)
         self._delete_broken_queues()
         if not log.files.files:
+            if losses.stop is Stop.CRASHED and not losses.lost:
+                self._log_what_did_not_reach_the_disk()
             # Apache does the same: without a log the entries point nowhere. Fillers keep the offsets of messages that were given up.
             self._queues.delete_queues(
                 [

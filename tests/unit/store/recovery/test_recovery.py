@@ -420,6 +420,18 @@ def test_what_a_power_cut_kept_from_the_disk_is_said(tmp_path, caplog):
     assert said.endswith(f"of 7 messages: 7 of topic T ({queues})")
 
 
+def test_a_log_of_which_a_power_cut_kept_no_file_is_said(tmp_path, caplog):
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    fill(store, 3)
+    path = power_cut(store, tmp_path / "c")
+    store.close()
+    log_file(path).unlink()
+    again = reopened(path, ONE_FILE)
+    expect(again, [])
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said.endswith("queue 0 offsets 0 to 0, queue 1 offsets 0 to 0, queue 2 offsets 0 to 0)")
+
+
 def test_a_recreated_topic_keeps_its_messages_through_a_rebuild(tmp_path):
     store = open_disk(tmp_path / "s", ONE_FILE)
     for index in range(6):
