@@ -25,11 +25,13 @@ _SYSTEM_GROUPS: Final = "CID_RMQ_SYS_"  # the broker's own
 
 
 class Losses:
-    """Of one broker. ``at_risk``: bodies of records that were not on the disk when it lost its power."""
+    """Of one broker. ``at_risk``: bodies of records that were not on the disk when it lost its power, and that its next start, once it has
+    loaded the store, has not found."""
 
     def __init__(self) -> None:
         self.at_risk: set[bytes] = set()
-        self._unflushed: set[bytes] = set()  # as the last process left them
+        self._lost: set[bytes] = set()
+        self._unflushed: set[tuple[int, bytes]] = set()  # places and bodies, as the last process left them
         self._ends: dict[_Queue, int] = {}
         self._reused: dict[_Queue, set[int]] = {}
         self._power_was_cut = False
@@ -41,10 +43,12 @@ class Losses:
                 self._ends[queue] = max(store.max_offset(*queue), self._ends.get(queue, 0))
         if power:
             self._power_was_cut = True
-            self.at_risk |= self._unflushed
+            self.at_risk = self._lost | {body for _, body in self._unflushed}
 
     def store_is_loaded(self, store: DiskMessageStore) -> None:
         if self._power_was_cut:
+            self._lost |= {body for place, body in self._unflushed if not _has(store, place, body)}
+            self.at_risk = self._lost
             for queue, end in self._ends.items():
                 self._reused.setdefault(queue, set()).update(range(store.max_offset(*queue), end))
         self._unflushed, self._ends, self._power_was_cut = set(), {}, False
@@ -113,14 +117,20 @@ def warnings_of_store() -> Iterator[list[str]]:
         log.propagate = propagates
 
 
-def _bodies(store: DiskMessageStore, at: int) -> Iterator[bytes]:
+def _has(store: DiskMessageStore, place: int, body: bytes) -> bool:
+    record = store.record_at(place) if place < store.max_physical_offset else None
+    return record is not None and decode_record(bytes(record)).body == body
+
+
+def _bodies(store: DiskMessageStore, at: int) -> Iterator[tuple[int, bytes]]:
+    """With their places in the log."""
     size = store.config.mapped_file_size_commit_log
     while at < store.max_physical_offset:
         record = store.record_at(at)
         if record is None:  # the rest of a file
             at += size - at % size
             continue
-        yield decode_record(bytes(record)).body
+        yield at, decode_record(bytes(record)).body
         at += len(record)
 
 
