@@ -67,6 +67,8 @@ _DELAY_LEVELS: Final = "1s 1s 1s 2s 2s 2s 3s 3s 3s 5s 5s 5s 8s 8s 8s 10s 10s 10s
 # The simplest first. Small files often follow each other.
 _DRAWN_CONFIG: Final[dict[str, list[Any]]] = {
     "flushDiskType": ["SYNC_FLUSH", "ASYNC_FLUSH"],
+    "flushIntervalCommitLog": [500, 10_000],
+    "flushIntervalConsumeQueue": [1_000, 10_000],  # in these rounds the log is synced, too
     "mappedFileSizeCommitLog": [1 << 20, 1 << 16, 1 << 14],
     "mappedFileSizeConsumeQueue": [20_000, 2_000, 400],
     "mappedFileSizeTimerLog": [1 << 16, 1_040],
