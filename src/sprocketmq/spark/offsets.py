@@ -66,7 +66,7 @@ class StreamOffset:
     lost: tuple[Loss, ...] = ()
     tasks: int | None = None
     ordered: bool = False
-    late: NewQueueStart | None = None
+    new_queue_start: NewQueueStart | None = None
     group: str | None = None
     includes_retry: bool | None = None  # None: written by an older version
 
@@ -82,8 +82,8 @@ class StreamOffset:
             document["tasks"] = self.tasks
         if self.ordered:
             document["ordered"] = True
-        if self.late is not None:
-            document["late"] = self.late.to_json()
+        if self.new_queue_start is not None:
+            document["late"] = self.new_queue_start.to_json()
         if self.group is not None:
             document["group"] = self.group
         if self.includes_retry is not None:
@@ -110,7 +110,7 @@ class StreamOffset:
                 lost=losses_from_json(document.get("lost", {})),
                 tasks=_tasks_from_json(document.get("tasks")),
                 ordered=document.get("ordered") is True,
-                late=NewQueueStart.from_json(document.get("late")),
+                new_queue_start=NewQueueStart.from_json(document.get("late")),
                 group=None if (group := document.get("group")) is None else str(group),
                 includes_retry=None if (retries := document.get("retries")) is None else retries is True,
             )

@@ -202,10 +202,10 @@ def test_a_head_that_goes_back_loses_what_was_known_and_the_stream_reads_on() ->
 
 
 def test_a_queue_that_comes_late_begins_where_it_is_told() -> None:
-    position = StreamOffset({A: 7}, late=NewQueueStart("latest", 5, "trains"))
+    position = StreamOffset({A: 7}, new_queue_start=NewQueueStart("latest", 5, "trains"))
     step = plan_batch(position, {A: QueueBounds(0, 7), B: QueueBounds(2, 20)}, starts={B: 15})
     assert batch_ranges(position, step.end) == [QueueRange(B, 15, 20)]
-    assert (step.losses, step.end.late) == ((), position.late)
+    assert (step.losses, step.end.new_queue_start) == ((), position.new_queue_start)
     assert plan_batch(position, {A: QueueBounds(0, 7), B: QueueBounds(2, 20)}, starts={B: 20}).end is position
 
 

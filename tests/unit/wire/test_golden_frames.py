@@ -286,7 +286,7 @@ def test_a_java_batch_is_split_and_written_back_byte_for_byte(frame):
 
 @pytest.mark.parametrize("frame", frames(code=310, kind="request"), ids=_id)
 def test_java_properties_are_read_and_written_back_byte_for_byte(frame):
-    header = headers.SendMessageRequestHeader.from_v2(_command(frame))
+    header = _command(frame).header(headers.SendMessageRequestHeaderV2)
     assert header.properties is not None
     properties = decode_properties(header.properties.encode())
     assert "UNIQ_KEY" in properties

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from sprocketmq.broker.namesrv.namesrv_requests import HANDLERS, changing_codes
 from sprocketmq.broker.network_settings import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
@@ -211,10 +210,7 @@ class NameServer(Service):
             ha_broker_addr=change.ha_address,
         )
         for address in change.notified:
-            self.run_in_background(self._notify(self._pool, address, header))
-
-    def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return self._tasks.start(work)
+            self._tasks.start(self._notify(self._pool, address, header))
 
     async def _notify(self, pool: ConnectionPool, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
         sentence = "broker %s was not told which broker has the lowest id of its group now: %s"

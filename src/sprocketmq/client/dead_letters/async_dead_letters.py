@@ -162,14 +162,9 @@ class AsyncDeadLetters(AdminSession):
         for queue, (begin, end) in (await self._ends()).items():
             at = max(begin, (start_offsets or {}).get(queue, begin))
             if since_ms is not None:
-                at = max(
-                    at,
-                    (
-                        await self._cluster.ask_queue(
-                            SEARCH_OFFSET_BY_TIMESTAMP, queue, at=await self._broker_of(queue), timestamp=since_ms
-                        )
-                    ).offset,
-                )
+                search, address = SEARCH_OFFSET_BY_TIMESTAMP, await self._broker_of(queue)
+                first = await self._cluster.ask_queue(search, queue, at=address, timestamp=since_ms)
+                at = max(at, first.offset)
             while at < end:
                 result = await self._pull(queue, at)
                 unreadable: list[tuple[MessageExt, Exception]] = []

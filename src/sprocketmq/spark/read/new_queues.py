@@ -59,21 +59,21 @@ class NewQueues:
         }
         unanswered: dict[MessageQueue, BrokerFailure] = {}
         if new:
-            found, unanswered = self._asked(cluster, position.late, new)
+            found, unanswered = self._asked(cluster, position.new_queue_start, new)
             self._starts.update({queue: found.get(queue) for queue in new if queue not in unanswered})
         return {queue: at for queue, at in self._starts.items() if at is not None}, unanswered
 
     def _asked(
-        self, cluster: Cluster, late: NewQueueStart | None, new: Mapping[MessageQueue, QueueBounds]
+        self, cluster: Cluster, start: NewQueueStart | None, new: Mapping[MessageQueue, QueueBounds]
     ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, BrokerFailure]]:
         of_broker: dict[str, dict[MessageQueue, QueueBounds]] = {}
         for queue, held in new.items():
-            if queue.topic.startswith(RETRY_PREFIX) or (late is not None and late.covers(queue)):
+            if queue.topic.startswith(RETRY_PREFIX) or (start is not None and start.covers(queue)):
                 of_broker.setdefault(queue.broker_name, {})[queue] = held
 
         async def one(held: Mapping[MessageQueue, QueueBounds]) -> dict[MessageQueue, int] | BrokerFailure:
             try:
-                return await cluster.retrying(lambda: self._answer(cluster, late, held), _PATIENCE_MS)
+                return await cluster.retrying(lambda: self._answer(cluster, start, held), _PATIENCE_MS)
             except (NetworkError, RequestTimeout, RemoteError) as error:
                 return error
 
@@ -88,15 +88,15 @@ class NewQueues:
         return found, unanswered
 
     async def _answer(
-        self, cluster: Cluster, late: NewQueueStart | None, held: Mapping[MessageQueue, QueueBounds]
+        self, cluster: Cluster, start: NewQueueStart | None, held: Mapping[MessageQueue, QueueBounds]
     ) -> dict[MessageQueue, int]:
         ruled = [queue for queue in held if not queue.topic.startswith(RETRY_PREFIX)]
         asked: Sequence[MessageQueue] = [queue for queue in held if queue.topic.startswith(RETRY_PREFIX)]
-        if late is not None and late.rule == "group":
+        if start is not None and start.rule == "group":
             asked = list(held)
         found = await query_committed(cluster, self._options.group, asked) if asked else {}
         rest = [queue for queue in ruled if queue not in found]
-        if late is not None and late.rule == "group" and rest:
+        if start is not None and start.rule == "group" and rest:
             fallback = self._options.group_offsets_fallback
             if fallback == "error":
                 raise ConfigurationError(
@@ -105,7 +105,7 @@ class NewQueues:
                 )
             if fallback == "earliest":
                 return found
-        if late is not None and rest:
-            by_time = await search_by_time(cluster, held, dict.fromkeys(rest, late.ms), self._options.group)
+        if start is not None and rest:
+            by_time = await search_by_time(cluster, held, dict.fromkeys(rest, start.ms), self._options.group)
             found.update({queue: by_time.get(queue, held[queue].max) for queue in rest})
         return found

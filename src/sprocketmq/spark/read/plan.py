@@ -160,7 +160,11 @@ def plan_batch(
         return BatchPlan(start)
     available = sum(planner.head[queue] - planner.positions[queue] for queue in planner.head)
     losses = tuple(planner.losses)
-    return BatchPlan(StreamOffset(queues=end, origin=planner.origin, lost=losses, late=start.late), losses, available)
+    return BatchPlan(
+        StreamOffset(queues=end, origin=planner.origin, lost=losses, new_queue_start=start.new_queue_start),
+        losses,
+        available,
+    )
 
 
 class _BatchPlanner:

@@ -97,7 +97,7 @@ class StreamPlanner:
             for queue, at in start.items():
                 if queue not in self._unanswered:  # otherwise it is new since the run began and not part of it
                     self._target.setdefault(queue, QueueBounds(at, at))
-        position = StreamOffset(queues=start, late=new_queue_start(options, begun_ms, seen))
+        position = StreamOffset(queues=start, new_queue_start=new_queue_start(options, begun_ms, seen))
         return self._accepted(position, self._plan(position, bounds, {}, max_messages), bounds)
 
     def next_batch(self, position: StreamOffset, max_messages: int | None) -> StreamOffset | None:

@@ -5,12 +5,9 @@ have form V1, with the field names; 310, 320 and 325 V2, the default of every cl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
-
-if TYPE_CHECKING:
-    from sprocketmq.wire.frames.command import Command
 
 
 class SendMessageRequestHeader(ExtHeader):
@@ -30,14 +27,6 @@ class SendMessageRequestHeader(ExtHeader):
     max_reconsume_times: Int32 | None = None
     batch: bool | None = None
     bname: str | None = None
-
-    @staticmethod
-    def from_v1(command: Command) -> SendMessageRequestHeader:
-        return command.header(SendMessageRequestHeader)
-
-    @staticmethod
-    def from_v2(command: Command) -> SendMessageRequestHeader:
-        return command.header(SendMessageRequestHeaderV2)
 
 
 _V2_NAMES: Final = dict(zip(SendMessageRequestHeader.__struct_fields__, "abcdefghijklmn", strict=True))

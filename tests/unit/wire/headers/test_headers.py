@@ -70,13 +70,13 @@ def _send_ext() -> dict[str, str]:
 
 
 def test_both_forms_of_a_send_header_give_the_same_object():
-    by_letter = SendMessageRequestHeader.from_v2(Command(code=310, ext_fields=_send_ext()))
+    by_letter = Command(code=310, ext_fields=_send_ext()).header(SendMessageRequestHeaderV2)
     values = {name: getattr(by_letter, name) for name in by_letter.__struct_fields__}
     assert isinstance(by_letter, SendMessageRequestHeader)
     assert (by_letter.topic, by_letter.queue_id, by_letter.batch, by_letter.bname) == ("T", 3, True, "broker-a")
     by_name = SendMessageRequestHeader(**values)
     assert by_name.to_ext()["defaultTopicQueueNums"] == "4"
-    assert SendMessageRequestHeader.from_v1(Command(code=10, ext_fields=by_name.to_ext())) == by_name
+    assert Command(code=10, ext_fields=by_name.to_ext()).header(SendMessageRequestHeader) == by_name
     assert SendMessageRequestHeaderV2(**values).to_ext() == _send_ext()
 
 
@@ -126,7 +126,7 @@ def test_unknown_fields_are_ignored():
 def test_an_unreadable_field_is_a_protocol_error_that_names_it(change, words):
     ext = {name: value for name, value in {**_send_ext(), **change}.items() if value is not None}
     with pytest.raises(ProtocolError, match=words):
-        SendMessageRequestHeader.from_v2(Command(code=310, ext_fields=ext))
+        Command(code=310, ext_fields=ext).header(SendMessageRequestHeaderV2)
 
 
 def test_every_header_is_a_struct_with_java_names():

@@ -19,8 +19,12 @@ from sprocketmq.store import StoredMessage
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, request, response
-from sprocketmq.wire.headers import ReplyMessageRequestHeader, SendMessageResponseHeader
-from sprocketmq.wire.headers.send import SendMessageRequestHeader
+from sprocketmq.wire.headers import (
+    ReplyMessageRequestHeader,
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import TRANSACTION_NOT_TYPE, with_transaction_type
 
@@ -33,10 +37,8 @@ _PUSH_TIMEOUT_MS: Final = 10_000  # Broker2Client.callClient
 
 @serves(requests.messages.SEND_REPLY_MESSAGE, requests.messages.SEND_REPLY_MESSAGE_V2)
 def handle_reply(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    if command.code == RequestCode.SEND_REPLY_MESSAGE:
-        header = SendMessageRequestHeader.from_v1(command)
-    else:
-        header = SendMessageRequestHeader.from_v2(command)
+    is_v1 = command.code == RequestCode.SEND_REPLY_MESSAGE
+    header = command.header(SendMessageRequestHeader if is_v1 else SendMessageRequestHeaderV2)
     refusal = check_topic(broker, command, header, now_ms)
     if refusal is not None:
         return refusal
