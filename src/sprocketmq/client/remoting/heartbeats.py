@@ -14,17 +14,16 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sprocketmq.client.remoting.cluster import Cluster
 from sprocketmq.client.remoting.coalesced_work import CoalescedWork
 from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
-from sprocketmq.net.process.clock import Clock
-from sprocketmq.wire import bodies
 from sprocketmq.wire.requests.consumers import HEART_BEAT
+
+if TYPE_CHECKING:
+    from sprocketmq.client.remoting.instance import ClientInstance
 
 _MIN_INTERVAL_MS: Final = 1_000
 
@@ -35,21 +34,14 @@ class _BrokerHeartbeats(msgspec.Struct):
 
 
 class Heartbeats:
-    """The heartbeats of one client instance. Belongs to its loop. ``targets``: the brokers that must get heartbeats now.
-    ``data``: of a heartbeat. ``spawn``: starts a task that ends with the instance."""
+    """The heartbeats of one client instance. Belongs to its loop."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        clock: Clock,
-        targets: Callable[[], Collection[str]],
-        data: Callable[[], bodies.HeartbeatData],
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
-    ) -> None:
-        self._cluster, self._targets, self._data, self._spawn = cluster, targets, data, spawn
+    def __init__(self, instance: ClientInstance) -> None:
+        self._cluster, self._spawn = instance.cluster, instance.spawn
+        self._targets, self._data = instance.heartbeat_targets, instance.heartbeat_data
         self._by_broker: dict[str, _BrokerHeartbeats] = {}
         self._silent: set[str] = set()
-        self._soon = CoalescedWork(clock, _MIN_INTERVAL_MS, self._begin_all, spawn)
+        self._soon = CoalescedWork(instance.clock, _MIN_INTERVAL_MS, self._begin_all, instance.spawn)
 
     def soon(self) -> None:
         self._soon.soon()

@@ -120,9 +120,7 @@ class ClientInstance:
         self._rebalances: dict[str, CoalescedWork] = {}
         self._young_topics = YoungTopics(options.poll_name_server_interval_ms // _YOUNG_MS)
         self._young_work: asyncio.Task[None] | None = None
-        self.heartbeats = Heartbeats(
-            self.cluster, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn
-        )
+        self.heartbeats = Heartbeats(self)
         self._closed = False
         self.is_inherited = False
         fork.register(self)
@@ -373,7 +371,7 @@ class ClientInstance:
             for broker_id, address in addresses.items()
         ]
 
-    def _heartbeat_data(self) -> bodies.HeartbeatData:
+    def heartbeat_data(self) -> bodies.HeartbeatData:
         return bodies.HeartbeatData(
             client_id=self.client_id,
             producer_data_set=[bodies.ProducerData(group_name=group) for group in sorted(self._senders)],
@@ -383,10 +381,10 @@ class ClientInstance:
     def _reconnected(self, address: str) -> None:
         # A server that restarted does not know this client any more, and answers pulls that carry their filter all the same (Java:
         # ClientConfig.enableHeartbeatChannelEventListener).
-        if address in self._heartbeat_targets():
+        if address in self.heartbeat_targets():
             self.heartbeats.begin(address)
 
-    def _heartbeat_targets(self) -> set[str]:
+    def heartbeat_targets(self) -> set[str]:
         """All brokers of all topics in use; slaves get heartbeats of consumers only."""
         return {address for _, broker_id, address in self._broker_addresses() if broker_id == 0 or self._consumers}
 
