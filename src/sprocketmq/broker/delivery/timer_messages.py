@@ -29,7 +29,6 @@ import functools
 import heapq
 import logging
 import random
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct, field
@@ -43,6 +42,7 @@ from sprocketmq.broker.delivery.waiting_records import (
     destination,
 )
 from sprocketmq.broker.redirection import redirect
+from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
 from sprocketmq.core.timer_schedule import (
     TIMER_TOPIC,
     TimerRules,
@@ -238,16 +238,19 @@ class TimerMessages:
         redirect(message, raw, TIMER_TOPIC, 0)
         return None
 
-    @staticmethod
-    def direct_send_problem(raw: bytes, queues_of: Callable[[str], int]) -> str | None:
-        """Why a message that a client sends to rmq_sys_wheel_timer itself, as Apache allows, could not be delivered; or None.
-        ``queues_of``: the number of writable queues of a topic. Without time and place it is skipped when it is read."""
-        topic, queue_id = destination(raw)
-        if not topic or props.get_property(raw, props.TIMER_OUT_MS) is None:
+    def direct_send_problem(self, topic: str, raw: bytes) -> str | None:
+        """Why a message that a client sends to rmq_sys_wheel_timer itself, as Apache allows, could not be delivered: its destination is
+        forbidden or missing, or it is too long. None if it could, or ``topic`` is another one. Without time and place it is skipped when
+        it is read."""
+        if topic != TIMER_TOPIC:
             return None
-        queues = queues_of(topic)
+        real, queue_id = destination(raw)
+        if not real or props.get_property(raw, props.TIMER_OUT_MS) is None:
+            return None
+        config = None if real in DELIVERY_FORBIDDEN else self._broker.topics.get(real)
+        queues = 0 if config is None else max(config.write_queue_nums, config.read_queue_nums)
         if queue_id >= queues:
-            return f"{props.REAL_TOPIC} is {topic[:80]!r}, a topic with {queues} queues to send to, and {props.REAL_QID} is {queue_id}"
+            return f"{props.REAL_TOPIC} is {real[:80]!r}, a topic with {queues} queues to send to, and {props.REAL_QID} is {queue_id}"
         if len(raw) > props.MAX_PROPERTIES_BYTES - _STAMPS_BYTES:
             most_bytes = props.MAX_PROPERTIES_BYTES - _STAMPS_BYTES
             return f"the properties take {len(raw)} bytes, at most {most_bytes} are allowed for a timer message"
@@ -322,7 +325,7 @@ class TimerMessages:
 
     def _queue_offset_of(self, unit: TimerUnit) -> int | None:
         record = self._record(unit.physical_offset)
-        return None if record is None or record.topic_bytes != TIMER_TOPIC.encode() else record.queue_offset
+        return None if record is None or record.topic_bytes != _TOPIC_BYTES else record.queue_offset
 
     def _record(self, physical_offset: int) -> RecordView | None:
         chunk = self._store.record_at(physical_offset)

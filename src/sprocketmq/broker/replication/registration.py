@@ -176,6 +176,8 @@ class Registration:
 
 
 class _Parts:
+    """The bodies of one registration, each made when the first name server needs it."""
+
     def __init__(self, parts: Iterator[TopicConfigSerializeWrapper]) -> None:
         self._rest, self._bodies = parts, list[bytes]()
         self._ahead = next(parts, None)

@@ -18,7 +18,7 @@ from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.subscriptions import subscription_of
-from sprocketmq.client.settings.validators import check_group, check_range, check_topic
+from sprocketmq.client.settings.validators import MAX_INT, check_group, check_range, check_topic
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.group.subscription import FilterExpression
 from sprocketmq.core.lifecycle import LifeState
@@ -364,7 +364,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     async def set_consume_timeout_ms(self, limit_ms: int) -> None:
         """Change the timeout, also of running calls (orderly: only reported). ``limit_ms``: milliseconds; 0: none."""
-        limit_ms = check_range("consume_timeout_ms", limit_ms, 0, 0x7FFFFFFF)
+        limit_ms = check_range("consume_timeout_ms", limit_ms, 0, MAX_INT)
         self._started_here().service.set_consume_timeout_ms(limit_ms)
 
     async def set_consume_thread_count(self, count: int) -> None:

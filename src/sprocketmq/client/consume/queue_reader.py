@@ -38,7 +38,7 @@ from sprocketmq.client.remoting.pulls import read_queue
 from sprocketmq.client.remoting.retrying import is_transient
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.settings.namesrv_addr import parse_addresses, resolve_namesrv_addr
-from sprocketmq.client.settings.validators import MAX_OFFSET, check_group, check_queue, check_range
+from sprocketmq.client.settings.validators import MAX_INT, MAX_OFFSET, check_group, check_queue, check_range
 from sprocketmq.core.backoff import Backoff
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.consume.pull_cursor import PullStatus
@@ -166,7 +166,7 @@ class QueueReader:
     ) -> None:
         wanted = build_subscription("QUEUE_READER", FilterExpression(expression, expression_type), 0)
         self._group = check_group(group)
-        max_messages = check_range("max_messages", max_messages, 1, 0x7FFFFFFF)
+        max_messages = check_range("max_messages", max_messages, 1, MAX_INT)
         if on_offset_moved is not None:
             check_callback("on_offset_moved", on_offset_moved, "queue, wanted, min, max")
         self._addresses = resolve_namesrv_addr(namesrv_addr) if cluster is None else ""
@@ -177,9 +177,9 @@ class QueueReader:
         self._expression, self._expression_type = wanted.sub_string, wanted.expression_type or TAG
         self._filtered = self._expression_type != TAG or self._expression.strip() != "*"
         self._max_messages = max_messages
-        self._pulls_in_flight = check_range("pulls_in_flight", pulls_in_flight, 1, 0x7FFFFFFF)
-        self._timeout_ms = check_range("timeout_ms", timeout_ms, 1, 0x7FFFFFFF)
-        self._retry_timeout_ms = check_range("retry_timeout_ms", retry_timeout_ms, 0, 0x7FFFFFFF)
+        self._pulls_in_flight = check_range("pulls_in_flight", pulls_in_flight, 1, MAX_INT)
+        self._timeout_ms = check_range("timeout_ms", timeout_ms, 1, MAX_INT)
+        self._retry_timeout_ms = check_range("retry_timeout_ms", retry_timeout_ms, 0, MAX_INT)
         self._on_offset_moved = on_offset_moved or _raise_moved
         self._ranges = deque(
             _Range(queue, start, end, min(max_messages, _LONGEST_SEGMENT))

@@ -22,7 +22,7 @@ from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.produce.transaction_checks import CheckCallback
 from sprocketmq.client.remoting.send import QueueSelector, Send
 from sprocketmq.client.results import SendResult, SendStatus
-from sprocketmq.client.settings.validators import check_range
+from sprocketmq.client.settings.validators import MAX_INT, check_range
 from sprocketmq.core.callbacks import check_callback, is_async
 from sprocketmq.core.transactions.open_transactions import (
     HalfPlace,
@@ -100,7 +100,7 @@ class AsyncTransactionProducer(AsyncProducer):
         self._check, self._execute = check, execute
         self._told_of_checks = False
         self._workers = check_range("check_thread_pool_max_size", check_thread_pool_max_size, 1, 1000)
-        self._hold_max = check_range("check_request_hold_max", check_request_hold_max, 1, 0x7FFFFFFF)
+        self._hold_max = check_range("check_request_hold_max", check_request_hold_max, 1, MAX_INT)
         self._open = OpenTransactions(self._hold_max)
         self._half_properties = {props.TRAN_MSG: "true", props.PGROUP: self._settings.group}
 
@@ -194,7 +194,7 @@ class AsyncTransactionProducer(AsyncProducer):
         self._refuse_delay(message)
         send.extra = self._half_properties
         if check_immunity_time_s is not None:
-            seconds = check_range("check_immunity_time_s", check_immunity_time_s, 1, 0x7FFFFFFF)
+            seconds = check_range("check_immunity_time_s", check_immunity_time_s, 1, MAX_INT)
             send.extra = {**send.extra, props.CHECK_IMMUNITY_TIME_IN_SECONDS: str(seconds)}
         is_new_topic = not sender.queue_choice.has_route(message.topic)
         half = await sender.send(send)

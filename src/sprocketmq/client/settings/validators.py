@@ -173,7 +173,7 @@ def check_queue(queue: MessageQueue, name: str = "queue") -> MessageQueue:
         or not isinstance(queue.topic, str)
         or not isinstance(queue.broker_name, str)
         or type(number := plain_int(queue.queue_id)) is not int
-        or not 0 <= number <= 0x7FFFFFFF
+        or not 0 <= number <= MAX_INT
     ):
         raise ConfigurationError(
             f"{name} is {queue!r}, a MessageQueue(topic, broker_name, queue_id) of text, text and a whole number is allowed"
@@ -212,6 +212,6 @@ def check_settings(settings: Struct, own: frozenset[str] = frozenset()) -> None:
 def check_duration(name: str, value: float) -> float:
     """The value, when it is a number of milliseconds, 0 at least, that a timer can wait for; else ConfigurationError."""
     number = plain_int(value)
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 0x7FFFFFFF:
-        raise ConfigurationError(f"{name} is {value!r}, a number from 0 to {0x7FFFFFFF} is allowed")
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= MAX_INT:
+        raise ConfigurationError(f"{name} is {value!r}, a number from 0 to {MAX_INT} is allowed")
     return float(number) if isinstance(number, float) else number

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a name server stores about a registered broker, and what it answers. Java: BrokerLiveInfo, RegisterBrokerResult."""
+"""What a name server stores about a registered broker, and what it answers. Java: BrokerLiveInfo, RegisterBrokerResult.
+``namesrv_table`` has the rules."""
 
 from __future__ import annotations
 

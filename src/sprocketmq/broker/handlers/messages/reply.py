@@ -11,7 +11,6 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.handlers.messages.send import check_topic
-from sprocketmq.broker.handlers.messages.special_messages import timer_topic_problem
 from sprocketmq.broker.handlers.table import serves
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
@@ -52,7 +51,7 @@ def handle_reply(broker: Broker, connection: Connection, command: Command, now_m
         remark = f"the body has {len(command.body)} bytes, 1 to {broker.config.max_message_size} are allowed (maxMessageSize)"
         return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
     raw = (header.properties or "").encode()
-    problem = timer_topic_problem(broker, header.topic, raw)
+    problem = broker.timers.direct_send_problem(header.topic, raw)
     if problem is not None:
         return response(command, ResponseCode.MESSAGE_ILLEGAL, problem)
     client_id = props.get_property(raw, props.REPLY_TO_CLIENT)

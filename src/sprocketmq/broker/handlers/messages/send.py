@@ -15,7 +15,6 @@ from sprocketmq.broker.handlers.messages.special_messages import (
     is_delayed,
     retry_topic_rules,
     special_message,
-    timer_topic_problem,
 )
 from sprocketmq.broker.handlers.table import serves
 from sprocketmq.broker.tables.property_meanings import PropertyMeaning, meaning_of, waits_for_disk
@@ -241,7 +240,7 @@ def _problem_in_batch(broker: Broker, topic: str, elements: BatchElements) -> st
             return f"the properties take {len(raw)} bytes, at most {longest} are allowed"
         if raw.endswith(b"\0"):  # a start would treat this as a lost page, and so as the end of the log
             return "the properties of a message of the batch end with a zero byte; end them with \\x02"
-        problem = timer_topic_problem(broker, topic, raw) if topic == TIMER_TOPIC else None
+        problem = broker.timers.direct_send_problem(topic, raw)
         if problem is not None:
             return problem
     return None

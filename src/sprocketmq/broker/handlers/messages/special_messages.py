@@ -10,7 +10,6 @@ from sprocketmq.broker.delivery.timer_messages import TimerRefusal
 from sprocketmq.broker.delivery.transactions import MAX_HALF_PROPERTIES_BYTES
 from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.tables.property_meanings import TIMER_MARKS, PropertyMeaning, delay_level
-from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
 from sprocketmq.core.resource_names import dlq_topic, group_of_retry_topic, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC, is_timer, without_timer
 from sprocketmq.store import StoredMessage
@@ -68,7 +67,7 @@ def special_message(
             ResponseCode.MESSAGE_ILLEGAL,
             "sysFlag marks a half message without the property TRAN_MSG; send it as a transaction",
         )
-    problem = timer_topic_problem(broker, message.topic, raw)
+    problem = broker.timers.direct_send_problem(message.topic, raw)
     if problem is not None:
         return response(command, ResponseCode.MESSAGE_ILLEGAL, problem)
     refusal = wait_if_asked(broker, message, now_ms)
@@ -90,18 +89,6 @@ def _half_message(broker: Broker, command: Command, message: StoredMessage) -> C
         )
         return response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
     return None
-
-
-def timer_topic_problem(broker: Broker, topic: str, raw: bytes) -> str | None:
-    """Why a message may not be stored in rmq_sys_wheel_timer as it is: its destination is forbidden or missing. None if it may."""
-
-    def queues_of(real: str) -> int:
-        config = broker.topics.get(real)
-        if config is None or real in DELIVERY_FORBIDDEN:
-            return 0
-        return max(config.write_queue_nums, config.read_queue_nums)
-
-    return broker.timers.direct_send_problem(raw, queues_of) if topic == TIMER_TOPIC else None
 
 
 def wait_if_asked(broker: Broker, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
