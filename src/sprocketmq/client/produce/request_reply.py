@@ -22,6 +22,7 @@ from typing import Final, cast
 
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.client.remoting.message_writer import REPLY_TYPE
+from sprocketmq.client.remoting.queue_choice import left_until
 from sprocketmq.client.remoting.send import Send
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.client.results import SendResult
@@ -69,25 +70,18 @@ async def send_reply(
     """See rule 3."""
     message, back = reply_message(request, body, properties)
     stored_at = getattr(request, "broker_name", "")
-    now_s = asyncio.get_running_loop().time
-    total_ms = sender.settings.send_msg_timeout_ms
-    if timeout_ms is not None:
-        total_ms = check_timeout_ms(timeout_ms)
-    end_s = now_s() + total_ms / 1000
-
-    def left_ms() -> int:
-        return max(1, int((end_s - now_s()) * 1000))
-
+    total_ms = sender.settings.send_msg_timeout_ms if timeout_ms is None else check_timeout_ms(timeout_ms)
+    end_s = asyncio.get_running_loop().time() + total_ms / 1000
     near = [queue for queue in await sender.queue_choice.queues(message.topic, end_s) if queue.broker_name == stored_at]
     if near:
         try:
-            return await sender.send(Send(message, near[0], extra=back, timeout_ms=left_ms()))
+            return await sender.send(Send(message, near[0], extra=back, timeout_ms=left_until(end_s)))
         except (NetworkError, RemoteError) as error:
             if isinstance(error, RemoteError) and error.code not in sender.settings.retry_response_codes:
                 asked = requests.messages.SEND_REPLY_MESSAGE_V2
                 raise await sender.cluster.kinds.refusal(error.address, asked, error.code, error.remark) from error
             log.info("broker %s could not pass on the reply (%s), trying any other", stored_at, error)
-    return await sender.send(Send(message, extra=back, timeout_ms=left_ms()))
+    return await sender.send(Send(message, extra=back, timeout_ms=left_until(end_s)))
 
 
 class RequestFutures:
@@ -114,7 +108,7 @@ class RequestFutures:
         reply: asyncio.Future[MessageExt] = loop.create_future()
         self._waiting[correlation_id] = reply
         try:
-            send.timeout_ms = max(1, int((end_s - loop.time()) * 1000))
+            send.timeout_ms = left_until(end_s)
             stored = await sender.send(send)
             done, _ = await asyncio.wait([reply], timeout=max(0.0, end_s - loop.time()))
             if not done:

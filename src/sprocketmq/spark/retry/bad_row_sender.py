@@ -14,7 +14,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.results import SendStatus
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sprocketmq.spark")
 
-_CHUNK: Final = 4096
 _SHOWN: Final = 5
 
 
@@ -77,12 +75,7 @@ class BadRowSender:
     def send_back(self, rows: Iterable[BadRow]) -> list[tuple[BadRow, RemoteError]]:
         """Send ``rows`` back; all are stored when this returns. Returns the rows whose stored records are gone and that lack the
         content of a copy, with the broker's answer. Raises NetworkError, RequestTimeout, SystemBusy (some rows may be stored)."""
-        rest, left = iter(rows), []
-        while chunk := list(islice(rest, _CHUNK)):
-            left += self._chunk(chunk)
-        return left
-
-    def _chunk(self, rows: list[BadRow]) -> list[tuple[BadRow, RemoteError]]:
+        rows = list(rows)
         asked = {row.message: row for row in rows if not row.is_copied}
         if lacking := [row for row in asked.values() if row.reason]:
             troubles.failed(
