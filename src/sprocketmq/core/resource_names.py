@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Final
 
 # Topics of the broker's own (TopicValidator, TransactionalMessageUtil). UNDELIVERABLE is ours.
-DEFAULT_TOPIC: Final = "TBW102"
+DEFAULT_TOPIC: Final = "TBW102"  # its route stands in for topics that do not exist yet (AUTO_CREATE_TOPIC_KEY_TOPIC)
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"

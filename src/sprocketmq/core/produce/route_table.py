@@ -32,7 +32,6 @@ PERM_READ = 4
 PERM_WRITE = 2
 PERM_READ_WRITE = PERM_READ | PERM_WRITE
 PERM_INHERIT = 1
-"""The topic whose route stands in for topics that do not exist yet (AUTO_CREATE_TOPIC_KEY_TOPIC)."""
 MAX_QUEUES_OF_A_ROUTE = 4 * MAX_QUEUES
 """The limit of queues of a topic on all brokers. Each queue is an object of some hundred bytes, and takes time in each rebalance."""
 
