@@ -62,7 +62,7 @@ from sprocketmq.broker.tables.consumers import ConsumerTable, ProducerTable
 from sprocketmq.broker.tables.groups import GroupTable
 from sprocketmq.broker.tables.offsets import OffsetTable
 from sprocketmq.broker.tables.request_modes import RequestModes
-from sprocketmq.broker.tables.table_file import answer_when_saved, once_saved
+from sprocketmq.broker.tables.table_file import answer_when_saved
 from sprocketmq.broker.tables.topics import TopicTable
 from sprocketmq.core.access.need_readers import Place
 from sprocketmq.core.consume.queue_lock import QueueLockTable
@@ -302,7 +302,8 @@ class Broker(Service):
         self.topics.adopt(self.store.queues(), now_ms)
         for topic in self.topics.deleted.keys() - self.topics.table:
             self.offsets.forget_topic(topic)  # a kill came between the two files
-        await self.saved(offsets=self.offsets.is_dirty)  # before such a topic is created again, and before any append
+        # Before such a topic is created again, and before any append.
+        await self.config_store.saved(offsets=self.offsets.is_dirty)
         self.initial_max_offset = self.store.max_physical_offset
         self.tls = tls_of(self.config)
         self.port = await self.ports.open(self.host, self.config.listen_port, with_fast_port=self.replication.is_wanted)
@@ -319,7 +320,7 @@ class Broker(Service):
             await part.start()
         self._periodic = watched_certificates(self.clock, self.tls)
         self.config_store.save_all()
-        await self.saved()
+        await self.config_store.saved()
         if not self.name_servers:
             log.warning(
                 "no name server is given: broker %s serves only clients that know %s",
@@ -449,7 +450,7 @@ class Broker(Service):
         sent_back: bool = False,
     ) -> Command | None:
         """Send ``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false).
-        ``sent_back``: rule 4 of ``DurableAnswers``."""
+        ``sent_back``: of a message that a consumer sent back, which waits less (rule 4 of ``DurableAnswers``)."""
         if not waits or not self.sends_wait or (self.durable_answers is None and sent_back):
             return answer
         # The request is let go: its body and fields are in the log, and must not be held a second time for seconds.
@@ -464,10 +465,6 @@ class Broker(Service):
         self, connection: Connection, command: Command, answer: Command, *, offsets: bool = False
     ) -> None:
         answer_when_saved(connection, command, answer, partial(self.config_store.when_saved, offsets=offsets))
-
-    async def saved(self, *, offsets: bool = False) -> StoreError | None:
-        """Wait until topics and groups (and ``offsets``) are on the disk as they are now; return the error if any."""
-        return await once_saved(partial(self.config_store.when_saved, offsets=offsets))
 
     def earliest_store_time(self) -> int:
         """Store time of the oldest message in the log, -1 if it is empty."""

@@ -63,7 +63,7 @@ def make_store(engine: Engine, root: Path, salt: int = 0, count: int = COUNT) ->
                 broker.offsets.commit(group, topic, queue_id, len(bodies) - 1)
         broker.config_store.save_offsets()
         broker.store.dispatch(count)
-        error = await broker.saved(offsets=True)
+        error = await broker.config_store.saved(offsets=True)
         assert error is None
         broker.store.flush()
 

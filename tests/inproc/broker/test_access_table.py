@@ -174,7 +174,7 @@ def places(disk_cluster):
     )
     assert RecordView(store.record_at(whole)).topic == "compared"
     disk_cluster.engine.run(disk_cluster.broker.index_building.catch_up())
-    disk_cluster.engine.run(disk_cluster.broker.saved())
+    disk_cluster.engine.run(disk_cluster.broker.config_store.saved())
     return whole, halves
 
 

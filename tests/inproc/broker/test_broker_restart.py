@@ -151,7 +151,7 @@ def test_a_recreated_topic_has_none_of_its_deleted_messages_after_a_kill(disk_cl
 
 def test_a_topic_whose_configuration_was_lost_is_adopted_from_its_queues(disk_cluster, tmp_path):
     disk_cluster.client().send("flights", b"x", queue_id=2)
-    disk_cluster.engine.run(disk_cluster.broker.saved())  # or the file is written again behind our back
+    disk_cluster.engine.run(disk_cluster.broker.config_store.saved())  # or the file is written again behind our back
     for name in ("config/topics.json", "config/topics.json.bak", "tables"):
         (Path(disk_cluster.store_dir) / name).unlink(missing_ok=True)
     disk_cluster.kill()

@@ -100,7 +100,7 @@ def test_a_change_whose_file_cannot_be_written_is_answered_with_an_error_until_i
     client = disk_cluster.client()
     assert client.send("there").code == 0
     client.heartbeat("c", group="readers", topics={"there": "*"})
-    disk_cluster.engine.run(disk_cluster.broker.saved())
+    disk_cluster.engine.run(disk_cluster.broker.config_store.saved())
 
     def on_disk() -> bool:
         try:

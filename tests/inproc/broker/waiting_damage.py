@@ -92,7 +92,7 @@ def make_waiting_store(engine: Engine, root: Path, salt: int = 0) -> tuple[set[s
         broker.request_modes.set(SetMessageRequestModeRequestBody(TOPIC, "g1", "POP"))
 
     async def save() -> None:
-        error = await broker.saved(offsets=True)
+        error = await broker.config_store.saved(offsets=True)
         assert error is None
         broker.store.flush()
 

@@ -157,6 +157,17 @@ class ConfigStore:
         for table in self._tables:
             table.when_saved(partial(is_saved, table))
 
+    async def saved(self, *, offsets: bool = False) -> StoreError | None:
+        """Wait until topics and groups (and ``offsets``) are on the disk as they are now; return the error if any."""
+        done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+
+        def report(error: StoreError | None) -> None:
+            if not done.done():  # else the caller was cancelled
+                done.set_result(error)
+
+        self.when_saved(report, offsets=offsets)
+        return await done
+
     def retry(self) -> None:
         for table in self._tables:
             table.retry()

@@ -57,18 +57,6 @@ def answer_when_saved(
     when_saved(send)
 
 
-async def once_saved(when_saved: Callable[[WhenSaved], None]) -> StoreError | None:
-    """Wait until a change is on the disk; return the error if it cannot be written."""
-    done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-
-    def report(error: StoreError | None) -> None:
-        if not done.done():  # else the caller was cancelled
-            done.set_result(error)
-
-    when_saved(report)
-    return await done
-
-
 class TableFile:
     """The file of one table. ``content()`` returns the present text of the table, or a long one that is made in steps.
 

@@ -159,7 +159,7 @@ class AsyncListenerPool(ListenerPool[T]):
                     sentence = "a listener call was cancelled by other code, its messages are delivered again"
                     self._troubles.failed("cancelled", sentence)
                     result = item
-                except BaseException as error:  # noqa: BLE001 - rule 5
+                except BaseException as error:  # noqa: BLE001 - rule 5 of listener_pool
                     sentence = "a listener's worker failed: %s"
                     self._troubles.failed(type(error).__name__, sentence, error, level=logging.ERROR, error=error)
                     result = item

@@ -167,7 +167,7 @@ class ListenerPool(ABC, Generic[T]):
 
     @property
     def runs_caller(self) -> bool:
-        """Rule 7."""
+        """Whether a listener of this pool runs the code that asks (rule 7)."""
         caller = _caller.get()
         return caller is not None and caller[0] is self and caller[1].item is not None
 

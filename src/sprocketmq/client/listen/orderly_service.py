@@ -105,7 +105,7 @@ class OrderlyService(ListenerService[_Turn]):
         return min(deadlines_ms, default=None)
 
     def record_ended(self) -> None:
-        """Rule 6."""
+        """Settle the calls of portions that still run (rule 6)."""
         for turn in self._turns.values():
             ended, batches = turn.ended, turn.batches
             if batches and ended > turn.settled and not turn.process_queue.dropped:

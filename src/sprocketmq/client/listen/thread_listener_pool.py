@@ -148,7 +148,7 @@ class ThreadListenerPool(ListenerPool[T]):
             while True:
                 if self._to_leave and self._is_surplus(me):
                     if chunk:
-                        self._offers.put(chunk)  # rule 4
+                        self._offers.put(chunk)  # rule 4 of listener_pool
                     return True
                 try:
                     item = chunk.popleft()
@@ -159,7 +159,7 @@ class ThreadListenerPool(ListenerPool[T]):
                 started_s = clock()
                 try:
                     result = run(item, origin)
-                except BaseException as error:  # noqa: BLE001 - rule 5
+                except BaseException as error:  # noqa: BLE001 - rule 5 of listener_pool
                     sentence = "a listener's worker failed: %s"
                     self._troubles.failed(type(error).__name__, sentence, error, level=logging.ERROR, error=error)
                     result = item

@@ -179,7 +179,7 @@ class PolledQueues:
 
     @property
     def is_full(self) -> bool:
-        """Rule 6."""
+        """Whether nothing more is pulled now (rule 6)."""
         return self.waiting_count > self.max_waiting
 
     def _reading(self, process_queue: ProcessQueue) -> _Reading | None:

@@ -115,7 +115,7 @@ def _wants_mixed(changes: Mapping[str, str]) -> bool:
 
 def _answer_when_registered(broker: Broker, connection: Connection, command: Command, *, offsets: bool = False) -> None:
     async def answer() -> Command:
-        error = await broker.saved(offsets=offsets)
+        error = await broker.config_store.saved(offsets=offsets)
         if error is not None:
             return not_saved(command, error)
         with contextlib.suppress(TimeoutError):  # the registration itself continues
