@@ -54,6 +54,7 @@ from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.store.files import disk_space, mapped_file, mapped_progress
 from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.store.files.preallocation import Preallocator
+from sprocketmq.store.index.index_file import IndexFile
 from sprocketmq.store.index.index_files import IndexFiles
 from sprocketmq.store.message_store import MessageStore
 from sprocketmq.store.recovery.losses import _Search
@@ -646,7 +647,17 @@ FAULTS: dict[str, Fault] = {
         "index entries that a killed process wrote are not synced by the next one",
         "0de6ea69",
         "1",
-        (IndexFiles.load, "file.changes += 1", "pass"),
+        (IndexFile.load, "self.header = header", "self.header = self.synced = header"),
+        (
+            IndexFile.sync,
+            "if self.path is None or changes == self.synced_changes:",
+            "if self.path is None or self.header == getattr(self, 'synced', None):",
+        ),
+        (
+            IndexFile.sync,
+            "self.synced_changes = changes",
+            "self.synced_changes, self.synced = changes, self.header",
+        ),
     ),
     "one file too many expires": _fault(
         "retention",

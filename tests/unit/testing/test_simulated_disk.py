@@ -220,6 +220,46 @@ def test_a_process_is_killed_in_front_of_a_change_and_what_it_has_written_stays(
     assert machine.read("log") == b""
 
 
+def test_a_process_is_killed_in_front_of_a_sync(machine: Machine) -> None:
+    def work() -> None:
+        machine.disk.is_killed_in = 3
+        with pytest.raises(OSError, match="dead"):
+            machine.write("log", b"1")
+
+    machine.in_host(work)
+    assert machine.host.process.is_dead
+    assert machine.read("log") == b"1"
+
+
+def test_the_power_goes_in_front_of_a_change(machine: Machine) -> None:
+    def work() -> None:
+        machine.disk.power_goes_in, machine.disk.power_goes_at_changes = 3, True
+        machine.write("log", b"1")
+        with pytest.raises(OSError, match="dead"):
+            machine.write("log", b"2")
+
+    machine.in_host(work)
+    assert machine.disk.boots == 1
+    assert machine.read("log") == b"1"
+
+
+def test_a_sync_of_a_file_fails_and_the_power_goes_soon_after(machine: Machine) -> None:
+    def work() -> None:
+        machine.disk.fails_in = 2
+        machine.write("log", b"1")
+        assert machine.disk.has_trouble
+        with pytest.raises(OSError, match="Input/output"):
+            machine.write("log", b"2")
+        assert machine.disk.power_goes_in is not None
+        machine.disk.power_goes_in = 1
+        with pytest.raises(OSError, match="dead"):
+            machine.write("other", b"1")
+
+    machine.in_host(work)
+    assert machine.disk.boots == 1
+    assert not machine.disk.has_trouble
+
+
 def test_writes_may_be_short(machine: Machine) -> None:
     machine.disk.writes_short = True
     fd = os.open(machine.disk.path / "log", os.O_RDWR | os.O_CREAT)

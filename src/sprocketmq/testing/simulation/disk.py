@@ -3,7 +3,7 @@
 
 Bytes that a process writes are in the page cache, which survives the process. A power cut leaves what ``power_disk`` says. The calls of the
 modules of ``sprocketmq.store`` go through ``_Os`` and ``_open``, which can be slow, fail, write a part, or end a process: the power goes
-in front of a sync, and a process is killed in front of a change, which no ``await`` reaches.
+and a process is killed in front of a change or a sync, which no ``await`` reaches.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import io
 import os
 import random
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,7 +38,7 @@ Fault = Callable[[], object]
 
 
 class HostDisk:
-    """``path``: where the store of the present boot is. The attributes up to ``is_killed_in`` are the weather.
+    """``path``: where the store of the present boot is. The attributes up to ``fails_in`` are the weather.
 
     Attributes:
         free_bytes: None is plenty.
@@ -45,7 +46,9 @@ class HostDisk:
         slow_ms: how long a sync takes on average; None: as a healthy disk.
         writes_short: a write may take only a part of its bytes.
         power_goes_in: so many syncs from now the power goes, in front of the last one.
-        is_killed_in: so many changes from now the process is killed, in front of the last one.
+        power_goes_at_changes: it is so many changes, not syncs.
+        is_killed_in: so many changes and syncs from now the process is killed, in front of the last one.
+        fails_in: so many syncs of files from now the last one fails, and the power goes in front of one soon after; 0: it has failed.
     """
 
     def __init__(self, root: Path, threads: Threads, rng: random.Random) -> None:
@@ -56,7 +59,9 @@ class HostDisk:
         self.slow_ms: float | None = None
         self.writes_short = False
         self.power_goes_in: int | None = None
+        self.power_goes_at_changes = False
         self.is_killed_in: int | None = None
+        self.fails_in: int | None = None
         self.when_power_goes: Fault = lambda: None
         self.when_killed: Fault = lambda: None
         self.path = root / "0"
@@ -65,15 +70,15 @@ class HostDisk:
 
     @property
     def has_trouble(self) -> bool:
-        return self.free_bytes is not None or self.error_rate > 0
+        return self.free_bytes is not None or self.error_rate > 0 or self.fails_in is not None
 
     def heal(self) -> None:
-        self.free_bytes = self.slow_ms = self.power_goes_in = self.is_killed_in = None
+        self.free_bytes = self.slow_ms = self.power_goes_in = self.is_killed_in = self.fails_in = None
         self.error_rate, self.writes_short = 0.0, False
 
     def cut_power(self) -> None:
         """What the next boot finds is drawn now."""
-        self.power_goes_in = self.is_killed_in = None
+        self.power_goes_in = self.is_killed_in = self.fails_in = None
         self.boots += 1
         path = self._root / str(self.boots)
         self._model.cut(path, self._rng)
@@ -94,15 +99,16 @@ class HostDisk:
 
     def sync(self, fd: int) -> None:
         _check_alive()
-        if self.power_goes_in is not None:
-            self.power_goes_in -= 1
-            if self.power_goes_in <= 0:
-                self.when_power_goes()
-                _check_alive()
+        self._may_end(is_sync=True)
         model = self._model
         seen = model._look(fd)
+        fails = self._rng.random() < self.error_rate
+        if self.fails_in and stat.S_ISREG(os.fstat(fd).st_mode):
+            self.fails_in -= 1
+            if not self.fails_in:
+                fails, self.power_goes_in, self.power_goes_at_changes = True, self._rng.randint(1, 4), False
         self._take_time(self._rng.uniform(*_SYNC_MS) if self.slow_ms is None else self._drawn_ms(self.slow_ms))
-        if self._rng.random() < self.error_rate:
+        if fails:
             model._drop(seen, random.Random(self._rng.getrandbits(64)))
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         model._keep(seen)
@@ -124,18 +130,26 @@ class HostDisk:
     def change(self) -> None:
         """Something is about to be written. Raises OSError."""
         _check_alive()
-        if self.is_killed_in is not None:
-            self.is_killed_in -= 1
-            if self.is_killed_in <= 0:
-                self.is_killed_in = None
-                self.when_killed()
-                _check_alive()
+        self._may_end(is_sync=False)
         if self._threads.current is not None or self.slow_ms is not None:
             self._take_time(
                 self._rng.uniform(*_WRITE_MS) if self.slow_ms is None else self._drawn_ms(self.slow_ms / 50)
             )
         if self._rng.random() < self.error_rate:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def _may_end(self, *, is_sync: bool) -> None:
+        if self.power_goes_in is not None and is_sync != self.power_goes_at_changes:
+            self.power_goes_in -= 1
+            if self.power_goes_in <= 0:
+                self.when_power_goes()
+                _check_alive()
+        if self.is_killed_in is not None:
+            self.is_killed_in -= 1
+            if self.is_killed_in <= 0:
+                self.is_killed_in = None
+                self.when_killed()
+                _check_alive()
 
     def take_bytes(self, count: int) -> None:
         if self.free_bytes is not None:

@@ -35,9 +35,11 @@ class Losses:
         self._ends: dict[_Queue, int] = {}
         self._reused: dict[_Queue, set[int]] = {}
         self._power_was_cut = False
+        self._loaded: DiskMessageStore | None = None
+        self._tables: set[str] = set()  # that the last start has found
 
     def process_ends(self, store: DiskMessageStore, *, power: bool) -> None:
-        if store.refusal is None or store.flushed_offset:  # else its start has not come far enough to take anything
+        if store is self._loaded:  # else its start has taken nothing
             self._unflushed |= set(_bodies(store, store.flushed_offset))
             for queue in store.queues():  # a start that is cut off has less
                 self._ends[queue] = max(store.max_offset(*queue), self._ends.get(queue, 0))
@@ -51,7 +53,7 @@ class Losses:
             self.at_risk = self._lost
             for queue, end in self._ends.items():
                 self._reused.setdefault(queue, set()).update(range(store.max_offset(*queue), end))
-        self._unflushed, self._ends, self._power_was_cut = set(), {}, False
+        self._unflushed, self._ends, self._power_was_cut, self._loaded = set(), {}, False, store
 
     def check_progress(self, found: list[tuple[str, str, int, int]], store: DiskMessageStore) -> None:
         """``found``: the progress that was on the disk before this start. What it counts must be in the log. A client that has lost
@@ -63,6 +65,13 @@ class Losses:
                 raise SimulationError(
                     f"the progress of {name or 'delays'} in {topic}, queue {queue_id}, is {offset}, and the end {end}"
                 )
+
+    def check_tables(self, store_path: Path) -> None:
+        """A table has its name at each moment at which its process may be killed."""
+        names = {path.name for path in store_path.glob("config/*.json")}
+        if not self._power_was_cut and (gone := self._tables - names):
+            raise SimulationError(f"{', '.join(sorted(gone))}: a start has found it, and the next one does not")
+        self._tables = names
 
     def skipped(self, store: MessageStore) -> Iterator[bytes]:
         """Bodies of messages at offsets that lost ones had before: a group that consumed those has passed them."""

@@ -193,7 +193,7 @@ class Sky:
             self._world.kill(host)
             self._world.network.move(host)
             self._world.note(f"{host} moves to {host.address}")
-            self._for_a_while(lambda: self._world.restart(host))
+            self._for_a_while(partial(self._restart, host, self._rng))
 
     def _build_wall(self) -> None:
         one, other = self._host(), self._host()
@@ -237,18 +237,26 @@ class Sky:
         elif not host.process.is_dead:
             self._world.note(f"{host} is killed")
             self._world.kill(host)
-            self._for_a_while(lambda: self._world.restart(host))
+            self._for_a_while(partial(self._restart, host, self._rng))
 
     def _cut_power(self) -> None:
         host = self._host() if self._rng.random() < 0.5 else self._disk()[0]  # those that have something to lose
         disk = self._world.disks.get(host)
         if disk is not None and self._rng.random() < 0.5:
-            disk.power_goes_in = self._rng.randint(1, 12)
-            self._rngs[host] = self._rng
+            self._cut_power_at(host, disk, 12)
         elif not host.process.is_dead:
             self._world.note(f"{host} has no power")
             self._world.kill(host, power=True)
-            self._for_a_while(lambda: self._world.restart(host))
+            self._for_a_while(partial(self._restart, host, self._rng))
+
+    def _cut_power_at(self, host: Host, disk: HostDisk, most_syncs: int) -> None:
+        syncs, self._rngs[host] = self._rng.randint(1, most_syncs), self._rng
+        if "errors" in self.kinds and self._rng.random() < 0.5:
+            disk.fails_in = syncs
+            self._for_a_while(partial(setattr, disk, "fails_in", None))
+        else:
+            disk.power_goes_at_changes = self._rng.random() < 0.4
+            disk.power_goes_in = syncs * 3 if disk.power_goes_at_changes else syncs
 
     def process_ended(self, host: Host) -> None:
         """At its disk."""
@@ -256,7 +264,19 @@ class Sky:
             self._world.restart(host)
             return
         self._rng = self._rngs.pop(host, self._rng)
-        self._for_a_while(lambda: self._world.restart(host))
+        self._for_a_while(partial(self._restart, host, self._rng))
+
+    def _restart(self, host: Host, rng: random.Random) -> None:
+        """Perhaps not for long: a start that ends midway, or soon after, leaves what none has seen."""
+        disk = self._world.disks.get(host)
+        again = [kind for kind in ("kills", "power") if kind in self.kinds]
+        if disk is not None and again and not self._is_clear and rng.random() < 0.3:
+            self._rng = self._rngs[host] = rng
+            if rng.choice(again) == "kills":
+                disk.is_killed_in = rng.randint(1, 60)
+            else:
+                self._cut_power_at(host, disk, 24)
+        self._world.restart(host)
 
     def _disk(self) -> tuple[Host, HostDisk]:
         return self._rng.choice(list(self._world.disks.items()))

@@ -70,7 +70,7 @@ _DRAWN_CONFIG: Final[dict[str, list[Any]]] = {
     "flushIntervalCommitLog": [500, 10_000],
     "flushIntervalConsumeQueue": [1_000, 10_000],  # in these rounds the log is synced, too
     "mappedFileSizeCommitLog": [1 << 20, 1 << 16, 1 << 14],
-    "mappedFileSizeConsumeQueue": [20_000, 2_000, 400],
+    "mappedFileSizeConsumeQueue": [20_000, 2_000, 100],
     "mappedFileSizeTimerLog": [1 << 16, 1_040],
     "maxHashSlotNum": [5_000, 101],
     "maxIndexNum": [20_000, 60],
@@ -235,7 +235,7 @@ class World:
 
     def _ends_at_its_disk(self, host: Host, *, power: bool) -> None:
         """In the middle of what its process does, which has no effect from here on."""
-        self.note(f"{host} has no power, in front of a sync" if power else f"{host} is killed, in front of a write")
+        self.note(f"{host} has no power, at its disk" if power else f"{host} is killed at its disk")
         process, store = host.process, self._end(host, power=power)
         if store is not None:
             store.refuse_appends(StoreNotWritable("the process is dead"))  # what it still writes by its maps
@@ -322,6 +322,7 @@ class World:
     def _watch_load(self, host: Host, store: DiskMessageStore) -> None:
         """Look at what a start finds before anything is appended to it."""
         losses, load = self.losses[host.name], store.load
+        losses.check_tables(self.disks[host].path)
         progress = [one for one in progress_on_disk(self.disks[host].path) if one[1] not in self.deleted_topics]
 
         def watched_load(*args: Any, **more: Any) -> None:

@@ -24,7 +24,9 @@ Each run draws what its users do (``random_users.FEATURES``). Rules
 13. What is stored while a group has nothing to do, in calm weather, is delivered within 5 s.
 14. A store writes only where it has reserved space, so that a full disk does not end it.
 15. What has expired does not come back; what did not reach the disk before a power cut is said by the next start, if it left a trace.
-16. What was acknowledged of a topic is so after a restart. A deleted topic that is created again has none of its messages.
+16. What was acknowledged of a topic is so after a restart. A deleted topic that is created again has none of its messages. A table has
+   its name at each start after a kill.
+17. A query by key finds each stored message, also in the middle of a repair of the index.
 """
 
 from sprocketmq.testing.simulation.users.random_users import FEATURES, RandomUsers

@@ -42,7 +42,7 @@ class Admin:
         tasks = self.here.world.unfinished(self.here.host)
         while not self.users.is_ending:
             await self.users.pause(self.rng.expovariate(1 / 5))
-            act = self.rng.choice(mine)
+            act = self._expire if self._expire in mine and self._a_disk_is_full() else self.rng.choice(mine)
             try:
                 await ended_in(_LIMIT_MS, self.ledger, self.here, act.__name__[1:], act())
             except rmq.RocketMQError as error:
@@ -132,6 +132,9 @@ class Admin:
     async def _expire(self) -> None:
         await self._admin.update_broker_config({"fileReservedTime": 0}, cluster="DefaultCluster")
         await self._admin.delete_expired_commit_logs(cluster="DefaultCluster")
+
+    def _a_disk_is_full(self) -> bool:
+        return any(disk.free_bytes is not None for disk in self.here.world.disks.values())
 
     async def _read(self) -> None:
         """A message that was acknowledged, by its place and by its key."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -284,15 +285,16 @@ class Ledger:
     def is_indexed(self) -> bool:
         return not any(broker.store.undispatched_bytes for broker in self.brokers())
 
-    def check_index(self) -> None:
+    def check_index(self, all_sent: Iterable[Sent]) -> None:
         """A query by key finds each stored message, unless it had expired, and a power cut brought its file back."""
-        for sent in self.sent.values():
+        for sent in all_sent:
             for name, topic, queue_id, offset in self._found.get(sent.key, ()):
                 broker = self.running_broker(name)
                 if (
                     broker is not None
                     and self._begins.get(rmq.MessageQueue(topic, name, queue_id), 0) <= offset
                     and not broker.store.find_by_key(topic, sent.key, 64, 0, 1 << 62).physical_offsets
+                    and not broker.store.undispatched_bytes
                 ):
                     self.breaks(f"the index of {name} lacks {sent.key} of {topic}")
 

@@ -270,7 +270,7 @@ class RandomUsers:
         await self._finish()
         ledger.check_stored()
         await self._until(ledger.is_indexed, self.AFTER_MS, "every record is in the index")
-        ledger.check_index()
+        ledger.check_index(ledger.sent.values())
         await self._until(
             lambda: not self._uncommitted(), self.COMMITTED_MS, "the progress of every group is committed"
         )

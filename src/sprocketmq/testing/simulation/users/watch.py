@@ -35,6 +35,7 @@ _SETTLED_S: Final = 150.0
 class Watch:
     def __init__(self, users: RandomUsers) -> None:
         self._users, self._ledger, self._world = users, users.ledger, users.world
+        self._rng = users.world.draws.stream("watch")
         self._begins: dict[tuple[str, int, str, int], int] = {}  # by broker, its boot, topic, queue id
         self._consume_s: dict[ClientInstance, float] = {}  # since when each instance has a consumer
 
@@ -47,6 +48,7 @@ class Watch:
             self.check_progress()
             self._check_locks()
             self._check_begins()
+            self._check_index()
             self._check_heartbeats()
             self._check_space()
 
@@ -63,6 +65,11 @@ class Watch:
                     for queue_id in range(0 if config is None else config.read_queue_nums):
                         committed = broker.offsets.query(group.name, topic, queue_id)
                         group.check_progress((name, topic, queue_id), committed)
+
+    def _check_index(self) -> None:
+        """Ask for one message, also in the middle of a repair."""
+        if self._ledger.sent:
+            self._ledger.check_index([self._ledger.sent[f"m{self._rng.randint(1, len(self._ledger.sent))}"]])
 
     def _check_locks(self) -> None:
         """Two members that would begin a queue's next message now."""
