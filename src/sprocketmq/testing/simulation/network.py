@@ -17,8 +17,9 @@ import errno
 import hashlib
 import itertools
 import random
+import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
@@ -26,11 +27,14 @@ from typing import Any, Final, cast
 from sprocketmq.testing.simulation.clock import HostClock
 from sprocketmq.testing.simulation.draws import Draws
 from sprocketmq.testing.simulation.loop import SimulatedLoop, current_process
+from sprocketmq.wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE
 
 _WINDOW_BYTES: Final = 128 * 1024  # of one direction: under way, or in the receive buffer
 _FIRST_PORT: Final = 40_000
 _SYN_AGAIN_S: Final = 1.0
 _GIVEN_UP_S: Final = 924.6  # Linux: tcp_retries2
+_FLAG: Final = re.compile(rb'"flag":(\d+)')
+_OPAQUE: Final = re.compile(rb'"opaque":(-?\d+)')
 _SLICES_EACH_S: Final = 4  # into which a narrow link cuts what is sent
 
 
@@ -313,6 +317,34 @@ class SimulatedServer:
         pass
 
 
+class Unanswered:
+    """The requests that one end of a connection has read and not answered yet. ``since_s``: when, by their opaques."""
+
+    def __init__(self) -> None:
+        self.since_s: dict[int, float] = {}
+        self._read, self._written = bytearray(), bytearray()  # frames that are not whole
+
+    def reads(self, data: bytes, now_s: float) -> None:
+        for flag, opaque in _headers(self._read, data):
+            if not flag & (FLAG_RESPONSE | FLAG_ONEWAY):
+                self.since_s[opaque] = now_s
+
+    def writes(self, data: bytes) -> None:
+        for flag, opaque in _headers(self._written, data):
+            if flag & FLAG_RESPONSE:
+                self.since_s.pop(opaque, None)
+
+
+def _headers(begun: bytearray, data: bytes) -> Iterator[tuple[int, int]]:
+    """Flag and opaque of each frame that ``data`` ends."""
+    begun += data
+    while len(begun) >= 8 and len(begun) >= (end := 4 + int.from_bytes(begun[:4], "big")):
+        flag, opaque = _FLAG.search(begun, 8, end), _OPAQUE.search(begun, 8, end)
+        if flag is not None and opaque is not None:
+            yield int(flag[1]), int(opaque[1])
+        del begun[:end]
+
+
 class SimulatedTransport(asyncio.Transport):
     """One end of a connection. What belongs to the kernel (buffers, arrivals) happens whatever its process does."""
 
@@ -328,6 +360,7 @@ class SimulatedTransport(asyncio.Transport):
         self._arrives_s = 0.0  # when the last piece arrives, which none overtakes
         self._high_bytes, self._low_bytes = 64 * 1024, 16 * 1024
         self.is_forgotten = False  # what it sends goes nowhere
+        self.unanswered = Unanswered()
         self._is_paused = False  # its protocol was told to pause writing
         self._reads = True
         self._closing = self._gone = self._ends_after_out = self._eof_arrived = False
@@ -349,6 +382,7 @@ class SimulatedTransport(asyncio.Transport):
             return
         data = bytes(data)
         self._network.trace(data)
+        self.unanswered.writes(data)
         self._network.sent[self.process.host, self.peer.process.host] += 1
         self._out.append(data)
         self._out_bytes += len(data)
@@ -372,6 +406,11 @@ class SimulatedTransport(asyncio.Transport):
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         return self._low_bytes, self._high_bytes
+
+    @property
+    def owes_answers(self) -> bool:
+        """Whether it may take requests and write."""
+        return self._reads and not self._is_paused and not self._closing
 
     def is_reading(self) -> bool:
         return self._reads and not self._closing
@@ -475,6 +514,7 @@ class SimulatedTransport(asyncio.Transport):
         ):
             piece = self._in.popleft()
             self.peer._acknowledged(len(piece))
+            self.unanswered.reads(piece, self._loop.time())
             self._protocol.data_received(piece)
         if self._eof_arrived and not self._in and self._protocol is not None and not self._closing:
             self._eof_arrived = False

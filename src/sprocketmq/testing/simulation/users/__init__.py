@@ -24,9 +24,10 @@ Each run draws what its users do (``random_users.FEATURES``). Rules
 13. What is stored while a group has nothing to do, in calm weather, is delivered within 5 s.
 14. A store writes only where it has reserved space, so that a full disk does not end it.
 15. What has expired does not come back; what did not reach the disk before a power cut is said by the next start, if it left a trace.
-16. What was acknowledged of a topic is so after a restart. A deleted topic that is created again has none of its messages. A table has
-   its name at each start after a kill.
+16. What was acknowledged of a topic is so after a restart. A deleted topic has no messages; one that is created again has none of its old
+   ones. A table has its name at each start after a kill.
 17. A query by key finds each stored message, also in the middle of a repair of the index.
+18. A server answers each request that it has read.
 """
 
 from sprocketmq.testing.simulation.users.random_users import FEATURES, RandomUsers

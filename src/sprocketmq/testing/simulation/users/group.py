@@ -31,7 +31,7 @@ _MOVED_S: Final = 45.0
 _REBALANCED_S: Final = 25.0
 _PROMPT_S: Final = 5.0
 _SETTLED_S: Final = 60.0
-_AWAY_S: Final = 300.0  # so long a broker's own trouble may have its effects
+_AWAY_S: Final = 5.0  # so long after a broker's trouble what was sent before may arrive
 
 
 @dataclass(frozen=True)

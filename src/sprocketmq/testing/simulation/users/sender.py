@@ -23,7 +23,7 @@ SEND_LIMIT_MS: Final = 3_000  # send_msg_timeout_ms, all tries together
 _SOON_MS: Final = 1_000  # a call that ends at its limit has its last steps to do
 _REQUESTS_S: Final = 50.0
 _BIG_BYTES: Final = 400_000
-_FLOOD: Final = 12  # of these are more than a connection keeps for a peer that does not read
+_FLOOD: Final = 18  # of which those that are big are more than a connection keeps for a peer that does not read
 _RECALL_S: Final = 3.0  # a slot of the timer wheel is read before it is due
 State = rmq.LocalTransactionState
 
@@ -175,15 +175,15 @@ class Sender:
 
     async def _flood(self) -> None:
         if self.rng.random() < 0.1:
-            await self._send_at_once(_FLOOD, filler_bytes=_BIG_BYTES)
+            await self._send_at_once([self.rng.choice([_BIG_BYTES, _BIG_BYTES, 0]) for _ in range(_FLOOD)])
         else:
             await self._single()
 
     async def _futures(self) -> None:
-        await self._send_at_once(self.rng.randint(2, self.rng.choice([5, 20, 50])))
+        await self._send_at_once([0] * self.rng.randint(2, self.rng.choice([5, 20, 50])))
 
-    async def _send_at_once(self, count: int, **more: Any) -> None:
-        all_sent = [self._new(**more) for _ in range(count)]
+    async def _send_at_once(self, fillers_bytes: list[int]) -> None:
+        all_sent = [self._new(filler_bytes=filler_bytes) for filler_bytes in fillers_bytes]
         futures = [(sent, self._producer.send_async(message)) for sent, message in all_sent]
         if self.rng.random() < 0.5:
             await self._ended(self._producer.flush())

@@ -30,6 +30,7 @@ _QUIET_STEPS: Final = 60
 _LOCK_S: Final = 90.0
 _HEARTBEATS_S: Final = 65.0  # two periods of 30 s, and the time of a request
 _SETTLED_S: Final = 150.0
+_ANSWERED_S: Final = 60.0  # the longest limit of a client is 30 s
 
 
 class Watch:
@@ -51,6 +52,7 @@ class Watch:
             self._check_index()
             self._check_heartbeats()
             self._check_space()
+            self._check_answers()
 
     def check_progress(self) -> None:
         for broker in self._ledger.brokers():
@@ -154,6 +156,18 @@ class Watch:
                         self._ledger.breaks(
                             f"{broker.config.broker_name} writes up to {file.room} in a file of its log, and space is reserved up to {hole}"
                         )
+
+    def _check_answers(self) -> None:
+        """What a process has read is answered, when it may write."""
+        now_s = self._world.loop.time()
+        for host in self._world.network.hosts:
+            for end in host.ends if host.process.is_running else ():
+                since_s = end.unanswered.since_s
+                for opaque, read_s in since_s.items():
+                    if not end.owes_answers:
+                        since_s[opaque] = now_s
+                    elif now_s - read_s - host.process.frozen_ms_since(read_s) / 1000 > _ANSWERED_S:
+                        self._ledger.breaks(f"{host} has not answered request {opaque} of {end.peer.process.host}")
 
     # -- the end -----------------------------------------------------------------------------------------------------------------
 
