@@ -196,10 +196,11 @@ class Sky:
             self._for_a_while(partial(self._restart, host, self._rng))
 
     def _build_wall(self) -> None:
-        one, other = self._host(), self._host()
         network = self._world.network
-        if one is other:
-            return
+        one = self._rng.choice([self._world.namesrv, *self._world.brokers])  # users do not speak to each other
+        other = self._rng.choice([host for host in network.hosts if host is not one])
+        if self._rng.random() < 0.5:
+            one, other = other, one
         both = self._rng.random() < 0.5
         self._world.note(f"a wall from {one} to {other}" + (" and back" if both else ""))
         network.build_wall(one, other)
