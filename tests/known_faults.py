@@ -437,7 +437,7 @@ FAULTS: dict[str, Fault] = {
         "delays",
         "a delayed message that cannot be delivered holds up all behind it",
         "d03434ff",
-        "2",
+        "16",
         (ScheduleMessageService._deliver, "self._undeliverable.deliver(", "self._undeliverable._broker.put("),
     ),
     "a late timer message comes twice": _fault(
@@ -682,7 +682,7 @@ FAULTS: dict[str, Fault] = {
         "connections",
         "while a peer does not read, one of its requests is dropped",
         "",
-        "10",
+        "18",
         (
             Connection._handle_frames,
             "self._keep_unhandled(whole, spans[spans.index((at, stop, word)) :])",

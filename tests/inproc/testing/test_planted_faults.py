@@ -24,6 +24,10 @@ QUICK = {
     "delivered again": ("kinds=none; features=concurrent", "without a cause"),
     "no pause": ("kinds=none; features=concurrent,pauses", "is paused since"),
     "a message is lost in a member": ("kinds=none; features=broadcasting", "group finishes every"),
+    "a cancelled receive takes its messages": (
+        "kinds=none; features=iterating,cancels",
+        "is not finished|no other listener ran|group finishes",
+    ),
     "a seek goes too far": ("kinds=none; features=assigned,seeks", "has sought"),
     "a filter that has left": ("kinds=none; features=concurrent,guests", "is not finished"),
     "shutdown waits for itself": ("kinds=none; features=concurrent,callbacks", "and no other listener ran"),
@@ -34,6 +38,7 @@ QUICK = {
     "a storm of requests": ("messages=10; kinds=none; features=concurrent", "has written|steps a second"),
     "who has left is remembered": ("kinds=none; features=none", "brokers and processes forget"),
     "rolled back is visible": ("kinds=none; features=transactions", "rolled back or recalled"),
+    "one message blocks its level": ("kinds=none; features=concurrent,delays,doomed topics", "doomed does not exist"),
     "too early": ("kinds=none; features=delays", "before its time"),
     "a recall does nothing": ("kinds=none; features=timers,recalls", "rolled back or recalled"),
     "a waiting pull sleeps on": ("pace=hours; kinds=none; features=concurrent", "had nothing to do"),
