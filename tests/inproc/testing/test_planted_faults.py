@@ -45,6 +45,7 @@ QUICK = {
     "a refused filter lets all pass": ("kinds=none; features=concurrent,filters", "does not want"),
     "a short write is taken for whole": ("kinds=short,full; features=concurrent,big", "space is reserved"),
     "names are not synced": ("kinds=power; features=concurrent", ""),
+    "a table's name is away": ("kinds=kills; features=concurrent; calmness=0.3", "a start has found it"),
     "risen from the dead": ("kinds=kills; features=concurrent,doomed topics", "was deleted with doomed"),
 }
 

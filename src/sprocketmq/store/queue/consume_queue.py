@@ -166,10 +166,11 @@ class ConsumeQueue:
 
     def truncate_to(self, max_offset: int) -> None:
         self.unmap()
-        self.files.truncate_to(max_offset * UNIT_SIZE_BYTES)
+        # First: the disk may refuse the rest, and an end behind the last file would leave a gap between that and the next one.
         self.max_offset = max_offset
         self.min_offset = min(self.min_offset, max_offset)
         self.flushed_offset = min(self.flushed_offset, max_offset)
+        self.files.truncate_to(max_offset * UNIT_SIZE_BYTES)
 
     def restart(self) -> None:
         """Recovery: remove all units; the next unit has offset 0."""

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from sprocketmq.errors import StoreNotWritable
@@ -68,6 +71,21 @@ def test_many_units_are_put_whole_or_not_at_all(monkeypatch):
     assert units(queue) == before
     queue.put(300, RECORD_BYTES, 0)
     assert queue.max_offset == 4
+
+
+def test_a_queue_goes_on_at_its_end_when_a_file_behind_it_could_not_be_deleted(tmp_path, monkeypatch):
+    queue = filled(20, tmp_path)
+
+    def fails(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", fails)
+        with pytest.raises(OSError, match="Input/output"):
+            queue.truncate_to(1)
+    queue.put(1, RECORD_BYTES, 7)
+    assert queue.max_offset == 2
+    assert queue.unit(1) == (1, RECORD_BYTES, 7)
 
 
 def test_recovery_refuses_to_leave_a_hole_and_fills_it_when_told():
