@@ -19,6 +19,7 @@ from sprocketmq.testing.simulation.disk import HostDisk, _Os
 from sprocketmq.testing.simulation.draws import Draws
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError
 from sprocketmq.testing.simulation.network import Host, Network
+from sprocketmq.testing.simulation.power_disk import PowerDisk
 from sprocketmq.testing.simulation.threads import SimulatedCondition, SimulatedLock, Threads
 
 
@@ -84,6 +85,22 @@ def test_a_power_cut_keeps_what_was_synced_and_any_part_of_the_rest(machine: Mac
         found.add(machine.read("not").count(b"b"))
         (machine.disk.path / "not").unlink()
     assert {0, 5_000} < found
+
+
+def test_a_folder_whose_name_was_synced_and_which_is_gone_is_back_as_a_folder_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    disk = PowerDisk(tmp_path / "disk")
+    (tmp_path / "disk/queue").mkdir()
+    fd = os.open(tmp_path / "disk", os.O_RDONLY)
+    disk.sync(fd)
+    os.close(fd)
+    (tmp_path / "disk/queue").rmdir()
+    cuts = [tmp_path / f"cut-{number}" for number in range(20)]
+    for number, cut in enumerate(cuts):
+        disk.cut(cut, random.Random(number))
+    disk.close()
+    found = {(cut / "queue").is_dir() for cut in cuts if (cut / "queue").exists()}
+    assert found == {True}
 
 
 def test_a_thread_stands_in_a_slow_sync_while_time_passes_and_a_kill_ends_it_there(machine: Machine) -> None:

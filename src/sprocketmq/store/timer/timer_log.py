@@ -190,6 +190,7 @@ def _good_until(file: StoreFile, at: int, log_end: int) -> int:
             | (units["magic"] < 0)
             | (units["magic"] > _MAGIC_LIMIT)
             | (units["physical"] >= log_end)
+            | (units["record_size"] <= 0)  # a power cut took its second page
         )
         if len(bad):
             return at + int(bad[0]) * UNIT_BYTES

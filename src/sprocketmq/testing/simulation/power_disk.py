@@ -87,12 +87,21 @@ class PowerDisk:
         if not path.startswith(str(self.root)):
             return None
         inode = os.fstat(fd).st_ino
-        if inode not in self._held:
-            self._held[inode] = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
+        self._hold(inode, f"/proc/self/fd/{fd}")
         self._looks += 1
         if os.path.isdir(path):
-            return self._looks, inode, {entry.name: entry.inode() for entry in os.scandir(path)}, _EMPTY
+            names = {}
+            for entry in os.scandir(path):
+                names[entry.name] = entry.inode()
+                if entry.is_dir():  # of a folder that was not synced, its name may be back when it is gone
+                    self._hold(entry.inode(), entry.path)
+                    self._names.setdefault(entry.inode(), {})
+            return self._looks, inode, names, _EMPTY
         return self._looks, inode, None, _content(self._held[inode])
+
+    def _hold(self, inode: int, path: str) -> None:
+        if inode not in self._held:
+            self._held[inode] = os.open(path, os.O_RDONLY)
 
     def _keep(self, seen: _Seen | None) -> None:
         if seen is None:

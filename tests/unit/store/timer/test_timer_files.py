@@ -138,6 +138,20 @@ def test_what_lies_behind_a_torn_unit_is_forgotten(tmp_path):
     again.close()
 
 
+@pytest.mark.parametrize("kept_bytes", range(4, 40, 4))
+@pytest.mark.parametrize("lost", ["tail", "head"])
+def test_a_unit_on_two_pages_of_which_a_power_cut_took_one_is_forgotten(tmp_path, lost, kept_bytes):
+    log_of(tmp_path, 5).close()
+    path, begin = tmp_path / f"{0:020d}", 4 * 52
+    raw = bytearray(path.read_bytes())
+    gone = range(begin + kept_bytes, begin + 52) if lost == "tail" else range(begin, begin + kept_bytes)
+    raw[gone.start : gone.stop] = bytes(len(gone))
+    path.write_bytes(raw)
+    again = reopened(tmp_path)
+    assert again.last_unit().physical_offset == 3
+    again.close()
+
+
 def test_units_whose_records_a_power_cut_took_are_forgotten(tmp_path):
     log_of(tmp_path, 5).close()
     again = reopened(tmp_path, 3)  # as if the commit log ended there

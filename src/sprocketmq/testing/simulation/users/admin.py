@@ -109,12 +109,14 @@ class Admin:
 
     async def _delete_topic(self) -> None:
         topic = self.rng.choice(sorted(self.ledger.doomed))
+        self._moved()
         if self.rng.random() < 0.5:
             await self._admin.create_topic(topic, queues=self.rng.choice([1, 2, 4]))
         else:
             began_s = self.here.world.loop.time()
             await self._admin.delete_topic(topic)
             self.ledger.deleted(topic, began_s)
+        self._moved()
 
     async def _delete_group(self) -> None:
         """With its retries, and perhaps its progress. Its members make it again."""

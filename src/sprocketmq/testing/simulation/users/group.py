@@ -15,6 +15,7 @@ from sprocketmq.testing.simulation.users.ledger import EARLY_S, Ledger, Sent
 from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
+    from sprocketmq.broker import Broker
     from sprocketmq.testing.simulation.world import Here
 
 # (broker, topic, queue id): where a message is stored, which of a retry is not the topic that its listener sees.
@@ -106,7 +107,7 @@ class Group:
         self._next: dict[Queue, int] = defaultdict(int)  # an orderly group's: all before is done
         self._in_order: dict[Queue, Call] = {}
         self._idle_s = 0.0  # when its last call ended
-        self.committed: dict[Queue, int] = {}  # as it was seen last
+        self.committed: dict[Queue, tuple[Broker | None, int]] = {}  # as it was seen last, and where
         self._dead_letters: set[str] = set()
         self._dead_read: dict[tuple[str, int], int] = defaultdict(int)  # offsets, by broker and its start
 
@@ -288,15 +289,23 @@ class Group:
 
     def _check_advance(self, queue: Queue, committed: int) -> None:
         """Only its lock's holder writes the progress of an orderly queue, which goes forward. (A broker that could not be reached, stood
-        still or has restarted may hear of things late.)"""
-        before, now_s = self.committed.get(queue, -1), self.ledger.world.loop.time()
-        self.committed[queue] = committed
+        still or has restarted may hear of things late, and so it is with a member that stood still while it wrote. A start has the progress
+        that was saved.)"""
+        now_s, broker = self.ledger.world.loop.time(), self.ledger.running_broker(queue[0])
+        seen_at, before = self.committed.get(queue, (None, -1))
+        self.committed[queue] = broker, committed
         if (
             committed < before
+            and broker is seen_at
             and not self.ledger.was_away(queue[0], now_s - _AWAY_S)
+            and not self._stood_still(now_s - _AWAY_S)
             and self.moved_s < now_s - _MOVED_S
         ):
             self.ledger.breaks(f"the progress of {self} at {queue} went back from {before} to {committed}")
+
+    def _stood_still(self, since_s: float) -> bool:
+        hosts = self.ledger.world.network.hosts
+        return any(host.name in self.members and host.process.frozen_ms_since(since_s) > 0 for host in hosts)
 
     def check_skipped(self, queue: Queue, begin: int, end: int) -> None:
         """Nothing from ``begin`` to ``end`` is for this group."""
