@@ -10,6 +10,8 @@ import os
 import random
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from sprocketmq.testing.simulation.draws import Draws
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError
 from sprocketmq.testing.simulation.network import Host, Network
 from sprocketmq.testing.simulation.power_disk import PowerDisk
-from sprocketmq.testing.simulation.threads import SimulatedCondition, SimulatedLock, Threads
+from sprocketmq.testing.simulation.threads import SimulatedCondition, SimulatedExecutor, SimulatedLock, Threads
+from sprocketmq.threads import submit
 
 
 class Machine:
@@ -337,6 +340,19 @@ def test_a_wait_that_no_thread_can_end_is_an_error(machine: Machine) -> None:
 
     with pytest.raises(SimulationError, match="no thread"):
         machine.run(work)
+
+
+def test_who_waits_for_work_that_a_dead_process_has_not_begun_is_told(machine: Machine) -> None:
+    executor, futures, done = SimulatedExecutor(machine.threads, 1), list[Future[None]](), list[int]()
+
+    def hand_over() -> None:
+        for call in (executor.submit, partial(submit, executor)):
+            futures.append(call(lambda: done.append(1)))
+
+    machine.in_host(hand_over)
+    machine.kill()
+    assert [type(future.exception(0)) for future in futures] == [OSError, OSError]
+    assert not done
 
 
 def test_a_thread_of_others_takes_no_turn(machine: Machine) -> None:

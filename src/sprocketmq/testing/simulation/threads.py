@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing.simulation.engine import SimulatedEngine
 from sprocketmq.testing.simulation.loop import SimulatedLoop, SimulationError, current_process
+from sprocketmq.threads import ClaimedWork
 
 if TYPE_CHECKING:
     from sprocketmq.testing.simulation.network import Process
@@ -40,10 +41,10 @@ _LOCK: Final = type(threading.Lock())
 
 
 class SimulatedThread:
-    """``can_go_on``: it waits for nothing but time."""
+    """``can_go_on``: it waits for nothing but time. ``drop``: called instead of ``work`` if its process dies first."""
 
-    def __init__(self, threads: Threads, work: Callable[[], object]) -> None:
-        self._threads, self._work = threads, work
+    def __init__(self, threads: Threads, work: Callable[[], object], drop: Callable[[], object]) -> None:
+        self._threads, self._work, self._drop = threads, work, drop
         self._context = contextvars.copy_context()
         self.process = current_process.get()
         self._turn = threading.Lock()  # held while it is another's turn
@@ -57,10 +58,9 @@ class SimulatedThread:
     def _main(self) -> None:
         self._turn.acquire()
         try:
-            if not self._is_dead:
-                self._work()
+            (self._drop if self.is_dead else self._work)()
         except BaseException:
-            if not self._is_dead:  # else it is how its end was brought about
+            if not self.is_dead:  # else it is how its end was brought about
                 raise
         finally:
             self._threads.end(self)
@@ -92,7 +92,7 @@ class SimulatedThread:
         self.can_go_on = can_go_on
         self._threads.give_back()
         self._turn.acquire()
-        if self._is_dead:
+        if self.is_dead:
             raise OSError(errno.EIO, "the process is dead")
 
     @property
@@ -100,7 +100,7 @@ class SimulatedThread:
         return threading.get_ident() == self._thread.ident
 
     @property
-    def _is_dead(self) -> bool:
+    def is_dead(self) -> bool:
         return self._threads.is_closed or (self.process is not None and self.process.is_dead)
 
 
@@ -120,8 +120,14 @@ class Threads:
         thread = self.turn_of
         return thread if thread is not None and thread.is_this_one else None
 
-    def start(self, work: Callable[[], object], delay_ms: float | None = None) -> SimulatedThread:
-        thread = SimulatedThread(self, work)
+    def start(
+        self,
+        work: Callable[[], object],
+        delay_ms: float | None = None,
+        *,
+        drop: Callable[[], object] = lambda: None,
+    ) -> SimulatedThread:
+        thread = SimulatedThread(self, work, drop)
         self._alive.append(thread)
         thread.wake(delay_ms)
         return thread
@@ -291,34 +297,39 @@ class SimulatedExecutor(concurrent.futures.Executor):
 
     def __init__(self, threads: Threads, max_workers: int = 32, thread_name_prefix: str = "") -> None:
         self._threads, self._workers = threads, max_workers
-        self._queue: deque[Callable[[], None]] = deque()
+        self._queue: deque[tuple[concurrent.futures.Future[Any], partial[Any]]] = deque()
         self._running = 0
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[T]:
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._queue.append((future, partial(fn, *args, **kwargs)))
+        if self._running < self._workers:
+            self._running += 1
+            self._threads.start(self._work, drop=self._drop)
+        return future
 
-        def work() -> None:
+    def _work(self) -> None:
+        thread = self._threads.current
+        while self._queue and not (thread is not None and thread.is_dead):
+            future, call = self._queue.popleft()
             if not future.set_running_or_notify_cancel():
-                return
+                continue
             try:
-                result = fn(*args, **kwargs)
+                result = call()
             except BaseException as error:  # noqa: BLE001 - as an executor does
                 future.set_exception(error)
             else:
                 future.set_result(result)
+        self._drop()
 
-        self._queue.append(work)
-        if self._running < self._workers:
-            self._running += 1
-            self._threads.start(self._work)
-        return future
-
-    def _work(self) -> None:
-        try:
-            while self._queue:
-                self._queue.popleft()()
-        finally:
-            self._running -= 1
+    def _drop(self) -> None:
+        """A thread ends. Work is left only if its process is dead: nobody does it, and who waits for it is told."""
+        self._running -= 1
+        while self._queue:
+            future, call = self._queue.popleft()
+            for told in (future, call.func.outcome) if isinstance(call.func, ClaimedWork) else (future,):
+                if told.set_running_or_notify_cancel():
+                    told.set_exception(OSError(errno.EIO, "the process is dead"))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         if cancel_futures:
