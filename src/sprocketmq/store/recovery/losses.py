@@ -312,8 +312,8 @@ class _Search:
                 return f"{file.path} has the records of the file {place:020d}"
             return f"{file.path} has no record of its place"
         durable = self._checkpoint.durable_offset
-        if self._stop is Stop.CRASHED and (durable is None or durable < file.start):
-            return None  # the entries of its records may not have reached the disk
+        if self._stop is Stop.CRASHED and (durable is None or durable <= file.start):
+            return None  # the entries of its records may not have reached the disk, or be wrong ones that a failed start has deleted
         known = self._queues.queues.get((record.topic_bytes.decode("utf-8", "replace"), record.queue_id))
         if has_unit(record.sys_flag) and known is not None:
             units = known.unit_bytes(record.queue_offset, 1)

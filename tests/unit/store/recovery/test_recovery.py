@@ -613,3 +613,21 @@ def test_a_start_that_fails_after_it_deleted_queues_leaves_them_to_the_next_one(
     store = reopened(path, ONE_FILE)
     assert bodies(store, queue_id=0) == sent[:30]
     assert bodies(store, queue_id=1) == sent[30:]
+
+
+def test_after_a_start_that_built_queues_anew_and_failed_wrong_entries_do_not_make_the_log_another_stores(tmp_path):
+    """A power cut may bring the deleted queue files back, with the entries for which they were deleted."""
+    for name, size in (("before", 40), ("now", 70)):
+        store = open_disk(tmp_path / name)
+        for number in range(5):
+            store.append(message(body=b"%d" % number * size), NOW_MS)
+        store.flush()
+        path = power_cut(store, tmp_path / f"{name}-cut")
+        store.close()
+    shutil.copy(queue_file(tmp_path / "before-cut"), queue_file(path))
+    checkpoint = Checkpoint(str(path / "checkpoint"))
+    checkpoint.load()
+    checkpoint.durable_offset = 0
+    checkpoint.save()
+    store = reopened(path)
+    assert bodies(store) == [b"%d" % number * 70 for number in range(5)]
