@@ -204,8 +204,10 @@ class Recovery:
         log, durable = self._log, self._checkpoint.durable_offset
         if not self._queues.queues:
             return log.min_offset
-        if durable is not None and (durable <= log.min_offset or log.view_at(durable, limit=NO_LIMIT) is not None):
-            return max(durable, log.min_offset)
+        if durable == log.min_offset:
+            return durable
+        if durable is not None and durable >= log.min_offset and log.view_at(durable, limit=NO_LIMIT) is not None:
+            return durable
         for file in reversed(log.files.files):
             first = log.view_at(file.start, limit=NO_LIMIT)
             if first is not None and 0 < first.store_timestamp_ms <= self._checkpoint.min_timestamp_ms:
