@@ -125,7 +125,6 @@ class Search:
         self._names, self._plain = names, plain
         self.found: dict[str, tuple[int, str]] = {}
         self._seeds = iter([seed for seed, row in sorted(plain.by_seed.items()) if not row["error"]])
-        self._seed = 0  # of all before, runs have ended or are under way
         self._pending: deque[Wanted] = deque()
 
     def __iter__(self) -> Search:
@@ -133,7 +132,7 @@ class Search:
 
     def __next__(self) -> Wanted:
         while not self._pending:
-            seed = self._seed = next(self._seeds)
+            seed = next(self._seeds)
             if seed % _SAID_EACH == 0:
                 print(f"  seed {seed}, {len(self._names) - len(self.found)} faults left", flush=True)
             left = [name for name in self._names if name not in self.found and self.reaches(seed, name)]
@@ -157,7 +156,7 @@ class Search:
             print(f"{names[0]}: seed {wanted.seed}, {outcome.error}", flush=True)
 
     def row(self, name: str) -> dict[str, Any]:
-        seed, error = self.found.get(name, (self._seed, ""))
+        seed, error = self.found.get(name, (max(self._plain.by_seed), ""))
         seeds = [each for each in self._plain.by_seed if each <= seed]
         spent_s = sum(self._plain.by_seed[each]["cpu_s"] for each in seeds)
         reached = sum(self.reaches(each, name) for each in seeds)
@@ -227,12 +226,14 @@ def main() -> None:
     rows: dict[str, Any] = json.loads(options.results.read_text()) if options.results.exists() else {}
     plain = PlainRuns()
     plain.run(options.minutes, options.jobs)
-    search = Search(options.faults or [*FAULTS], plain)
+    names = options.faults or [*FAULTS]
+    search = Search(names, plain)
     try:
         for wanted, outcome in ended_runs(search, Wanted.begin, options.jobs):
             search.ended(wanted, outcome)
-    finally:
-        rows.update((name, search.row(name)) for name in options.faults or FAULTS)
+        rows.update((name, search.row(name)) for name in names)
+    finally:  # of a search that is stopped, what it has found
+        rows.update((name, search.row(name)) for name in search.found)
         options.results.write_text(json.dumps(rows, indent=1) + "\n")
     print(f"{len(search.found)} found", flush=True)
     if options.results == RESULTS:

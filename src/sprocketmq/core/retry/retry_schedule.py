@@ -20,7 +20,6 @@ import re
 
 from msgspec import Struct
 
-from sprocketmq.core.resource_names import SCHEDULE_TOPIC as SCHEDULE_TOPIC
 from sprocketmq.errors import ConfigurationError
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"

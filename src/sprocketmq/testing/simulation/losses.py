@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
+from sprocketmq.core.resource_names import SCHEDULE_TOPIC
 from sprocketmq.store import disk_message_store
 from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.store.message_store import MessageStore

@@ -193,7 +193,7 @@ class Sky:
             self._world.kill(host)
             self._world.network.move(host)
             self._world.note(f"{host} moves to {host.address}")
-            self._for_a_while(partial(self._restart, host, self._rng))
+            self._restart_later(host)
 
     def _build_wall(self) -> None:
         network = self._world.network
@@ -238,7 +238,7 @@ class Sky:
         elif not host.process.is_dead:
             self._world.note(f"{host} is killed")
             self._world.kill(host)
-            self._for_a_while(partial(self._restart, host, self._rng))
+            self._restart_later(host)
 
     def _cut_power(self) -> None:
         host = self._host() if self._rng.random() < 0.5 else self._disk()[0]  # those that have something to lose
@@ -248,7 +248,7 @@ class Sky:
         elif not host.process.is_dead:
             self._world.note(f"{host} has no power")
             self._world.kill(host, power=True)
-            self._for_a_while(partial(self._restart, host, self._rng))
+            self._restart_later(host)
 
     def _cut_power_at(self, host: Host, disk: HostDisk, most_syncs: int) -> None:
         syncs, self._rngs[host] = self._rng.randint(1, most_syncs), self._rng
@@ -265,6 +265,9 @@ class Sky:
             self._world.restart(host)
             return
         self._rng = self._rngs.pop(host, self._rng)
+        self._restart_later(host)
+
+    def _restart_later(self, host: Host) -> None:
         self._for_a_while(partial(self._restart, host, self._rng))
 
     def _restart(self, host: Host, rng: random.Random) -> None:
