@@ -58,7 +58,8 @@ class DiskMessageStore(MessageStore):
         self._make_writable_directory()
         self._lock.acquire()
         try:
-            self._open_files(deleted_topics, known_topics if self._lock.was_javas else None)
+            self._open_files(deleted_topics, known_topics)
+            self._lock.mark_as_ours()
         except BaseException:
             self._flusher = None  # its thread does not run: there is nothing to close
             self._release()
@@ -90,8 +91,13 @@ class DiskMessageStore(MessageStore):
             self.commit_log.files.repair()
             if losses.lost:
                 self._accept_losses(losses)
+            if self._lock.was_javas and checkpoint.queue_totals is not None:
+                checkpoint.javas_end = checkpoint.queue_totals.log_end
             self.recovery = Recovery(self, losses, deleted_topics, known_topics)
             self.recovery.run()
+            if self._lock.was_javas:
+                checkpoint.javas_end = self.commit_log.max_offset
+                checkpoint.save()
             for at in self.recovery.walk.damaged_bodies:
                 self.record_at(at)
             if not self.commit_log.files.files:

@@ -2,7 +2,7 @@
 """The checkpoint: up to where data is known to be on the disk, so that recovery can begin there after a crash. Java:
 StoreCheckpoint.
 
-Java's timestamps come first. Six parts of ours, each behind a mark, follow at a place that Java does not touch; the rest of 4096
+Java's timestamps come first. Seven parts of ours, each behind a mark, follow at a place that Java does not touch; the rest of 4096
 bytes is zero. Java finds a file by its timestamps; we find a record by an offset, so that a restart scans a second of writes and
 not a gigabyte.
 
@@ -64,6 +64,8 @@ _BEGINS = _Section(
     ("log", "q"),  # the log begins here or before; written before retention deletes a file
     ("sum_of_queues", "q"),  # of the first bytes of all queues' first files, at the last clean stop
 )
+# A Java broker wrote the store last before this place.
+_JAVA = _Section(2088, b"SPRKTJV1", ("end", "q"))
 _INDEX = _Section(
     2112,
     b"SPRKTIX1",
@@ -119,6 +121,9 @@ class Checkpoint:
         self.queue_totals: QueueTotals | None = None
         self.log_begin: int | None = None  # the log begins here or before, unless a Java broker has deleted files since
         self.sum_of_queue_begins: int | None = None  # at the last clean stop
+        self.javas_end: int | None = (
+            None  # a Java broker has had the log in front of it, and deletes topics without a note
+        )
         self._writing = threading.Lock()  # writes keep the order of packing
 
     @property
@@ -155,6 +160,7 @@ class Checkpoint:
         queue_totals = _QUEUE_TOTALS.read(raw)
         self.queue_totals = None if queue_totals is None else QueueTotals(*queue_totals)
         self.log_begin, self.sum_of_queue_begins = _BEGINS.read(raw) or (None, None)
+        (self.javas_end,) = _JAVA.read(raw) or (None,)
         self.is_ours = _STAMP.read(raw) == (self.physic_msg_timestamp, self.logics_msg_timestamp)
 
     def save(self) -> None:
@@ -181,6 +187,8 @@ class Checkpoint:
             _DURABLE.write(raw, self.durable_offset)
         if self.log_begin is not None:
             _BEGINS.write(raw, self.log_begin, -1 if self.sum_of_queue_begins is None else self.sum_of_queue_begins)
+        if self.javas_end is not None:
+            _JAVA.write(raw, self.javas_end)
         if self.index_mark is not None:
             name, offset, count, time_ms = self.index_mark
             numbers = self.index_numbers or (0, 0)

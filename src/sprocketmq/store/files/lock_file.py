@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One broker per store directory. Java: the ``lock`` file of DefaultMessageStore, an exclusive lock on its first byte.
 
-The same byte is locked, so a Java broker and ours keep each other out. Such locks do not work between two openers in one process,
-and closing any descriptor of the file drops them; a table of held paths covers both. A Java broker writes ``lock`` into the file at
-its start, ours something else: so the text says whose broker came last. Folders of a store may lie elsewhere, where another broker
-could use them as well, so each is locked too, with flock on the folder itself, because Apache accepts no foreign file in its commit
+The same byte is locked, so a Java broker and ours keep each other out. Such locks do not work between two openers in one process, and
+closing any descriptor of the file drops them; a table of held paths covers both. A Java broker writes ``lock`` into the file at its start,
+ours something else once it has started: so the text says whose broker came last. Folders of a store may lie elsewhere, where another
+broker could use them as well, so each is locked too, with flock on the folder itself, because Apache accepts no foreign file in its commit
 log's folder.
 
 A forked child has no share in the lock of the file, but shares those of the folders, which last until both processes have closed
@@ -42,7 +42,7 @@ class LockFile:
         self._folder_fds: list[int] = []
         self._path = os.path.realpath(os.path.join(directory, "lock"))
         self._fd: int | None = None
-        self.was_ours = False  # no Java broker has held it since ours did; known after ``acquire``
+        self.was_ours = False  # no Java broker has held it since ours did, and started; known after ``acquire``
         self.was_javas = False  # one has
 
     def acquire(self) -> None:
@@ -57,7 +57,6 @@ class LockFile:
                 if hasattr(os, "pwrite"):
                     text = os.pread(fd, len(_TEXT), 0)
                     self.was_ours, self.was_javas = text == _TEXT, text == _JAVAS_TEXT
-                    os.pwrite(fd, _TEXT, 0)
                 for folder in self._folders:
                     self._lock_folder(folder)
             except OSError as error:
@@ -94,6 +93,13 @@ class LockFile:
             os.close(folder_fd)
         self._folder_fds = []
         os.close(fd)
+
+    def mark_as_ours(self) -> None:
+        """After a start. One that failed has not dealt with what a Java broker left: the next one must know of it, too."""
+        if self._fd is not None and not self.was_ours and hasattr(os, "pwrite"):
+            with disk_errors(self._path):
+                os.pwrite(self._fd, _TEXT, 0)
+                os.fsync(self._fd)
 
     def release(self) -> None:
         with _held_lock:

@@ -58,8 +58,8 @@ class Recovery:
 
     Queues of ``losses`` are built anew from the whole log; what it says is lost of the log has been accepted: the entries that
     point there become fillers, so that their offsets are not used again. Records of ``deleted_topics`` that are before the log's
-    end at the deletion get no entry. ``known_topics``: those that exist, after a Java broker, which notes no deletion; records from
-    before it get no entry in a lost queue of another topic.
+    end at the deletion get no entry. ``known_topics``: those that exist. A Java broker notes no deletion: records from before its end
+    get no entry in a lost queue of another topic.
 
     After ``run``: ``begin`` (where the scan began), ``record_count`` (how many records it read), and the ``walk``, which has the damages of
     the log.
@@ -373,11 +373,14 @@ class Recovery:
 
     def _deletion_of(self, topic: str, queue_id: int) -> int:
         """Records of this queue before this physical offset get no entry."""
-        deleted_at, known = self._deleted_topics.get(topic, 0), self._known_topics
-        if known is None or topic in known or (topic, queue_id) in self._queues.queues:
+        deleted_at, known, javas_end = (
+            self._deleted_topics.get(topic, 0),
+            self._known_topics,
+            self._checkpoint.javas_end,
+        )
+        if javas_end is None or known is None or topic in known or (topic, queue_id) in self._queues.queues:
             return deleted_at
-        totals = self._checkpoint.queue_totals
-        return deleted_at if totals is None else max(deleted_at, totals.log_end)
+        return max(deleted_at, javas_end)
 
     # -- cut -------------------------------------------------------------------------------------------------------------------
 
@@ -416,7 +419,7 @@ class Recovery:
         lost = lost_entries(totals, found)
         if lost is None:
             return False
-        if self._known_topics is None:
+        if self._known_topics is None or self._checkpoint.javas_end is None:
             _log.error("%s; rebuilding them from the whole log", lost)
         else:
             _log.warning("%s; rebuilding those of topics that still exist from the whole log", lost)

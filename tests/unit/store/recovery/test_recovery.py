@@ -445,8 +445,13 @@ def test_a_recreated_topic_keeps_its_messages_through_a_rebuild(tmp_path):
     assert bodies(again) == [b"second 0", b"second 1"]
 
 
+def _fail(recovery: Recovery) -> bool:
+    raise StoreNotWritable("the disk fails")
+
+
 @pytest.mark.parametrize("stop", ["clean", "killed"])
-def test_a_topic_that_a_java_broker_has_deleted_is_told_from_a_lost_queue(tmp_path, stop):
+@pytest.mark.parametrize("then", ["ours goes on", "a start fails", "ours is killed"])
+def test_a_topic_that_a_java_broker_has_deleted_is_told_from_a_lost_queue(tmp_path, monkeypatch, stop, then):
     """It notes no deletion; the topic is only gone from topics.json."""
     store = open_disk(tmp_path / "s", ONE_FILE)
     sent = fill(store, 30)
@@ -459,7 +464,18 @@ def test_a_topic_that_a_java_broker_has_deleted_is_told_from_a_lost_queue(tmp_pa
     shutil.rmtree(path / "consumequeue/T/0")
     (path / "lock").write_bytes(b"lock")  # what a Java broker leaves there
     again = DiskMessageStore(path, ONE_FILE)
+    if then == "a start fails":
+        with monkeypatch.context() as broken:
+            broken.setattr(Recovery, "_scan", _fail)
+            with pytest.raises(StoreNotWritable):
+                again.load(known_topics={"T"})
+        again = DiskMessageStore(path, ONE_FILE)
     again.load(known_topics={"T"})
+    if then == "ours is killed":
+        path = crash(again, tmp_path / "killed")
+        again.close()
+        again = DiskMessageStore(path, ONE_FILE)
+        again.load(known_topics={"T"})
     assert {topic for topic, _ in again.queues()} == {"T"}
     expect(again, sent)
 
@@ -602,11 +618,8 @@ def test_a_start_that_fails_after_it_deleted_queues_leaves_them_to_the_next_one(
         (path / "checkpoint").write_bytes(struct.pack(">qqqqq", now, now, 0, 0, 0).ljust(4096, b"\0"))
     os.truncate(queue_file(path, queue_id=0), 40)
 
-    def fails(recovery):
-        raise StoreNotWritable("the disk fails")
-
     with monkeypatch.context() as broken:
-        broken.setattr(Recovery, "_scan", fails)
+        broken.setattr(Recovery, "_scan", _fail)
         with pytest.raises(StoreNotWritable):
             open_disk(path, ONE_FILE)
     assert not queue_file(path, queue_id=0).exists()
