@@ -63,13 +63,15 @@ class PlainRuns:
         version = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
         self.by_seed: dict[int, Any] = {}
         self.cpu_s = 0.0
-        kept = PLAIN_RUNS.read_text().splitlines() if PLAIN_RUNS.exists() else []
+        kept = PLAIN_RUNS.read_text().splitlines(keepends=True) if PLAIN_RUNS.exists() else []
+        if kept and not kept[-1].endswith("\n"):  # a kill came in the middle of it
+            kept.pop()
         if not kept or json.loads(kept[0]) != version:
-            PLAIN_RUNS.parent.mkdir(exist_ok=True)
-            PLAIN_RUNS.write_text(json.dumps(version) + "\n")
-        else:
-            for line in kept[1:]:
-                self._add(*json.loads(line))
+            kept = [json.dumps(version) + "\n"]
+        PLAIN_RUNS.parent.mkdir(exist_ok=True)
+        PLAIN_RUNS.write_text("".join(kept))
+        for line in kept[1:]:
+            self._add(*json.loads(line))
 
     def _add(self, seed: int, row: dict[str, Any]) -> None:
         self.by_seed[seed] = row

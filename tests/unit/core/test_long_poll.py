@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -35,11 +36,19 @@ def test_pulls_that_leave_or_arrive_during_a_wake_are_skipped():
     room.check_invariants()
 
 
-def test_woken_pulls_do_not_pile_up_behind_their_deadlines():
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda room, number: [*room.wake("flights", 0, number + 1)],
+        lambda room, number: room.take("flights", 0, lambda request: True),
+        lambda room, number: [None] * room.discard_owner("c"),
+    ],
+)
+def test_pulls_that_have_left_do_not_pile_up_until_their_deadlines(leave):
     room: LongPoll[str] = LongPoll()
     for number in range(10_000):
-        room.park("flights", 0, number, 15_000 + number, "r")
-        assert len(list(room.wake("flights", 0, number + 1))) == 1
+        room.park("flights", 0, number, 15_000 + number, "r", owner="c")
+        assert len(leave(room, number)) == 1
     assert len(room._heap) < 200
 
 

@@ -78,6 +78,15 @@ def test_other_clients_than_slaves_cannot_freeze_the_broker():
     assert machine.state is HandoverState.WAITING
 
 
+def test_another_slave_does_not_end_the_round():
+    machine = Handover()
+    machine.begin(0, 60_000)
+    ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS)
+    ask(machine, *ROUND, host="other")
+    machine.poll(END, 11)
+    assert machine.state is HandoverState.FROZEN
+
+
 def test_a_round_that_does_not_end_unfreezes_the_broker():
     machine = Handover()
     machine.begin(0, 60_000)

@@ -365,6 +365,14 @@ def test_two_brokers_of_one_name_and_id_are_rivals_when_the_first_comes_back():
     table.check_invariants()
 
 
+def test_a_rival_that_takes_turns_no_more_is_forgotten():
+    table = NamesrvTable()
+    _turns(table, "x:1", "y:1", "z:1", "x:1")
+    assert table.cluster_info(0).rivals == {"a": {0: ["y:1", "z:1"]}}
+    table.forget_old(BROKER_EXPIRE_MS + 2_001)
+    assert table.cluster_info(0).rivals == {"a": {0: ["z:1"]}}
+
+
 def test_a_broker_that_moves_and_one_that_is_elected_have_no_rivals():
     table = NamesrvTable()
     assert _turns(table, "x:1", "y:1", "y:1") == [None] * 3
