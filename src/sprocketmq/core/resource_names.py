@@ -154,4 +154,4 @@ def is_system_group(group: str) -> bool:
 
 def is_system_topic(topic: str, known: Collection[str] = ()) -> bool:
     """Not an application's. ``known``: what brokers and name servers call their own, such as topics of the name of a broker."""
-    return topic in known or topic.startswith(_SYSTEM_TOPIC_PREFIXES)
+    return topic in known or topic in SYSTEM_TOPICS or topic.startswith(_SYSTEM_TOPIC_PREFIXES)

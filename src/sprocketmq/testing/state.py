@@ -38,9 +38,7 @@ def _missing(broker: Broker, asked: Collection[str]) -> Iterator[str]:
 def _topics(broker: Broker) -> Iterator[str]:
     store, of_topic = broker.store, dict[str, list[str]]()
     for topic, queue_id in sorted(store.queues()):
-        if topic != SCHEDULE_TOPIC and (
-            is_retry_topic(topic) or topic.startswith(DLQ_PREFIX) or not is_system_topic(topic)
-        ):
+        if is_retry_topic(topic) or topic.startswith(DLQ_PREFIX) or not is_system_topic(topic):
             begin, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
             if end > begin:
                 of_topic.setdefault(topic, []).append(f"{begin} to {end - 1} in queue {queue_id}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import re
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import chain
@@ -26,8 +25,6 @@ from sprocketmq.core.resource_names import (
     DLQ_PREFIX,
     RETRY_PREFIX,
     SELF_TEST_TOPIC,
-    SYSTEM_TOPIC_PREFIX,
-    SYSTEM_TOPICS,
     reply_topic,
 )
 from sprocketmq.errors import ConfigurationError, NoPermission, RequestNotServed, RocketMQError, TopicNotExist
@@ -36,7 +33,7 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dropped
 from sprocketmq.spark.options.access import ANONYMOUS, Access
-from sprocketmq.spark.options.named_topics import LEDGER_PREFIX
+from sprocketmq.spark.options.named_topics import is_matched
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
 from sprocketmq.wire.frames.command import Command, response
@@ -97,7 +94,6 @@ class Cluster(remoting.Cluster):
 
     def topics_matching(self, pattern: str) -> tuple[str, ...]:
         """Topics whose whole name matches, without system topics, sorted. Raises ConfigurationError (a proxy lists no topics)."""
-        matcher = re.compile(pattern)
         try:
             names = self.run(self._topic_list)
         except RequestNotServed as error:
@@ -105,7 +101,7 @@ class Cluster(remoting.Cluster):
                 f"topicsPattern is {pattern!r}, and the proxy at {error.address} lists no topics; name them in the option topics, or use "
                 "the address of a name server of its cluster"
             ) from None
-        matching = {name for name in names if matcher.fullmatch(name) and not is_system_topic(name)}
+        matching = {name for name in names if is_matched(pattern, name)}
         if matching:
             matching -= _cluster_topics(self.run(self.name_servers.cluster_info))
         return tuple(sorted(matching))
@@ -223,12 +219,6 @@ def _broker_request_handler(
         return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {command.code} is not served")
 
     return answer
-
-
-def is_system_topic(topic: str) -> bool:
-    """Whether ``topicsPattern=".*"`` leaves it out: a topic that brokers make (TopicConfigManager), or a ledger of transactional
-    writes."""
-    return topic in SYSTEM_TOPICS or topic.startswith(("%", SYSTEM_TOPIC_PREFIX, "RMQ_SYS_", LEDGER_PREFIX))
 
 
 def is_apache_4(answer: Command) -> bool:

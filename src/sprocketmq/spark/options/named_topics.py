@@ -10,13 +10,21 @@ import difflib
 import re
 from typing import Final
 
-from sprocketmq.core.resource_names import NAME_PATTERN, dlq_topic, retry_topic
+from sprocketmq.core.resource_names import NAME_PATTERN, dlq_topic, is_system_topic, retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.given_options import GivenOptions
 
 # With the producer group, the default of ``ledgerTopic``: the topic where a transactional write stores its decisions.
 LEDGER_PREFIX: Final = "SPROCKETMQ_DECISIONS_"
 _TOPIC_OPTIONS: Final = ("topic", "topics", "topicsPattern", "deadLettersOf")
+
+
+def is_matched(pattern: str, topic: str) -> bool:
+    """Whether ``topicsPattern`` reads a topic: its whole name matches, and it is neither one that brokers make (TopicConfigManager) nor a
+    ledger of transactional writes."""
+    return (
+        re.fullmatch(pattern, topic) is not None and not is_system_topic(topic) and not topic.startswith(LEDGER_PREFIX)
+    )
 
 
 def topics_to_read(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:

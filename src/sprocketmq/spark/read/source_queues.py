@@ -4,7 +4,6 @@ and ends. For the driver, batch and stream."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -12,8 +11,9 @@ from sprocketmq.client.dead_letters.dead_letters import DeadLetters
 from sprocketmq.client.remoting.pulls import check_filter, why_refused
 from sprocketmq.core.resource_names import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
-from sprocketmq.spark.cluster.cluster import Cluster, is_system_topic
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.bound import Bound
+from sprocketmq.spark.options.named_topics import is_matched
 from sprocketmq.spark.options.read_options import ReadOptions
 from sprocketmq.spark.read.group_progress import query_committed
 from sprocketmq.spark.read.offset_search import real_min_offsets, search_by_time
@@ -40,7 +40,7 @@ def is_read(options: ReadOptions, topic: str) -> bool:
     if options.include_retry and topic == RETRY_PREFIX + options.group:
         return True
     if options.topics_pattern is not None:
-        return re.fullmatch(options.topics_pattern, topic) is not None and not is_system_topic(topic)
+        return is_matched(options.topics_pattern, topic)
     return topic in options.topics
 
 
