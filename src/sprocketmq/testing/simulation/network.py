@@ -16,6 +16,7 @@ import contextvars
 import errno
 import hashlib
 import itertools
+import math
 import random
 import re
 from collections import Counter, defaultdict, deque
@@ -45,7 +46,7 @@ class Process:
         self.host = host
         self.is_running = True
         self.is_frozen = self.is_dead = False
-        self._is_deaf = False
+        self._is_deaf, self._deaf_until_s = False, -math.inf
         self._postponed: list[asyncio.Handle] = []
         self._freezes: list[list[float]] = []  # began, ended
         self._stalled_until_s = 0.0
@@ -76,6 +77,8 @@ class Process:
 
     @is_deaf.setter
     def is_deaf(self, is_deaf: bool) -> None:
+        if self._is_deaf:
+            self._deaf_until_s = self.host.network.loop.time()
         self._is_deaf = is_deaf
         for end in self.host.ends:
             end.look()
@@ -89,6 +92,13 @@ class Process:
     def frozen_ms_since(self, since_s: float) -> float:
         now_s = self.host.network.loop.time()
         return sum(max(0.0, min(end, now_s) - max(begin, since_s)) for begin, end in self._freezes) * 1000
+
+    def was_deaf_since(self, since_s: float) -> bool:
+        return self._is_deaf or self._deaf_until_s >= since_s
+
+    def went_on_since(self, since_s: float) -> bool:
+        """Whether it has stood still or read nothing, and does so no longer."""
+        return self._deaf_until_s >= since_s or any(since_s <= end < math.inf for _, end in self._freezes)
 
     def thaw(self) -> None:
         if self.is_frozen:
@@ -206,7 +216,10 @@ class Network:
 
     def was_walled(self, host: Host, since_s: float) -> bool:
         """Whether there was a wall between it and another one."""
-        return self._walled_s.get(host, since_s - 1) >= since_s or any(host in wall for wall in self._walls)
+        return self.wall_fell_since(host, since_s) or any(host in wall for wall in self._walls)
+
+    def wall_fell_since(self, host: Host, since_s: float) -> bool:
+        return self._walled_s.get(host, since_s - 1) >= since_s
 
     def tear_walls(self) -> None:
         for sender, receiver in list(self._walls):

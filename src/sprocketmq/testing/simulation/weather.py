@@ -43,7 +43,7 @@ KINDS: Final = (
 _FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "all": (*KINDS, "kills", "power", "power"),  # most of the faults of stores need them
     "disks": ("kills", "power", "full", "errors", "slow", "short"),
-    "network": ("resets", "walls", "freezes", "forgotten", "deaf", "refusals", "moves"),
+    "network": ("resets", "walls", "freezes", "forgotten", "deaf", "refusals", "moves", "walls", "forgotten"),
 }
 _DAYS_MS: Final = 5 * 86_400_000
 
@@ -82,6 +82,7 @@ class Sky:
         self._rng = self._draws.stream("weather")  # later, that of each trouble
         self._ends: dict[int, Callable[[], object]] = {}  # of troubles that last
         self._rngs: dict[Host, random.Random] = {}  # of the troubles that end a process at its disk
+        self._healed_s: dict[Host, float] = {}
         self._number = 0
         self._is_clear = False
         self._begun = False
@@ -140,6 +141,10 @@ class Sky:
             disk.heal()
             host.process.end_stall()
         self._world.network.tear_walls()
+
+    def had_disk_trouble(self, host: Host, since_s: float) -> bool:
+        disk = self._world.disks[host]
+        return disk.has_trouble or disk.slow_ms is not None or self._healed_s.get(host, since_s - 1) >= since_s
 
     def _for_a_while(self, end: Callable[[], object], times: float = 1) -> None:
         """Call ``end`` after a time that is drawn: mostly short, sometimes longer than every limit of the protocol. ``times`` as long as
@@ -290,6 +295,7 @@ class Sky:
 
         def heal() -> None:
             end()
+            self._healed_s[host] = self._world.loop.time()
             self._world.note(f"the disk of {host} is well again")
 
         self._for_a_while(heal)

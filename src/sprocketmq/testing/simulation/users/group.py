@@ -32,7 +32,8 @@ _MOVED_S: Final = 45.0
 _REBALANCED_S: Final = 25.0
 _PROMPT_S: Final = 5.0
 _SETTLED_S: Final = 60.0
-_AWAY_S: Final = 5.0  # so long after a broker's trouble what was sent before may arrive
+_AWAY_S: Final = 5.0  # so long after a broker's start its members may be of two minds
+_LATE_S: Final = 1.5  # what was waiting arrives within 400 ms, and is looked at each second
 
 
 @dataclass(frozen=True)
@@ -288,24 +289,19 @@ class Group:
         done.difference_update(range(begin, committed))
 
     def _check_advance(self, queue: Queue, committed: int) -> None:
-        """Only its lock's holder writes the progress of an orderly queue, which goes forward. (A broker that could not be reached, stood
-        still or has restarted may hear of things late, and so it is with a member that stood still while it wrote. A start has the progress
-        that was saved.)"""
+        """Only its lock's holder writes the progress of an orderly queue, which goes forward. (When a wall falls or a process goes on, what
+        was sent before arrives. A start has the progress that was saved.)"""
         now_s, broker = self.ledger.world.loop.time(), self.ledger.running_broker(queue[0])
         seen_at, before = self.committed.get(queue, (None, -1))
         self.committed[queue] = broker, committed
         if (
             committed < before
             and broker is seen_at
-            and not self.ledger.was_away(queue[0], now_s - _AWAY_S)
-            and not self._stood_still(now_s - _AWAY_S)
+            and not self.ledger.has_restarted(queue[0], now_s - _AWAY_S)
+            and not self.ledger.hears_late(queue[0], self.members, now_s - _LATE_S)
             and self.moved_s < now_s - _MOVED_S
         ):
             self.ledger.breaks(f"the progress of {self} at {queue} went back from {before} to {committed}")
-
-    def _stood_still(self, since_s: float) -> bool:
-        hosts = self.ledger.world.network.hosts
-        return any(host.name in self.members and host.process.frozen_ms_since(since_s) > 0 for host in hosts)
 
     def check_skipped(self, queue: Queue, begin: int, end: int) -> None:
         """Nothing from ``begin`` to ``end`` is for this group."""

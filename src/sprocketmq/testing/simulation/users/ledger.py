@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -120,6 +120,15 @@ class Ledger:
             or self.has_restarted(name, since_s)
             or self.world.network.was_walled(host, since_s)
             or host.process.frozen_ms_since(since_s) > 0
+        )
+
+    def hears_late(self, name: str, senders: Collection[str], since_s: float) -> bool:
+        """Whether a broker may get now what hosts had sent it before: a wall has fallen, or one of them goes on after a freeze."""
+        network = self.world.network
+        return "narrow" in self.world.sky.kinds or any(
+            host.process.went_on_since(since_s) or (host.name == name and network.wall_fell_since(host, since_s))
+            for host in network.hosts
+            if host.name in (name, *senders)
         )
 
     def is_calm_since(self, since_s: float) -> bool:

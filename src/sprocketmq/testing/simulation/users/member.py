@@ -14,6 +14,7 @@ from sprocketmq.testing.simulation.users.group import ALL, CONSUME_TIMEOUT_MS, C
 from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
+    from sprocketmq.testing.simulation.network import Process
     from sprocketmq.testing.simulation.users.random_users import RandomUsers
     from sprocketmq.testing.simulation.world import Here
 
@@ -152,15 +153,37 @@ class Member:
 
     async def _reply(self, request: rmq.MessageExt, call: Call | None) -> None:
         began_s = self.loop.time()
+        asker = call.sent.asker if call is not None else None
         try:
             producer = await self._started_producer()
             await producer.reply(request, b"re:" + request.body)
         except rmq.RocketMQError as error:  # who asked is gone
             self.here.world.note(f"{self.here.name} cannot reply: {type(error).__name__}")
-            asker = call.sent.asker if call is not None else None
-            is_calm = self.users.ledger.is_calm_since(began_s - REQUESTS_AFTER_S)
-            if is_calm and asker is not None and not asker.is_dead:
+            if call is None or asker is None or asker.is_dead:
+                return
+            since_s = began_s - REQUESTS_AFTER_S
+            is_promised = call.sent.asker is asker and self.users.ledger.is_calm_since(since_s)
+            if is_promised or (isinstance(error, rmq.RequestTimeout) and self._reaches(asker, call, since_s, error)):
                 self.users.ledger.breaks(f"{self.here.name} cannot reply, and {asker.host} waits for it: {error}")
+
+    def _reaches(self, asker: Process, call: Call, since_s: float, error: rmq.RequestTimeout) -> bool:
+        """Whether nothing is between the broker that did not answer and this host, nor between it and who has asked over a connection
+        that works."""
+        world, network = self.here.world, self.here.world.network
+        broker = next(host for host in world.brokers if host.name == call.queue[0])
+        return (
+            error.address.startswith(f"{broker.address}:")
+            and call.queue[1] != self.group.retry_topic
+            and "narrow" not in world.sky.kinds
+            and not self.users.ledger.has_restarted(broker.name, since_s)
+            and not world.sky.had_disk_trouble(broker, since_s)
+            and not any(
+                network.was_walled(one.host, since_s) or one.frozen_ms_since(since_s) or one.was_deaf_since(since_s)
+                for one in (broker.process, asker, self.process)
+            )
+            and not network.times_forgotten(self.here.host, broker, since_s)
+            and not network.times_forgotten(asker.host, broker, call.sent.began_s)
+        )
 
     async def _call_back(self, call: Call | None) -> None:
         """What a listener calls of its own clients."""

@@ -158,6 +158,7 @@ class RandomUsers:
             self._hosts.append(world.start("admin", lambda here: Admin(self, here).run()))
         watch = Watch(self)
         watching = asyncio.ensure_future(watch.run())
+        watching.add_done_callback(partial(world.fail_with, whose="the watch"))
         await self._until(lambda: not self._sending, 4 * 3_600_000 * self.pace, "the producers end")
         await self._end(watch)
         watching.cancel()
