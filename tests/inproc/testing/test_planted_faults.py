@@ -15,6 +15,7 @@ QUICK = {
     "stored twice": ("kinds=none; features=concurrent", "was sent once and is stored"),
     "futures never end": ("kinds=kills,freezes; features=concurrent,futures,auto-batches", "a send of .* takes"),
     "other bytes come back": ("kinds=none; features=concurrent,requests", "got the reply"),
+    "replies to a dead connection": ("kinds=forgotten; features=concurrent,requests", "cannot reply, and"),
     "progress lost at give-up": (
         "messages=300; kinds=none; features=orderly; stay_s=60.0",
         "again after .* without a cause",
@@ -23,6 +24,10 @@ QUICK = {
     "two owners of a lock": ("kinds=walls; features=orderly", "two listeners at|both hold the lock"),
     "delivered again": ("kinds=none; features=concurrent", "without a cause"),
     "no pause": ("kinds=none; features=concurrent,pauses", "is paused since"),
+    "progress of others": (
+        "kinds=walls,freezes; features=orderly; lasts_ms=225000; calmness=1; kinds at once=1; members of group-0=3",
+        "went back from",
+    ),
     "a message is lost in a member": ("kinds=none; features=broadcasting", "group finishes every"),
     "a cancelled receive takes its messages": (
         "kinds=none; features=iterating,cancels",

@@ -18,7 +18,8 @@ Each run draws what its users do (``random_users.FEATURES``). Rules
 8. With nothing to do, clients and brokers do nearly nothing. A client that has shut down has no task left. When users have left, brokers
    have forgotten their connections, pulls, locks and memberships.
 9. No callback raises, a server starts on what its disk has, and nothing waits for ever or runs without waiting.
-10. When the trouble is over, producers can send, and requests are answered. A reply reaches who asked 60 s after it.
+10. When the trouble is over, producers can send, and requests are answered. A reply reaches who asked 60 s after it, and 60 s after what
+   was between its sender, its broker and who asked.
 11. A broker hears of each client that can reach it, every 65 s at least.
 12. Progress on a disk is not ahead of its log.
 13. What is stored while a group has nothing to do, in calm weather, is delivered within 5 s.

@@ -207,7 +207,8 @@ class Sender:
                     self.here.world.note(f"{self.here.name}: request: {type(error).__name__}")
 
     async def _request(self, topic: str | None = None, timeout_ms: int | None = None) -> None:
-        sent, message = self._new(topic)
+        answered = self.users.answered_topics
+        sent, message = self._new(topic or (self.rng.choice(answered) if answered else None))
         timeout_ms = timeout_ms or self.rng.choice([1_000, 3_000, 10_000])
         sent.asker = self.here.host.process
         try:
