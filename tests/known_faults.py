@@ -694,10 +694,17 @@ FAULTS: dict[str, Fault] = {
         "the limit of a SYNC_FLUSH answer is set again and again for no time",
         "1e3fe05f",
         "9",
+        (DurableAnswers.wait, "connection.now_s() + limit_s", "connection.now_s()"),
+        (DurableAnswers.wait, "call_at(waiting[0][3], ", "call_at(waiting[0][3] + limit_s, "),
         (
             DurableAnswers._time_out,
             "loop.time() >= self._waiting[0][3]",
-            "loop.time() - self._timeout_s >= self._waiting[0][3] - self._timeout_s",
+            "loop.time() - self._waiting[0][3] >= (3.0 if self._waiting[0][5] else self._timeout_s)",
+        ),
+        (
+            DurableAnswers._time_out,
+            "loop.call_at(self._waiting[0][3], ",
+            "loop.call_at(self._waiting[0][3] + (3.0 if self._waiting[0][5] else self._timeout_s), ",
         ),
     ),
 }

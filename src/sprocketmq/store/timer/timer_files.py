@@ -141,7 +141,8 @@ class TimerFiles:
     def _find_queue_offset(self, newest: int | None, live: tuple[int, ...] | None, begin: int) -> None:
         """Where our checkpoint says: the log has all units before it. An entry that was late has none: it was delivered when it was read.
         For Java's, its own rule (TimerMessageStore.recover): one behind the newest unit, but not beyond the checkpoint. A unit may have
-        been written before an older entry was delivered. An entry that is read twice is recognized by its place."""
+        been written before an older entry was delivered. An entry that is read twice is recognized by its place. But if its slot is
+        before ``read_ms``, it was linked after the clock had been set back, and is linked again."""
         check = self.check
         if newest is None or check.copies_before is not None:
             self.queue_offset = min(check.last_timer_queue_offset, check.master_timer_queue_offset)
@@ -149,10 +150,13 @@ class TimerFiles:
             self.queue_offset = min(newest + 1, check.master_timer_queue_offset)
         if live is not None:
             self.queue_offset = max(self.queue_offset, live[0])
-        places = [units["physical"] for _, units in self.log.scan(self.log.align(begin))]
-        if places:
+        places: list[Any] = []
+        for _, units in self.log.scan(self.log.align(begin)):
             import numpy as np
 
+            times = units["write_ms"].astype(np.int64) + units["delayed_ms"]
+            places.append(units["physical"][times >= self.read_ms])
+        if places:
             self._known = np.sort(np.concatenate(places))
 
     def _link_again(self) -> None:

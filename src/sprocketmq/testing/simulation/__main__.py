@@ -43,6 +43,9 @@ def run(draws: Draws) -> World:
         weather=Weather(every_ms=4_000 * pace, lasts_ms=draws.choice("lasts_ms", LASTS_MS)),
         brokers=None,
         draws=draws,
+        autoCreateTopicEnable=draws.choice(
+            "autoCreateTopicEnable", ["true", "false"]
+        ),  # else no topic is away for long
         **RandomUsers.CONFIG,
     )
 

@@ -45,7 +45,8 @@ _FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "disks": ("kills", "power", "full", "errors", "slow", "short"),
     "network": ("resets", "walls", "freezes", "forgotten", "deaf", "refusals", "moves", "walls", "forgotten"),
 }
-_DAYS_MS: Final = 5 * 86_400_000
+# A timer message that is late by more than 7 days is delivered without the wheel.
+_DAYS_MS: Final = (5 * 86_400_000, 9 * 86_400_000)
 
 
 @dataclass(frozen=True)
@@ -276,8 +277,10 @@ class Sky:
         self._for_a_while(partial(self._restart, host, self._rng))
 
     def _restart(self, host: Host, rng: random.Random) -> None:
-        """Perhaps not for long: a start that ends midway, or soon after, leaves what none has seen."""
+        """Perhaps not for long: a start that ends midway, or soon after, leaves what none has seen. Perhaps with another time of day."""
         disk = self._world.disks.get(host)
+        if disk is not None and "clocks" in self.kinds and not self._is_clear and rng.random() < 0.5:
+            self._set_clock_by(host, rng.choice(_DAYS_MS))
         again = [kind for kind in ("kills", "power") if kind in self.kinds]
         if disk is not None and again and not self._is_clear and rng.random() < 0.3:
             self._rng = self._rngs[host] = rng
@@ -331,7 +334,10 @@ class Sky:
         host = self._host()
         by_ms = self._rng.choice([-1, 1]) * self._rng.expovariate(1 / self._rng.choice([5_000, 5_000, 60_000]))
         if host in self._world.disks and self._rng.random() < 0.1:  # by days, by mistake
-            by_ms = _DAYS_MS
+            by_ms = self._rng.choice(_DAYS_MS)
+        self._set_clock_by(host, by_ms)
+
+    def _set_clock_by(self, host: Host, by_ms: float) -> None:
         self._world.note(f"the clock of {host} is set by {by_ms:.0f} ms")
         host.skew_ms += by_ms
 

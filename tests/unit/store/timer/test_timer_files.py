@@ -413,6 +413,22 @@ def test_an_entry_that_was_delivered_when_it_was_read_is_not_read_again(root, mo
     again.close()
 
 
+def test_an_entry_that_was_linked_after_the_clock_went_back_waits_after_a_power_cut(root, monkeypatch):
+    """Its slot is before the time of the checkpoint, up to which all is taken for delivered."""
+    waiting = Waiting(root)
+    waiting.add(60_000)
+    waiting.files.sync(0, waiting.files.snapshot(NOW + 30_000, NOW, 700))
+    waiting.add(5_000)
+    waiting.close()
+    power_cut(monkeypatch)
+    again = Waiting(root)
+    assert again.next == 1
+    if not again.files.is_known(100):
+        again.add(5_000)
+    assert again.lists() == {5_000: [1], 60_000: [0]}
+    again.close()
+
+
 def test_after_a_power_cut_that_took_the_end_of_the_log_slots_that_point_there_are_linked_again(root, monkeypatch):
     waiting = fill(root, saved_after=30)
     waiting.close()

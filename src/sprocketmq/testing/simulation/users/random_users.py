@@ -140,6 +140,8 @@ class RandomUsers:
         features = draws.some("features", FEATURES, draws.choice("share of features", [0.1, 0.3]))
         if draws.given_list("features") is None:
             rng = draws.stream("needs")
+            if "full" in world.sky.kinds and rng.random() < 0.5:  # an administrator makes room
+                features.append("retention")
             lacking = [needs for name, needs in _NEEDS.items() if name in features and not {*needs} & {*features}]
             features = draws.keep("features", [*features, *(rng.choice(needs) for needs in lacking)])
         self.features = frozenset(features if self._features is None else self._features)

@@ -136,9 +136,10 @@ class Sender:
         self._acknowledged(sent, await self._ended(self._producer.send(message, **how)))
 
     async def _delayed(self) -> None:
-        level = self.rng.randint(1, 8)
+        levels = DelayLevels.parse(self.here.world.delay_levels)
+        level = self.rng.randint(1, levels.max_level)
         sent, message = self._new(delay_level=level)
-        delay_ms = DelayLevels.parse(self.here.world.delay_levels).delay_ms(level)
+        delay_ms = levels.delay_ms(level)
         self._is_due(sent, sent.began_s + delay_ms / 1000)
         self.ledger.acknowledged(sent, await self._ended(self._producer.send(message)), is_at_place=False)
 
