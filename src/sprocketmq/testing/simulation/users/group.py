@@ -32,7 +32,6 @@ _MOVED_S: Final = 45.0
 _REBALANCED_S: Final = 25.0
 _PROMPT_S: Final = 5.0
 _SETTLED_S: Final = 60.0
-_AWAY_S: Final = 5.0  # so long after a broker's start its members may be of two minds
 _LATE_S: Final = 1.5  # what was waiting arrives within 400 ms, and is looked at each second
 
 
@@ -290,14 +289,14 @@ class Group:
 
     def _check_advance(self, queue: Queue, committed: int) -> None:
         """Only its lock's holder writes the progress of an orderly queue, which goes forward. (When a wall falls or a process goes on, what
-        was sent before arrives. A start has the progress that was saved.)"""
+        was sent before arrives. A start has the progress that was saved, and gives away locks that others still count on.)"""
         now_s, broker = self.ledger.world.loop.time(), self.ledger.running_broker(queue[0])
         seen_at, before = self.committed.get(queue, (None, -1))
         self.committed[queue] = broker, committed
         if (
             committed < before
             and broker is seen_at
-            and not self.ledger.has_restarted(queue[0], now_s - _AWAY_S)
+            and not self.ledger.has_restarted(queue[0], now_s - _LOCK_S)
             and not self.ledger.hears_late(queue[0], self.members, now_s - _LATE_S)
             and self.moved_s < now_s - _MOVED_S
         ):
