@@ -177,10 +177,13 @@ def _note_table(path: str) -> None:
     root = os.path.dirname(folder)
     if os.path.basename(folder) != "config":
         return
-    with _noting, open(os.path.join(root, "tables"), "a+", encoding="utf-8") as file:
+    with _noting, open(os.path.join(root, "tables"), "ab+") as file:
         file.seek(0)
-        if name not in file.read().splitlines():
-            file.write(f"{name}\n")
+        raw = file.read()
+        whole = raw[: raw.rfind(b"\n") + 1]
+        if name.encode() not in whole.splitlines():
+            file.truncate(len(whole))  # a full disk took a part of a name
+            file.write(f"{name}\n".encode())
             file.flush()
             os.fsync(file.fileno())
 

@@ -28,6 +28,17 @@ def test_a_saved_text_comes_back_and_the_one_before_is_kept(tmp_path):
     assert sorted(file.name for file in path.parent.iterdir()) == ["topics.json", "topics.json.bak"]
 
 
+@pytest.mark.parametrize("length", range(len("consumerOffset.json\n")))
+def test_a_part_of_a_name_that_a_full_disk_left_is_no_table(tmp_path, length):
+    (tmp_path / "tables").write_text("topics.json\n" + "consumerOffset.json\n"[:length])
+    for name in ("topics.json", "consumerOffset.json", "delayOffset.json"):
+        assert ConfigFile(tmp_path / "config" / name).save(b"{}")
+    assert config_files.missing_tables(tmp_path) == {}
+    for file in (tmp_path / "config").iterdir():
+        file.unlink()
+    assert [*config_files.missing_tables(tmp_path)] == ["consumerOffset.json", "delayOffset.json", "topics.json"]
+
+
 @pytest.mark.parametrize("damage", ["missing", "empty", "unreadable"])
 def test_the_spare_copy_serves_when_the_file_is_no_good(tmp_path, damage):
     path = tmp_path / "topics.json"
