@@ -33,6 +33,10 @@ QUICK = {
         "kinds=none; features=iterating,cancels",
         "is not finished|no other listener ran|group finishes",
     ),
+    "one file too many expires": (
+        "kinds=full; features=retention; mappedFileSizeCommitLog=8192",
+        "the index of .* lacks|every record is in the index|No such file",
+    ),
     "a seek goes too far": ("kinds=none; features=assigned,seeks", "has sought"),
     "a filter that has left": ("kinds=none; features=concurrent,guests", "is not finished"),
     "shutdown waits for itself": ("kinds=none; features=concurrent,callbacks", "and no other listener ran"),

@@ -69,11 +69,12 @@ _DRAWN_CONFIG: Final[dict[str, list[Any]]] = {
     "flushDiskType": ["SYNC_FLUSH", "ASYNC_FLUSH"],
     "flushIntervalCommitLog": [500, 10_000],
     "flushIntervalConsumeQueue": [1_000, 10_000],  # in these rounds the log is synced, too
-    "mappedFileSizeCommitLog": [1 << 20, 1 << 16, 1 << 14],
+    "mappedFileSizeCommitLog": [1 << 20, 1 << 16, 1 << 14, 1 << 13],
     "mappedFileSizeConsumeQueue": [20_000, 2_000, 100],
     "mappedFileSizeTimerLog": [1 << 16, 1_040],
     "maxHashSlotNum": [5_000, 101],
     "maxIndexNum": [20_000, 60],
+    "timerFlushIntervalMs": [1_000, 10_000],
     "writeBufferHighWaterMark": [0, 65_536],
 }
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
@@ -132,7 +133,8 @@ class Admin:
         self.here.world.note(f"admin: {group} was deleted")
 
     async def _expire(self) -> None:
-        await self._admin.update_broker_config({"fileReservedTime": 0}, cluster="DefaultCluster")
+        with contextlib.suppress(rmq.RocketMQError):  # a full disk takes no change, and it may be so already
+            await self._admin.update_broker_config({"fileReservedTime": 0}, cluster="DefaultCluster")
         await self._admin.delete_expired_commit_logs(cluster="DefaultCluster")
 
     def _a_disk_is_full(self) -> bool:
