@@ -603,11 +603,11 @@ class TimerMessages:
         if error is not None:
             self._failed("timer progress", "the timer's progress is not written: %s", error)
             return
-        self.files.log.delete_before(self._store.min_physical_offset)
         try:
             self._empty_done()
+            self.files.log.delete_before(self._store.min_physical_offset)
         except StoreError as failure:
-            self._failed("timer progress", "delivered slots are not emptied yet: %s", failure)
+            self._failed("timer progress", "the files of delivered timer messages are not cleaned yet: %s", failure)
 
     def _begin_emptying(self) -> None:
         self._emptying += self._done

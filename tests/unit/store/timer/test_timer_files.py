@@ -10,7 +10,7 @@ import struct
 
 import pytest
 
-from sprocketmq.errors import StoreCorrupt
+from sprocketmq.errors import StoreCorrupt, StoreNotWritable
 from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, save_timer_check
@@ -168,6 +168,19 @@ def test_files_whose_records_are_gone_are_deleted_but_never_the_last(tmp_path):
     assert log.read(0) is None
     assert log.delete_before(1 << 40) == 1
     assert len(os.listdir(tmp_path)) == 1
+    log.close()
+
+
+def test_a_file_that_the_system_does_not_delete_is_a_trouble_of_the_store(tmp_path):
+    """Who deletes it is a callback, in which nothing else may be raised."""
+    log = TimerLog(str(tmp_path), FILE_BYTES)
+    for n in range(50):
+        log.append(unit(n * 1000))
+    path = log.files.files[0].path
+    os.rename(path, tmp_path / "away")
+    os.mkdir(path)  # no file, whatever this user may do
+    with pytest.raises(StoreNotWritable):
+        log.delete_before(18_001)
     log.close()
 
 
