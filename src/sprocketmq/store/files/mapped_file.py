@@ -205,7 +205,7 @@ class StoreFile:
         pass
 
     def delete(self) -> bool:
-        """False if the system refuses for now (Windows, while a view is in use)."""
+        """False if the system refuses for now (Windows, while a view is in use). Raises StoreNotWritable."""
         return True
 
 
@@ -347,10 +347,9 @@ class MappedFile(StoreFile):
 
     def delete(self) -> bool:
         self.unmap()
-        try:
-            os.unlink(self.path)
-        except FileNotFoundError:
-            return True
-        except PermissionError:  # Windows keeps a mapped file; the next retention round tries again
-            return False
+        with disk_errors(self.path), contextlib.suppress(FileNotFoundError):
+            try:
+                os.unlink(self.path)
+            except PermissionError:  # Windows keeps a mapped file; the next retention round tries again
+                return False
         return True

@@ -170,7 +170,8 @@ class IndexFiles:
         """Retention: delete files that only point before ``min_physical_offset``, but never the newest; returns how many."""
         deleted = 0
         while len(self.files) > 1 and self.files[0].header.end_physical_offset < min_physical_offset:
-            self.files.pop(0).delete()
+            self.files[0].delete()
+            del self.files[0]
             deleted += 1
         return deleted
 

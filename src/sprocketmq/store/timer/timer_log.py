@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from sprocketmq.store.files.mapped_file import StoreFile, disk_errors, sync_directory
+from sprocketmq.store.files.mapped_file import StoreFile, sync_directory
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.wire.layout import Layout
 
@@ -162,11 +162,8 @@ class TimerLog:
         deleted = 0
         while len(self.files.files) > 1:
             unit = self.read(self._last_of_full(self.files.start))
-            if unit is None or unit.physical_offset >= min_physical_offset:
+            if unit is None or unit.physical_offset >= min_physical_offset or not self.files.delete_first():
                 break
-            with disk_errors(self.files.files[0].path):
-                if not self.files.delete_first():
-                    break
             deleted += 1
         return deleted
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import logging
+import os
 import shutil
 
 import pytest
@@ -181,6 +182,33 @@ def test_an_index_file_that_ends_with_the_first_kept_record_stays(store):
     assert store.index.clean(first_ends) == 0
     assert store.index.clean(first_ends + 1) == 1
     assert len(store.index.files) == count - 1
+
+
+@pytest.mark.parametrize("which", ["log", "queue", "index"])
+def test_a_file_that_a_failing_disk_does_not_delete_is_still_one_of_the_stores(tmp_path, monkeypatch, which):
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
+    store = open_disk(tmp_path / "s", ANY_HOUR)
+    for number in range(60):
+        store.append(StoredMessage("T", 0, b"b" * 40, b"UNIQ_KEY\x01U%d\x02" % number), NOW_MS + number * 60_000)
+    while store.dispatch(100):
+        pass
+    queue = store.consume_queues.queues["T", 0]
+    files = {"log": store.commit_log.files.files, "queue": queue.files.files, "index": store.index.files}[which]
+    first, unlink = files[0], os.unlink
+
+    def fails(path):
+        if path == first.path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        unlink(path)
+
+    late_ms = NOW_MS + 1000 * HOUR_MS
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "unlink", fails)
+        with pytest.raises(StoreNotWritable):
+            store.clean(late_ms)
+    assert first in files
+    assert problems(store) == []
+    store.close()
 
 
 def test_the_file_being_written_stays_though_the_next_one_is_there_in_advance(store, monkeypatch):
