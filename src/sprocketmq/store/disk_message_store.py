@@ -59,7 +59,6 @@ class DiskMessageStore(MessageStore):
         self._lock.acquire()
         try:
             self._open_files(deleted_topics, known_topics)
-            self._lock.mark_as_ours()
         except BaseException:
             self._flusher = None  # its thread does not run: there is nothing to close
             self._release()
@@ -92,12 +91,9 @@ class DiskMessageStore(MessageStore):
             if losses.lost:
                 self._accept_losses(losses)
             if self._lock.was_javas and checkpoint.queue_totals is not None:
-                checkpoint.javas_end = checkpoint.queue_totals.log_end
+                checkpoint.javas_end = max(checkpoint.javas_end or 0, checkpoint.queue_totals.log_end)
             self.recovery = Recovery(self, losses, deleted_topics, known_topics)
             self.recovery.run()
-            if self._lock.was_javas:
-                checkpoint.javas_end = self.commit_log.max_offset
-                checkpoint.save()
             for at in self.recovery.walk.damaged_bodies:
                 self.record_at(at)
             if not self.commit_log.files.files:
@@ -114,8 +110,14 @@ class DiskMessageStore(MessageStore):
             checkpoint.log_begin = self.commit_log.min_offset
         self._flusher = Flusher(self, flushed_offset)
         self._flusher.flush()
+        if self._lock.was_javas:
+            # Now that all queues are on the disk, one that is missing later is one that Java has deleted.
+            checkpoint.javas_end = self.commit_log.max_offset
+            checkpoint.queue_totals = QueueTotals(checkpoint.javas_end, *self.consume_queues.totals())
+            checkpoint.save()
         if stop is Stop.CRASHED:
             self._write_abort(with_mark=True)
+        self._lock.mark_as_ours()
         self._flusher.start()
 
     def _accept_losses(self, losses: Losses) -> None:

@@ -153,6 +153,32 @@ def test_deleting_an_unknown_group_deletes_its_forbidden_topics_for_good(disk_cl
     assert disk_cluster.broker.groups.may_read("g", "flights")
 
 
+@pytest.mark.parametrize("made_by", ["an administrator", "a send"])
+def test_a_topic_that_a_java_broker_deleted_has_none_of_its_old_messages_when_it_is_made_again(disk_cluster, made_by):
+    """A Java broker takes it out of ``topics.json`` and removes its queues, and notes nothing."""
+    cluster, client = disk_cluster, disk_cluster.client()
+    for topic in ("trains", "flights"):  # the start reads the last record again
+        client.send(topic, b"first life")
+    cluster.broker.stop()
+    store_dir = Path(cluster.store_dir)
+    shutil.rmtree(store_dir / "consumequeue/flights")
+    for file in (store_dir / "config").glob("topics.json*"):
+        topics = json.loads(file.read_bytes())
+        topics["topicConfigTable"].pop("flights", None)
+        file.write_text(json.dumps(topics))
+    (store_dir / "lock").write_bytes(b"lock")
+    cluster.restart_on(store_dir)
+    client = cluster.client()
+    second = [b"second life"] if made_by == "a send" else []
+    if second:
+        client.send("flights", *second)
+    else:
+        create(client, "flights", 1).result(10)
+    cluster.kill()
+    assert cluster.client().bodies("flights") == second
+    assert cluster.client().bodies("trains") == [b"first life"]
+
+
 def test_a_deletion_that_a_kill_cut_off_between_its_files_leaves_nothing_for_the_next_life(
     disk_cluster, tmp_path, monkeypatch
 ):

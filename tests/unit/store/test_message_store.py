@@ -9,11 +9,12 @@ import pytest
 
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store import MessageStore, ReadStatus, StoreConfig, StoredMessage
+from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.store.queue.unit import FILLER_SIZE
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.record import RecordView, decode_records
 
-from .stores import NOW_MS, SMALL, batch_of, bodies, message, open_memory, records
+from .stores import NOW_MS, SMALL, batch_of, bodies, message, open_disk, open_memory, records
 
 
 def test_an_appended_message_is_readable_at_once_with_every_field(store):
@@ -245,6 +246,25 @@ def test_a_deleted_topic_is_gone_and_can_be_made_anew(store):
     assert store.append(message("T", 0, b"second life"), NOW_MS).queue_offset == 0
     assert bodies(store) == [b"second life"]
     store.delete_topic("T")
+
+
+def _refuse(file: MappedFile) -> bool:
+    raise StoreNotWritable(f"{file.path} cannot be deleted")
+
+
+def test_a_deletion_that_the_disk_refuses_can_be_tried_again(tmp_path, monkeypatch):
+    store = open_disk(tmp_path / "s")
+    for number in range(3):
+        store.append(message("T", number), NOW_MS)
+    with monkeypatch.context() as broken:
+        broken.setattr(MappedFile, "delete", _refuse)
+        with pytest.raises(StoreNotWritable):
+            store.delete_topic("T")
+    store.delete_topic("T")
+    assert store.queues() == []
+    assert not (tmp_path / "s/consumequeue/T").exists()
+    assert store.append(message("T", 1, b"second life"), NOW_MS).queue_offset == 0
+    store.close()
 
 
 def test_an_entry_whose_record_is_gone_is_skipped_and_logged(caplog):

@@ -141,7 +141,9 @@ class TopicTable:
 
     def update(self, *topics: TopicConfig, now_ms: int) -> None:
         """Create or replace topics for an administrator; several count as one change."""
-        self.table.update({topic.topic_name: topic for topic in topics})
+        for topic in topics:
+            self._note_javas_deletion(topic.topic_name)
+            self.table[topic.topic_name] = topic
         self._changed(now_ms)
 
     def announce(self, now_ms: int) -> None:
@@ -171,9 +173,17 @@ class TopicTable:
     def _add(
         self, topic: str, queue_nums: int, perm: int, now_ms: int, *, order: bool = False, sys_flag: int = 0
     ) -> TopicConfig:
+        self._note_javas_deletion(topic)
         added = self.table[topic] = _topic(topic, queue_nums, perm, order=order, sys_flag=sys_flag)
         self._changed(now_ms)
         return added
+
+    def _note_javas_deletion(self, topic: str) -> None:
+        """Before a topic is created. A Java broker may have deleted one of its name, without a note: its messages must not come back."""
+        store = self._broker.store
+        end = store.checkpoint.javas_end or 0
+        if end > store.min_physical_offset and topic not in self.table and not store.queue_ids(topic):
+            self.deleted[topic], self._has_deletions_on_disk = max(end, self.deleted.get(topic, 0)), True
 
     def _changed(self, now_ms: int) -> None:
         self.data_version.next_version(now_ms)

@@ -121,9 +121,8 @@ class Checkpoint:
         self.queue_totals: QueueTotals | None = None
         self.log_begin: int | None = None  # the log begins here or before, unless a Java broker has deleted files since
         self.sum_of_queue_begins: int | None = None  # at the last clean stop
-        self.javas_end: int | None = (
-            None  # a Java broker has had the log in front of it, and deletes topics without a note
-        )
+        # A Java broker has had the log in front of it, and deletes topics without a note.
+        self.javas_end: int | None = None
         self._writing = threading.Lock()  # writes keep the order of packing
 
     @property
@@ -202,6 +201,7 @@ class Checkpoint:
         """Forget what was there: the loss of files was accepted. Not saved."""
         self.physic_msg_timestamp = self.logics_msg_timestamp = self.index_msg_timestamp = self.confirm_phy_offset = 0
         self.durable_offset = self.index_mark = self.queue_totals = self.log_begin = self.sum_of_queue_begins = None
+        self.javas_end = None
 
     def raise_index_timestamp(self, store_timestamp_ms: int) -> None:
         """Before an index file gets an entry of a record that was stored then (rule 3). Nothing is synced: the rule is about kills.

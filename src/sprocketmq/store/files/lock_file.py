@@ -96,7 +96,8 @@ class LockFile:
 
     def mark_as_ours(self) -> None:
         """After a start. One that failed has not dealt with what a Java broker left: the next one must know of it, too."""
-        if self._fd is not None and not self.was_ours and hasattr(os, "pwrite"):
+        assert self._fd is not None
+        if not self.was_ours and hasattr(os, "pwrite"):
             with disk_errors(self._path):
                 os.pwrite(self._fd, _TEXT, 0)
                 os.fsync(self._fd)

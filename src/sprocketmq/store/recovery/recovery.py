@@ -373,14 +373,12 @@ class Recovery:
 
     def _deletion_of(self, topic: str, queue_id: int) -> int:
         """Records of this queue before this physical offset get no entry."""
-        deleted_at, known, javas_end = (
-            self._deleted_topics.get(topic, 0),
-            self._known_topics,
-            self._checkpoint.javas_end,
-        )
-        if javas_end is None or known is None or topic in known or (topic, queue_id) in self._queues.queues:
+        deleted_at, javas_end = self._deleted_topics.get(topic, 0), self._checkpoint.javas_end
+        if javas_end is None or self._known_topics is None or topic in self._known_topics:
             return deleted_at
-        return max(deleted_at, javas_end)
+        key = topic, queue_id
+        was_there = key in self._queues.queues or key in self._losses.queues
+        return deleted_at if was_there else max(deleted_at, javas_end)
 
     # -- cut -------------------------------------------------------------------------------------------------------------------
 

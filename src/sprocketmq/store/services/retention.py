@@ -10,11 +10,13 @@ kept record go too, except the last file of each.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import errno
 import logging
 import os
 import shutil
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sprocketmq.core.quantities import counted
@@ -31,6 +33,7 @@ class Retention:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._disk_full: StoreNotWritable | None = None
+        self._has_left = False  # files that the disk did not delete
 
     @property
     def disk_full(self) -> bool:
@@ -61,9 +64,11 @@ class Retention:
             if not self._note_begin(files.files[1].start):
                 break
             expired += may_expire and self._first_is_expired(now_ms)
-            if not files.delete_first():
-                break
-            deleted += 1
+            with self._said():
+                if files.delete_first():
+                    deleted += 1
+                    continue
+            break
         if deleted > expired:
             self._store.troubles.failed(
                 "forced",
@@ -75,15 +80,27 @@ class Retention:
             )
         elif deleted:
             log.info("%s deleted, which had expired", counted(deleted, "commit log file was", "commit log files were"))
-        if deleted:
+        if deleted or self._has_left:
+            self._has_left = False
             for queue in self._store.consume_queues.queues.values():
-                queue.clean(files.start)
-                first = queue.unit_bytes(queue.min_offset, 1)
-                if first:
-                    self._store.extension.clean(queue.topic, queue.queue_id, UNIT.unpack(first)[2])
-            self._store.index.clean(files.start)
+                with self._said():
+                    queue.clean(files.start)
+                    first = queue.unit_bytes(queue.min_offset, 1)
+                    if first:
+                        self._store.extension.clean(queue.topic, queue.queue_id, UNIT.unpack(first)[2])
+            with self._said():
+                self._store.index.clean(files.start)
         self._watch_disk(self.disk_used_percent() if forced else used)
         return deleted
+
+    @contextlib.contextmanager
+    def _said(self) -> Iterator[None]:
+        """A file that the disk does not delete: the next round tries again, and the other files go."""
+        try:
+            yield
+        except StoreNotWritable as error:
+            self._has_left = True
+            self._store.troubles.failed("old files", "%s", error)
 
     def _note_begin(self, physical_offset: int) -> bool:
         """Before files are deleted, or a start after a crash would miss them. False: they must stay."""

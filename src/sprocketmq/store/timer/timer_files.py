@@ -81,11 +81,13 @@ class TimerFiles:
             log.warning("%s does not fit the queue of the timer messages, and is not used", self._check_path)
             check = live = None
         self.check = check or TimerCheck()
-        self.log.load()
-        self.log.recover(self.check.last_timer_log_flush_pos, log_end)
         self.read_ms = self.check.last_read_time_ms
         if live is not None and (len(live) != _LIVE_NUMBERS or live[3] < self.check.counter):
             live = None  # a Java broker has run since
+        is_ours_after_power_cut = live is None and self.check.copies_before is not None
+        self.log.load()
+        # Which slots the wheel has of what came since our checkpoint, nothing says: it is read again from its queue.
+        self.log.recover(self.check.last_timer_log_flush_pos, 0 if is_ours_after_power_cut else log_end)
         if live is not None:
             self.read_ms, self.done = live[1], 0 if self._progress.differs else live[2]
         known_queue_offset = max(self.check.last_timer_queue_offset, live[0] if live else 0)
@@ -97,6 +99,8 @@ class TimerFiles:
             self.skip_before = (known_queue_offset, self.read_ms)
             return
         wheel_exists = self.wheel.exists
+        if is_ours_after_power_cut:
+            self._empty_delivered()
         self.wheel.load(min(self.read_ms, self.check.last_read_time_ms))
         self.not_emptied = [slot for slot in self.wheel.slots.values() if slot.time_ms < self.read_ms]
         for slot in self.not_emptied:
@@ -118,6 +122,14 @@ class TimerFiles:
             begin = self.log.files.start
         self._link_again()
         self._find_queue_offset(queue_offset_of(newest), live, begin)
+
+    def _empty_delivered(self) -> None:
+        """Slots that were delivered before our checkpoint, with their copies on the disk, and whose end a power cut took: if the clock
+        is set back, their messages must not come again."""
+        self.wheel.load(0)
+        for slot in list(self.wheel.slots.values()):
+            if slot.time_ms < self.read_ms:
+                self.wheel.empty(slot.time_ms, min(slot.last, self.log.end - 1))
 
     def _damaged_slot(self) -> int | None:
         precision_ms = self.wheel.precision_ms
@@ -141,8 +153,7 @@ class TimerFiles:
     def _find_queue_offset(self, newest: int | None, live: tuple[int, ...] | None, begin: int) -> None:
         """Where our checkpoint says: the log has all units before it. An entry that was late has none: it was delivered when it was read.
         For Java's, its own rule (TimerMessageStore.recover): one behind the newest unit, but not beyond the checkpoint. A unit may have
-        been written before an older entry was delivered. An entry that is read twice is recognized by its place. But if its slot is
-        before ``read_ms``, it was linked after the clock had been set back, and is linked again."""
+        been written before an older entry was delivered. An entry that is read twice is recognized by its place."""
         check = self.check
         if newest is None or check.copies_before is not None:
             self.queue_offset = min(check.last_timer_queue_offset, check.master_timer_queue_offset)
@@ -150,13 +161,10 @@ class TimerFiles:
             self.queue_offset = min(newest + 1, check.master_timer_queue_offset)
         if live is not None:
             self.queue_offset = max(self.queue_offset, live[0])
-        places: list[Any] = []
-        for _, units in self.log.scan(self.log.align(begin)):
+        places = [units["physical"] for _, units in self.log.scan(self.log.align(begin))]
+        if places:
             import numpy as np
 
-            times = units["write_ms"].astype(np.int64) + units["delayed_ms"]
-            places.append(units["physical"][times >= self.read_ms])
-        if places:
             self._known = np.sort(np.concatenate(places))
 
     def _link_again(self) -> None:

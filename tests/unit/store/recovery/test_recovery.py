@@ -8,6 +8,7 @@ import dataclasses
 import os
 import shutil
 import struct
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,14 @@ import pytest
 from sprocketmq.errors import StoreCorrupt, StoreNotWritable
 from sprocketmq.store import DiskMessageStore, StoredMessage
 from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.files.lock_file import LockFile
 from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.store.log import log_walk
 from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.store.recovery.losses import Stop, stop_of
 from sprocketmq.store.recovery.recovery import Recovery
+from sprocketmq.store.services.flush import Flusher
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.hashing import tags_code
 
@@ -445,14 +448,12 @@ def test_a_recreated_topic_keeps_its_messages_through_a_rebuild(tmp_path):
     assert bodies(again) == [b"second 0", b"second 1"]
 
 
-def _fail(recovery: Recovery) -> bool:
+def _fail(part: Recovery | LockFile) -> bool:
     raise StoreNotWritable("the disk fails")
 
 
-@pytest.mark.parametrize("stop", ["clean", "killed"])
-@pytest.mark.parametrize("then", ["ours goes on", "a start fails", "ours is killed"])
-def test_a_topic_that_a_java_broker_has_deleted_is_told_from_a_lost_queue(tmp_path, monkeypatch, stop, then):
-    """It notes no deletion; the topic is only gone from topics.json."""
+def _javas(tmp_path, *, stop="clean", lost=()) -> tuple[Path, list[bytes]]:
+    """A store of topics T and U, of which a Java broker has deleted U: it notes no deletion. ``lost``: queues of T that are missing."""
     store = open_disk(tmp_path / "s", ONE_FILE)
     sent = fill(store, 30)
     fill(store, 30, "U")
@@ -460,24 +461,116 @@ def test_a_topic_that_a_java_broker_has_deleted_is_told_from_a_lost_queue(tmp_pa
     path = crashed(store)
     if stop == "clean":
         path = tmp_path / "s"
-    shutil.rmtree(path / "consumequeue/U")
-    shutil.rmtree(path / "consumequeue/T/0")
+    for name in ("U", *lost):
+        shutil.rmtree(path / "consumequeue" / name)
     (path / "lock").write_bytes(b"lock")  # what a Java broker leaves there
-    again = DiskMessageStore(path, ONE_FILE)
+    return path, sent
+
+
+def _loaded(path, known, deleted=None, config=ONE_FILE) -> DiskMessageStore:
+    store = DiskMessageStore(path, config)
+    store.load(deleted or {}, known)
+    return store
+
+
+@pytest.mark.parametrize("stop", ["clean", "killed"])
+@pytest.mark.parametrize("then", ["ours goes on", "a start fails", "ours is killed", "ours is killed twice"])
+def test_a_topic_that_a_java_broker_has_deleted_is_told_from_a_lost_queue(tmp_path, monkeypatch, stop, then):
+    path, sent = _javas(tmp_path, stop=stop, lost=["T/0"])
     if then == "a start fails":
         with monkeypatch.context() as broken:
             broken.setattr(Recovery, "_scan", _fail)
             with pytest.raises(StoreNotWritable):
-                again.load(known_topics={"T"})
-        again = DiskMessageStore(path, ONE_FILE)
-    again.load(known_topics={"T"})
-    if then == "ours is killed":
-        path = crash(again, tmp_path / "killed")
+                _loaded(path, {"T"})
+    again = _loaded(path, {"T"})
+    for number in range({"ours is killed": 1, "ours is killed twice": 2}.get(then, 0)):
+        path = crash(again, tmp_path / f"killed-{number}")
         again.close()
-        again = DiskMessageStore(path, ONE_FILE)
-        again.load(known_topics={"T"})
+        assert not [problem for problem in check_directory(path, ONE_FILE) if not problem.note]
+        again = _loaded(path, {"T"})
+        assert again.recovery.record_count <= 1, "the whole log was read again"
     assert {topic for topic, _ in again.queues()} == {"T"}
     expect(again, sent)
+
+
+@pytest.mark.parametrize("sent", [[], [b"new"]])
+def test_a_topic_that_a_java_broker_has_deleted_and_ours_has_created_again_is_new(tmp_path, sent):
+    path, _ = _javas(tmp_path)
+    store = _loaded(path, {"T"})
+    end = store.checkpoint.javas_end  # the broker notes it as the topic's deletion
+    for body in sent:
+        store.append(message("U", body=body), NOW_MS)
+    path = crash(store, tmp_path / "killed")
+    store.close()
+    assert bodies(_loaded(path, {"T", "U"}, {"U": end}), "U") == sent
+
+
+def test_a_topic_that_java_deleted_after_ours_had_run_in_between_stays_deleted(tmp_path):
+    path, sent = _javas(tmp_path)
+    checkpoint = (path / "checkpoint").read_bytes()
+    store = _loaded(path, {"T"})
+    store.append(message("V", body=b"written by Java"), NOW_MS)
+    store.close()
+    (path / "checkpoint").write_bytes(checkpoint)
+    (path / "lock").write_bytes(b"lock")
+    store = _loaded(path, {"T", "V"})
+    path = crash(store, tmp_path / "killed")
+    store.close()
+    shutil.rmtree(path / "consumequeue/V")
+    (path / "lock").write_bytes(b"lock")
+    store = _loaded(path, {"T"})
+    assert {topic for topic, _ in store.queues()} == {"T"}
+    expect(store, sent)
+
+
+def test_a_queue_that_a_power_cut_took_before_its_first_sync_is_no_deletion_of_javas(tmp_path, monkeypatch):
+    path, sent = _javas(tmp_path, lost=["T/0"])
+    (path / "checkpoint").write_bytes(struct.pack(">qqqqq", NOW_MS, NOW_MS, 0, 0, 0).ljust(4096, b"\0"))
+    (path / "abort").write_text("")
+    cut = []
+
+    def cut_before_the_sync(flusher):
+        cut.append(crash(store, tmp_path / "cut"))
+        flush(flusher)
+
+    store, flush = DiskMessageStore(path, ONE_FILE), Flusher.flush
+    with monkeypatch.context() as patched:
+        patched.setattr(Flusher, "flush", cut_before_the_sync)
+        store.load(known_topics=set())
+    store.close()
+    shutil.rmtree(cut[0] / "consumequeue")
+    expect(_loaded(cut[0], set()), sent)
+
+
+def test_what_is_sent_after_a_loss_was_accepted_is_no_deletion_of_javas(tmp_path):
+    path, _ = _javas(tmp_path)
+    _loaded(path, {"T"}).close()
+    for file in (path / "commitlog").iterdir():
+        file.unlink()
+    store = _loaded(path, {"T"}, config=dataclasses.replace(ONE_FILE, accept_store_loss=True))
+    store.append(message("X", body=b"new"), NOW_MS)
+    store.flush()
+    path = power_cut(store, tmp_path / "cut")
+    store.close()
+    shutil.rmtree(path / "consumequeue/X")
+    assert bodies(_loaded(path, {"T"}), "X") == [b"new"]
+
+
+def test_a_damaged_queue_is_no_deletion_of_javas(tmp_path):
+    """Although its topic is not in topics.json, as in a spare copy of it."""
+    path, sent = _javas(tmp_path)
+    os.truncate(queue_file(path, queue_id=0), 40)
+    expect(_loaded(path, set()), sent)
+
+
+def test_a_start_that_cannot_say_whose_the_store_is_leaves_no_thread(tmp_path, monkeypatch):
+    path, _ = _javas(tmp_path)
+    before = threading.active_count()
+    with monkeypatch.context() as broken:
+        broken.setattr(LockFile, "mark_as_ours", _fail)
+        with pytest.raises(StoreNotWritable):
+            _loaded(path, {"T"})
+    assert threading.active_count() == before
 
 
 def test_a_batch_that_is_being_written_is_no_loss(tmp_path, monkeypatch, caplog):

@@ -184,29 +184,36 @@ def test_an_index_file_that_ends_with_the_first_kept_record_stays(store):
     assert len(store.index.files) == count - 1
 
 
+@pytest.mark.parametrize("number", [errno.EIO, errno.EPERM])
 @pytest.mark.parametrize("which", ["log", "queue", "index"])
-def test_a_file_that_a_failing_disk_does_not_delete_is_still_one_of_the_stores(tmp_path, monkeypatch, which):
-    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
+def test_a_file_that_the_disk_does_not_delete_is_said_and_goes_another_time(
+    tmp_path, monkeypatch, caplog, which, number
+):
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 95.0)
     store = open_disk(tmp_path / "s", ANY_HOUR)
-    for number in range(60):
-        store.append(StoredMessage("T", 0, b"b" * 40, b"UNIQ_KEY\x01U%d\x02" % number), NOW_MS + number * 60_000)
+    for count in range(60):
+        store.append(StoredMessage("T", count % 2, b"b" * 40, b"UNIQ_KEY\x01U%d\x02" % count), NOW_MS + count * 60_000)
     while store.dispatch(100):
         pass
-    queue = store.consume_queues.queues["T", 0]
-    files = {"log": store.commit_log.files.files, "queue": queue.files.files, "index": store.index.files}[which]
-    first, unlink = files[0], os.unlink
+    first_queue, other_queue = store.consume_queues.queues.values()
+    files = {"log": store.commit_log.files.files, "queue": first_queue.files.files, "index": store.index.files}[which]
+    stays, unlink = files[0], os.unlink
 
     def fails(path):
-        if path == first.path:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        if path == stays.path:
+            raise OSError(number, os.strerror(number), path)
         unlink(path)
 
     late_ms = NOW_MS + 1000 * HOUR_MS
     with monkeypatch.context() as broken:
         broken.setattr(os, "unlink", fails)
-        with pytest.raises(StoreNotWritable):
-            store.clean(late_ms)
-    assert first in files
+        store.clean(late_ms)
+    assert files[0] is stays
+    assert str(stays.path) in caplog.text
+    assert store.refusal is not None, "the disk is nearly full"
+    assert (other_queue.min_offset == 0) is (which == "log")
+    store.clean(late_ms)
+    assert files[0] is not stays
     assert problems(store) == []
     store.close()
 

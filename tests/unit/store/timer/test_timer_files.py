@@ -442,6 +442,44 @@ def test_an_entry_that_was_linked_after_the_clock_went_back_waits_after_a_power_
     again.close()
 
 
+@pytest.mark.parametrize("slots", [(5_000, 5_000), (5_000, 6_000), (6_000, 5_000)])
+def test_a_kill_while_entries_are_linked_again_after_a_power_cut_loses_none(root, monkeypatch, slots):
+    waiting = Waiting(root)
+    waiting.add(60_000)
+    waiting.files.sync(0, waiting.files.snapshot(NOW + 30_000, NOW, 700))
+    for slot_ms in slots:  # the clock was set back
+        waiting.add(slot_ms)
+    waiting.close()
+    power_cut(monkeypatch)
+    for number, slot_ms in enumerate(slots, 1):  # a kill after each
+        waiting = Waiting(root)
+        assert waiting.next == number
+        assert not waiting.files.is_known(100 * number)
+        waiting.add(slot_ms)
+        waiting.close()
+    again = Waiting(root)
+    expected = {slot_ms: [n for n, other in enumerate(slots, 1) if other == slot_ms] for slot_ms in slots}
+    assert again.lists() == {60_000: [0], **expected}
+    assert again.files.wheel.total() == 3
+    again.close()
+
+
+def test_a_slot_that_was_delivered_before_a_power_cut_does_not_come_again_when_the_clock_is_set_back(root, monkeypatch):
+    waiting = Waiting(root)
+    waiting.add(5_000)
+    waiting.add(60_000)
+    waiting.files.wheel.forget(NOW + 5_000)  # delivered, and not emptied yet
+    waiting.files.sync(0, waiting.files.snapshot(NOW + 10_000, NOW, 700))
+    waiting.close()
+    power_cut(monkeypatch)
+    waiting = Waiting(root)
+    waiting.add(2_000)
+    waiting.close()
+    again = Waiting(root)
+    assert again.lists() == {2_000: [2], 60_000: [1]}
+    again.close()
+
+
 def test_after_a_power_cut_that_took_the_end_of_the_log_slots_that_point_there_are_linked_again(root, monkeypatch):
     waiting = fill(root, saved_after=30)
     waiting.close()
