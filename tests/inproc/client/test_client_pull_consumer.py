@@ -358,6 +358,23 @@ def test_a_consumer_that_assigns_is_notified_when_a_topic_grows(rocketmq):
             consumer.fetch_message_queues("nothing")
 
 
+def test_queues_that_were_away_only_when_they_were_fetched_are_heard_of(rocketmq, producer):
+    """As of a broker that registers again between two checks: who has assigned what was there reads the others again, too."""
+    heard: list[int] = []
+    rocketmq.create_topic("flights", queues=3)
+    with rocketmq.pull_consumer("backfill") as consumer:
+        consumer.register_topic_message_queue_change_listener(
+            "flights", lambda topic, queues: heard.append(len(queues))
+        )
+        rocketmq.create_topic("flights", queues=1)
+        consumer.assign(consumer.fetch_message_queues("flights"))
+        rocketmq.create_topic("flights", queues=3)
+        rocketmq.advance_until(lambda: heard == [3])
+        consumer.assign(consumer.fetch_message_queues("flights"))
+        rocketmq.advance(90_000)
+        assert heard == [3]
+
+
 def test_offsets_are_found_by_time(rocketmq, producer):
     send_all(producer, ["0"])
     rocketmq.advance(1_000)

@@ -244,7 +244,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         running = self._started_here()
         wrapped = wrap(self._options.namespace, check_topic(topic))
         await running.instance.cluster.routes.refresh(wrapped)
-        queues = [self._outside(queue) for queue in running.topic_watch.known(wrapped)]
+        queues = [self._outside(queue) for queue in running.topic_watch.fetched(wrapped)]
         if not queues:
             raise TopicNotExist(
                 ResponseCode.TOPIC_NOT_EXIST,

@@ -91,12 +91,19 @@ class TopicWatch:
 
     def __init__(self, consumer: RunningPullConsumer, listeners: Mapping[str, TopicQueuesListener]) -> None:
         self._consumer, self._listeners = consumer, listeners
-        self._queues: dict[str, list[MessageQueue]] = {}
+        self._queues: dict[str, list[MessageQueue]] = {}  # of which the listeners know
+        self._fetched: dict[str, list[MessageQueue]] = {}
         self._tasks = Tasks(log, f"group {consumer.name}: the check for new queues")
         self._is_started = False
 
     def known(self, topic: str) -> list[MessageQueue]:
         return sorted(self._consumer.instance.cluster.routes.table.subscribe_queues(topic))
+
+    def fetched(self, topic: str) -> list[MessageQueue]:
+        """The known queues. Who fetches them may assign these, so a listener is called also for what differs from them: a broker may be
+        away for a moment between two checks."""
+        self._fetched[topic] = queues = self.known(topic)
+        return queues
 
     def start(self) -> None:
         if self._listeners and not self._is_started:
@@ -122,8 +129,9 @@ class TopicWatch:
             delay_ms = interval_ms
             for topic, listener in list(self._listeners.items()):
                 queues = await self._query(topic)
-                if queues != self._queues.get(topic):
+                if queues != self._queues.get(topic) or queues != self._fetched.get(topic, queues):
                     self._queues[topic] = queues
+                    self._fetched.pop(topic, None)
                     outside = [unwrap_queue(consumer.namespace, queue) for queue in queues]
                     troubles = consumer.instance.cluster.outages.troubles
                     await call_listener(troubles, listener, unwrap(consumer.namespace, topic), outside)

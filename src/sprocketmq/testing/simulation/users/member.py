@@ -504,9 +504,11 @@ class AssignedMember(PullMember):
             expressions = {topic: wanted.expression for topic, wanted in self.group.filters.items()}
             await self.consumer.assign(queues, expressions)
 
+        self._is_old = False  # before it asks: what changes meanwhile is told
         if not await self._try("assign", assign()):
+            self._is_old = True
             return False
-        self._queues, self._is_old = queues, False
+        self._queues = queues
         # Who was assigned a queue anew begins where the group is.
         self._sought = {queue: offset for queue, offset in self._sought.items() if queue in queues}
         return True
