@@ -37,15 +37,15 @@ RUN_LIMIT_S: Final = 600.0  # of this machine's time; most take a few seconds
 def run(draws: Draws) -> World:
     """A run of which the seed decides everything that is not given."""
     pace, messages = PACES[draws.choice("pace", _DRAWN_PACES)]
+    # Without automatic creation a topic that was deleted stays away until its administrator makes it again.
+    auto_create = draws.choice("autoCreateTopicEnable", ["true", "false"])
     return simulate(
         RandomUsers(messages, pace=pace),
         seed=draws.seed,
         weather=Weather(every_ms=4_000 * pace, lasts_ms=draws.choice("lasts_ms", LASTS_MS)),
         brokers=None,
         draws=draws,
-        autoCreateTopicEnable=draws.choice(
-            "autoCreateTopicEnable", ["true", "false"]
-        ),  # else no topic is away for long
+        autoCreateTopicEnable=auto_create,
         **RandomUsers.CONFIG,
     )
 
