@@ -179,6 +179,21 @@ def test_a_topic_that_a_java_broker_deleted_has_none_of_its_old_messages_when_it
     assert cluster.client().bodies("trains") == [b"first life"]
 
 
+def test_a_lost_queue_is_noticed_after_a_java_broker_also_when_topics_have_been_created_since(disk_cluster, tmp_path):
+    cluster, client = disk_cluster, disk_cluster.client()
+    for topic in ("trains", "flights"):
+        client.send(topic, b"first life")
+    cluster.broker.stop()
+    store_dir = Path(cluster.store_dir)
+    (store_dir / "lock").write_bytes(b"lock")
+    cluster.restart_on(store_dir)
+    create(cluster.client(), "ships", 1).result(10)
+    cluster.copy_as_killed(tmp_path / "killed")
+    shutil.rmtree(tmp_path / "killed/consumequeue/trains")
+    cluster.restart_on(tmp_path / "killed")
+    assert cluster.client().bodies("trains") == [b"first life"]
+
+
 def test_a_deletion_that_a_kill_cut_off_between_its_files_leaves_nothing_for_the_next_life(
     disk_cluster, tmp_path, monkeypatch
 ):

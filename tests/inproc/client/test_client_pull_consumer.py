@@ -369,6 +369,7 @@ def test_queues_that_were_away_only_when_they_were_fetched_are_heard_of(rocketmq
         rocketmq.create_topic("flights", queues=1)
         consumer.assign(consumer.fetch_message_queues("flights"))
         rocketmq.create_topic("flights", queues=3)
+        assert len(consumer.fetch_message_queues("flights")) == 3, "somebody else has looked"
         rocketmq.advance_until(lambda: heard == [3])
         consumer.assign(consumer.fetch_message_queues("flights"))
         rocketmq.advance(90_000)

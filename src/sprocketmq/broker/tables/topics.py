@@ -179,11 +179,18 @@ class TopicTable:
         return added
 
     def _note_javas_deletion(self, topic: str) -> None:
-        """Before a topic is created. A Java broker may have deleted one of its name, without a note: its messages must not come back."""
+        """Before a topic is created. A Java broker may have deleted one of its name, without a note: its messages must not come back. A
+        queue of the new one may be there, of a send that a kill cut off. No record begins one byte before the end, and a deletion
+        before the end does not keep a start from counting queues."""
         store = self._broker.store
         end = store.checkpoint.javas_end or 0
-        if end > store.min_physical_offset and topic not in self.table and not store.queue_ids(topic):
-            self.deleted[topic], self._has_deletions_on_disk = max(end, self.deleted.get(topic, 0)), True
+        if end <= store.min_physical_offset or topic in self.table:
+            return
+        firsts = [
+            store.units(topic, queue_id, store.min_offset(topic, queue_id), 1) for queue_id in store.queue_ids(topic)
+        ]
+        if all(first and first[0].physical_offset >= end for first in firsts):
+            self.deleted[topic], self._has_deletions_on_disk = max(end - 1, self.deleted.get(topic, 0)), True
 
     def _changed(self, now_ms: int) -> None:
         self.data_version.next_version(now_ms)

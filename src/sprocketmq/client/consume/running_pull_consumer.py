@@ -102,7 +102,9 @@ class TopicWatch:
     def fetched(self, topic: str) -> list[MessageQueue]:
         """The known queues. Who fetches them may assign these, so a listener is called also for what differs from them: a broker may be
         away for a moment between two checks."""
-        self._fetched[topic] = queues = self.known(topic)
+        queues = self.known(topic)
+        if self._fetched.get(topic) in (None, self._queues.get(topic)):  # else one is still to be told of
+            self._fetched[topic] = queues
         return queues
 
     def start(self) -> None:

@@ -103,8 +103,9 @@ class ConsumeQueueTable:
         if not keys:
             return
         for key in keys:
-            self._ids[key[0]].discard(key[1])  # first, because the disk may not delete the files
-            self.queues.pop(key).delete()
+            self.queues[key].delete()  # if the disk refuses, the queue stays, and this can be tried again
+            del self.queues[key]
+            self._ids[key[0]].discard(key[1])
         for topic in {topic for topic, _ in keys}:
             if not self._ids[topic]:
                 del self._ids[topic]

@@ -78,11 +78,13 @@ class Recovery:
         self.walk = LogWalk(self._log, 0)
         self._check_crc = store.config.check_crc_on_recover
         self._levels = DelayLevels.parse(store.config.message_delay_level)
+        self._kept_by_java: set[tuple[str, int]] = set()
         self.begin = self.record_count = 0
 
     def run(self) -> None:
         log, losses = self._log, self._losses
         clean_stop = losses.stop is Stop.CLEAN
+        self._kept_by_java = self._find_kept_by_java()
         self._fill_lost_entries()
         rebuilds_queues = bool(losses.queues or losses.empty_folders)
         self._delete_broken_queues()
@@ -376,9 +378,22 @@ class Recovery:
         deleted_at, javas_end = self._deleted_topics.get(topic, 0), self._checkpoint.javas_end
         if javas_end is None or self._known_topics is None or topic in self._known_topics:
             return deleted_at
-        key = topic, queue_id
-        was_there = key in self._queues.queues or key in self._losses.queues
-        return deleted_at if was_there else max(deleted_at, javas_end)
+        return deleted_at if (topic, queue_id) in self._kept_by_java else max(deleted_at, javas_end)
+
+    def _find_kept_by_java(self) -> set[tuple[str, int]]:
+        """Queues that a Java broker has not deleted, of topics that are not known: each has an entry from before its end, or is damaged."""
+        end, known = self._checkpoint.javas_end, self._known_topics
+        return {
+            key
+            for key, queue in self._queues.queues.items()
+            if end is not None
+            and known is not None
+            and key[0] not in known
+            and (
+                key in self._losses.queues
+                or (queue.max_offset > queue.first_offset and queue.unit(queue.first_offset)[0] < end)
+            )
+        }
 
     # -- cut -------------------------------------------------------------------------------------------------------------------
 

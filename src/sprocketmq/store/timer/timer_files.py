@@ -96,6 +96,7 @@ class TimerFiles:
             self._start_over(f"ends at {self.log.end}, it had {self.check.last_timer_log_flush_pos} bytes")
             newest = None
         if newest is None:
+            self.wheel.delete()  # what it says points into a log that is empty
             self.skip_before = (known_queue_offset, self.read_ms)
             return
         wheel_exists = self.wheel.exists
@@ -118,7 +119,11 @@ class TimerFiles:
                 "%d slots of %s point behind the timer log, they are linked again", len(broken), self.wheel.path
             )
             for time_ms in broken:
-                self.wheel.empty(time_ms, -1)
+                done = (
+                    min(self.wheel.slots[time_ms].first, self.log.end) - 1
+                )  # units before its first one are delivered
+                self.wheel.empty(time_ms, done)
+                self.wheel.emptied[time_ms] = done
             begin = self.log.files.start
         self._link_again()
         self._find_queue_offset(queue_offset_of(newest), live, begin)

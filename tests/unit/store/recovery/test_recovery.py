@@ -505,6 +505,16 @@ def test_a_topic_that_a_java_broker_has_deleted_and_ours_has_created_again_is_ne
     assert bodies(_loaded(path, {"T", "U"}, {"U": end}), "U") == sent
 
 
+def test_a_full_scan_adds_no_old_message_to_a_topic_that_was_created_again_and_is_in_no_table_yet(tmp_path):
+    path, _ = _javas(tmp_path)
+    store = _loaded(path, {"T"})
+    store.append(message("U", body=b"new"), NOW_MS)
+    path = crash(store, tmp_path / "killed")
+    store.close()
+    os.truncate(queue_file(path, queue_id=0), 40)
+    assert bodies(_loaded(path, {"T"}), "U") == [b"new"]
+
+
 def test_a_topic_that_java_deleted_after_ours_had_run_in_between_stays_deleted(tmp_path):
     path, sent = _javas(tmp_path)
     checkpoint = (path / "checkpoint").read_bytes()

@@ -464,6 +464,41 @@ def test_a_kill_while_entries_are_linked_again_after_a_power_cut_loses_none(root
     again.close()
 
 
+def test_what_was_delivered_of_a_slot_that_is_used_again_does_not_come_again_after_a_power_cut(root, monkeypatch):
+    waiting = Waiting(root)
+    waiting.add(5_000)
+    waiting.add(60_000)
+    waiting.files.record_progress(2, NOW + 10_000, 0)
+    waiting.files.wheel.empty(NOW + 5_000, waiting.files.wheel.get(NOW + 5_000).last)
+    waiting.files.sync(0, waiting.files.snapshot(NOW + 10_000, NOW, 700))
+    waiting.add(3_000)  # the clock was set back
+    waiting.files.sync(0, waiting.files.snapshot(NOW + 3_000, NOW, 700))
+    waiting.add(5_000)
+    waiting.close()
+    power_cut(monkeypatch)
+    again = Waiting(root)
+    assert again.lists() == {3_000: [2], 60_000: [1]}
+    assert again.next == 3
+    again.close()
+
+
+def test_a_power_cut_that_leaves_no_unit_leaves_no_slot(root, monkeypatch):
+    """A Java broker, too, would deliver by a slot what has its place in the log now."""
+    waiting = Waiting(root)
+    waiting.next = 1  # entry 0 was late, and has no unit
+    waiting.files.record_progress(1, 0, 0)
+    waiting.files.sync(0, waiting.files.snapshot(NOW, NOW, 700))
+    waiting.add(5_000)
+    waiting.close()
+    power_cut(monkeypatch)
+    again = Waiting(root)
+    again.add(60_000)
+    again.close()
+    again = Waiting(root)
+    assert again.lists() == {60_000: [0]}
+    again.close()
+
+
 def test_a_slot_that_was_delivered_before_a_power_cut_does_not_come_again_when_the_clock_is_set_back(root, monkeypatch):
     waiting = Waiting(root)
     waiting.add(5_000)
