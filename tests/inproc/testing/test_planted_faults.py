@@ -35,7 +35,7 @@ QUICK = {
     ),
     "one file too many expires": (
         "kinds=full; features=retention; mappedFileSizeCommitLog=8192",
-        "the index of .* lacks|every record is in the index|No such file",
+        "the index of .* lacks|every record is in the index|No such file|is not of a record",
     ),
     "a seek goes too far": ("kinds=none; features=assigned,seeks", "has sought"),
     "a filter that has left": ("kinds=none; features=concurrent,guests", "is not finished"),
