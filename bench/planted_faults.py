@@ -47,7 +47,8 @@ What the [simulator](../guides/simulation.md) finds is shown by planting faults 
 `make planted-faults` runs seeds from 1 on without a fault, then each with all faults whose changed places it reaches. When such a run
 fails, halves of the faults are tried, until one fault alone makes a seed fail that passes without. Nothing is chosen by hand: pace, users
 and weather are drawn by the seed.
-Seconds are those of one core for all seeds without a fault until then. This page is written from `bench/planted_faults.json`.
+Seconds are those of one core for all seeds without a fault until then. Each row is of the last search for its fault. This page is written
+from `bench/planted_faults.json`.
 """
 
 
