@@ -370,6 +370,7 @@ class World:
     @staticmethod
     async def _make_topic(broker: Broker, name: str, queues: int) -> None:
         broker.topics.update(TopicConfig(name, queues, queues), now_ms=broker.clock.now_ms())
+        await broker.config_store.saved()
         await broker.registered()
 
     async def all_up(self) -> None:
