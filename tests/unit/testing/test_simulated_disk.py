@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import errno
 import os
@@ -211,6 +212,22 @@ def test_what_a_failed_sync_did_not_write_a_second_sync_does_not_write_either(ma
         machine.disk.cut_power()
         lost += machine.read("log") != content
     assert 0 < lost < 20
+
+
+def test_a_text_that_is_written_anew_after_a_failed_sync_is_written_by_the_next_one(machine: Machine) -> None:
+    """The pages that the kernel has dropped went with the file's old content."""
+    for _ in range(20):
+        for rate in (1.0, 0.0):
+            machine.disk.error_rate = 0.0
+            with machine.os.open_file(machine.disk.path / "text.tmp", "wb") as file:
+                file.write(b"text" * 2_048)
+                file.flush()
+                machine.disk.error_rate = rate
+                with contextlib.suppress(OSError):
+                    machine.os.fsync(file.fileno())
+        machine.write("other", b"")  # keeps the names
+        machine.disk.cut_power()
+        assert machine.read("text.tmp") == b"text" * 2_048
 
 
 def test_the_power_goes_in_front_of_a_sync_and_nothing_has_an_effect_from_there_on(machine: Machine) -> None:

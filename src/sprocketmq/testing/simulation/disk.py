@@ -97,6 +97,9 @@ class HostDisk:
 
     # -- calls of the system ---------------------------------------------------------------------------------------------------
 
+    def emptied(self, fd: int) -> None:
+        self._model.emptied(os.fstat(fd).st_ino)
+
     def sync(self, fd: int) -> None:
         _check_alive()
         self._may_end(is_sync=True)
@@ -253,6 +256,8 @@ class _Os(ModuleType):
             path, mode.replace("b", "").replace("t", ""), opener=opener or (lambda p, f: self.open(p, f, 0o666))
         )
         raw.disk = disk
+        if "w" in mode:
+            disk.emptied(raw.fileno())
         file = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
         return file if "b" in mode else io.TextIOWrapper(file, **options)
 

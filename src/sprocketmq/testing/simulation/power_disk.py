@@ -133,6 +133,10 @@ class PowerDisk:
         self._dropped.setdefault(inode, {}).update({at: piece for at, piece in changed.items() if dice.random() < 0.5})
         self._keep((number, inode, None, (length, pieces)))
 
+    def emptied(self, inode: int) -> None:
+        """What is written from here on is written to the disk, also if it is the same."""
+        self._dropped.pop(inode, None)
+
     def forget_dropped(self) -> None:
         """The next process writes them all again: the model is kinder here than Linux."""
         self._dropped.clear()
