@@ -383,16 +383,16 @@ class Recovery:
     def _find_kept_by_java(self) -> set[tuple[str, int]]:
         """Queues that a Java broker has not deleted, of topics that are not known: each has an entry from before its end, or is damaged."""
         end, known = self._checkpoint.javas_end, self._known_topics
+        if end is None or known is None:
+            return set()
+
+        def has_older_entry(queue: ConsumeQueue) -> bool:
+            return queue.max_offset > queue.first_offset and queue.unit(queue.first_offset)[0] < end
+
         return {
             key
             for key, queue in self._queues.queues.items()
-            if end is not None
-            and known is not None
-            and key[0] not in known
-            and (
-                key in self._losses.queues
-                or (queue.max_offset > queue.first_offset and queue.unit(queue.first_offset)[0] < end)
-            )
+            if key[0] not in known and (key in self._losses.queues or has_older_entry(queue))
         }
 
     # -- cut -------------------------------------------------------------------------------------------------------------------

@@ -119,9 +119,8 @@ class TimerFiles:
                 "%d slots of %s point behind the timer log, they are linked again", len(broken), self.wheel.path
             )
             for time_ms in broken:
-                done = (
-                    min(self.wheel.slots[time_ms].first, self.log.end) - 1
-                )  # units before its first one are delivered
+                # Units before its first one are delivered.
+                done = min(self.wheel.slots[time_ms].first, self.log.end) - 1
                 self.wheel.empty(time_ms, done)
                 self.wheel.emptied[time_ms] = done
             begin = self.log.files.start
