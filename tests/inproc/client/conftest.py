@@ -64,6 +64,12 @@ def producer(rocketmq: EmbeddedRocketMQ) -> Iterator[rmq.Producer]:
 
 
 @pytest.fixture
+def admin(rocketmq: EmbeddedRocketMQ) -> Iterator[rmq.Admin]:
+    with rocketmq.admin() as made:
+        yield made
+
+
+@pytest.fixture
 def second_broker(rocketmq: EmbeddedRocketMQ) -> Iterator[Broker]:
     """broker-b beside the fixture's broker-a, on the same name server and clock."""
     broker = Broker(

@@ -46,9 +46,8 @@ def proxy(rocketmq: EmbeddedRocketMQ) -> Iterator[EmbeddedRocketMQ]:
     rocketmq.namesrv.intercept = faults
 
 
-def test_a_consumer_has_its_retry_topic_made_before_it_asks_where_it_is(proxy):
+def test_a_consumer_has_its_retry_topic_made_before_it_asks_where_it_is(proxy, consumers):
     """Otherwise the proxy remembers that there is none, and the first retry comes 40 s later."""
-    proxy.create_topic("flights", queues=1)
     asked: list[str] = []
 
     def note(command: Command) -> bool:
@@ -59,25 +58,18 @@ def test_a_consumer_has_its_retry_topic_made_before_it_asks_where_it_is(proxy):
         return False
 
     proxy.faults.drop((RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.GET_ROUTEINFO_BY_TOPIC), None, when=note)
-    consumer = proxy.push_consumer("delays")
-    consumer.subscribe("flights")
-    consumer.on_message(lambda message: None)
-    with consumer:
-        proxy.advance_until(lambda: asked.count("route") > 1)
+    consumers(lambda message: None)
+    proxy.advance_until(lambda: asked.count("route") > 1)
     assert asked[:2] == ["made at broker-a", "route"]
     assert asked.count("made at broker-a") == 1
     assert proxy.broker.topics.get("%RETRY%delays") is not None
     assert proxy.messages("%RETRY%delays") == proxy.messages("%DLQ%delays") == []
 
 
-def test_a_broadcasting_consumer_makes_none(proxy):
-    proxy.create_topic("flights", queues=1)
+def test_a_broadcasting_consumer_makes_none(proxy, consumers):
     made = proxy.faults.drop(RequestCode.CONSUMER_SEND_MSG_BACK, None, when=lambda command: False)
-    consumer = proxy.push_consumer("all", message_model=rmq.MessageModel.BROADCASTING)
-    consumer.subscribe("flights")
-    consumer.on_message(lambda message: None)
-    with consumer:
-        proxy.advance(60_000)
+    consumers(lambda message: None, message_model=rmq.MessageModel.BROADCASTING)
+    proxy.advance(60_000)
     assert made.hits == 0
 
 
@@ -93,40 +85,13 @@ def test_what_it_does_not_serve_is_said_in_one_sentence(proxy):
             admin.topics()
 
 
-def test_that_it_has_no_retry_policy_is_said_once(proxy, caplog):
-    proxy.create_topic("flights", queues=1)
-    code, unknown = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-    proxy.faults.fail(code, unknown, "not supported", times=None)
-    consumer = proxy.push_consumer("delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
-    consumer.subscribe("flights")
-
-    @consumer.on_message
-    def fail(message: rmq.MessageExt) -> None:
-        raise ValueError("no")
-
-    with consumer, proxy.producer("ops") as producer:
-        producer.send(rmq.Message("flights", b"x"))
-        proxy.advance_until(
-            lambda: len(proxy.messages("SCHEDULE_TOPIC_XXXX")) == 4
-        )  # 10 s, 30 s, 1 min: asked for twice
-    assert caplog.text.count("the broker chooses the delays of retries: the proxy at") == 1
-
-
-def test_a_filter_that_cannot_be_read_is_refused_because_the_proxy_accepts_any(proxy):
-    proxy.create_topic("flights", queues=1)
+def test_a_filter_that_cannot_be_read_is_refused_because_the_proxy_accepts_any(proxy, consumers):
     proxy.faults.fail(RequestCode.CHECK_CLIENT_CONFIG, ResponseCode.SUCCESS, "", times=None)
-    consumer = proxy.push_consumer("delays")
-    consumer.subscribe("flights", rmq.sql92("distance >> 3"))
-    consumer.on_message(lambda message: None)
-    with pytest.raises(rmq.ConfigurationError, match="^the SQL92 expression is not allowed: '> 3' stands at"):
-        consumer.start()
-    other = proxy.push_consumer("others")
-    other.subscribe("flights", rmq.sql92("distance > 3"))
-    other.on_message(lambda message: None)
-    with other:
-        pass
+    refusal = "^the SQL92 expression is not allowed: '> 3' stands at"
+    with pytest.raises(rmq.ConfigurationError, match=refusal):
+        consumers(lambda message: None, expression=rmq.sql92("distance >> 3"))
+    consumers(lambda message: None, group="others", expression=rmq.sql92("distance > 3"))
     with proxy.pull_consumer("pulling") as pulling, proxy.admin() as admin:
-        refusal = "the SQL92 expression is not allowed: '> 3' stands at"
         with pytest.raises(rmq.ConfigurationError, match=refusal):
             pulling.subscribe("flights", rmq.sql92("distance >> 3"))
         queue = rmq.MessageQueue("flights", "broker-a", 0)
@@ -156,7 +121,7 @@ def test_a_message_of_another_type_than_its_topic_is_refused_in_a_users_words(pr
     assert raised.value.code == ResponseCode.MESSAGE_ILLEGAL
 
 
-def test_a_reply_that_the_proxy_does_not_pass_on_says_so_on_both_sides(proxy):
+def test_a_reply_that_the_proxy_does_not_pass_on_says_so_on_both_sides(proxy, producer, consumers):
     proxy.create_topic("questions", queues=1)
     replies = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
     proxy.faults.fail(replies, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "not supported", times=None)
@@ -168,19 +133,15 @@ def test_a_reply_that_the_proxy_does_not_pass_on_says_so_on_both_sides(proxy):
         except rmq.RequestNotServed as error:
             refusals.append(str(error))
 
-    consumer = proxy.push_consumer("answers", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
-    consumer.subscribe("questions")
-    consumer.on_message(answer)
-    with proxy.producer() as producer, consumer:
-        asking = producer.request_async(rmq.Message("questions", b"where?"), timeout_ms=2_000)
-        proxy.advance_until(lambda: refusals)
-        with pytest.raises(rmq.RequestTimeout, match="passes no replies on"):
-            asking.result(30)
+    consumers(answer, topic="questions", group="answers")
+    asking = producer.request_async(rmq.Message("questions", b"where?"), timeout_ms=2_000)
+    proxy.advance_until(lambda: refusals)
+    with pytest.raises(rmq.RequestTimeout, match="passes no replies on"):
+        asking.result(30)
     assert "does not serve SEND_REPLY_MESSAGE_V2; use a topic" in refusals[0]
 
 
-def test_the_groups_retry_policy_is_not_followed_and_the_log_says_so_once(proxy, caplog):
-    proxy.create_topic("flights", queues=1)
+def test_the_groups_retry_policy_is_not_followed_and_the_log_says_so_once(proxy, producer, consumers, caplog):
     code = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
     proxy.faults.fail(code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "not supported", times=None)
     failed: list[int] = []
@@ -189,18 +150,13 @@ def test_the_groups_retry_policy_is_not_followed_and_the_log_says_so_once(proxy,
         failed.append(message.reconsume_times)
         raise ValueError("again")
 
-    first = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-    consumer = proxy.push_consumer("delays", consume_from_where=first, follow_group_retry_policy=True)
-    consumer.subscribe("flights")
-    consumer.on_message(fail)
-    with proxy.producer() as producer, consumer:
-        producer.send(rmq.Message("flights", b"x"))
-        proxy.advance_until(lambda: max([0, *failed]) == 4)  # some minutes later
+    consumers(fail, follow_group_retry_policy=True)
+    producer.send(rmq.Message("flights", b"x"))
+    proxy.advance_until(lambda: max([0, *failed]) == 4)  # some minutes later
     assert [record.getMessage().count("the broker chooses") for record in caplog.records].count(1) == 1
 
 
 def test_a_transaction_ends_with_its_check_and_the_log_says_so_once(proxy, caplog):
-    proxy.create_topic("flights", queues=1)
     commit = rmq.LocalTransactionState.COMMIT_MESSAGE
     with rmq.TransactionProducer(
         "ops", check=lambda message: commit, namesrv_addr=proxy.namesrv_addr, clock=proxy.clock
@@ -255,7 +211,7 @@ def test_no_answer_of_a_consumer_is_dropped(filled, kind):
     assert not dropped
 
 
-def test_the_answer_to_a_pull_that_waits_is_short(proxy):
+def test_the_answer_to_a_pull_that_waits_is_short(proxy, consumers):
     """After a burst the waiting pulls of all queues are answered in the same moment."""
     proxy.create_topic("flights", queues=2)
     asked: set[tuple[bool, int]] = set()
@@ -266,11 +222,8 @@ def test_the_answer_to_a_pull_that_waits_is_short(proxy):
         return False
 
     proxy.faults.drop(RequestCode.PULL_MESSAGE, None, when=note)
-    consumer = proxy.push_consumer("delays", pull_batch_size=20)
-    consumer.subscribe("flights")
-    consumer.on_message(lambda message: None)
-    with consumer:
-        proxy.advance_until(lambda: len(asked) > 1)
+    consumers(lambda message: None, pull_batch_size=20)
+    proxy.advance_until(lambda: len(asked) > 1)
     assert asked == {(False, 20), (True, 1)}
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -16,21 +15,12 @@ from cli_run import CommandLine
 from embedded_proxy import second_broker_of
 from sprocketmq.client.admin import TopicTraffic, TrackType
 from sprocketmq.client.remoting.name_servers import NameServers
-from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import ClusterInfo, SubscriptionGroupConfig, TopicConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 ROOT = Path(__file__).resolve().parents[3]
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-# Loaded before any test: pytest parses each module of ours that it imports, and CPython 3.11 fails when a second thread parses meanwhile.
-LOADED = (rmq.Producer, rmq.PullConsumer, rmq.PushConsumer)
 QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
-
-
-@pytest.fixture
-def admin(rocketmq: EmbeddedRocketMQ) -> Iterator[rmq.Admin]:
-    with rocketmq.admin() as made:
-        yield made
 
 
 # -- topics ----------------------------------------------------------------------------------------------------------------------
@@ -104,7 +94,6 @@ def test_an_allocation_can_be_tried(admin):
 
 
 def test_the_traffic_of_a_topic_has_a_row_for_each_group(rocketmq, admin, producer):
-    admin.create_topic("flights", queues=1)
     assert admin.topic_traffic("flights") == [TopicTraffic("flights", None, 0, 0.0, 0.0, 0, 0)]
     send_all(producer, ["0", "1", "2"])
     admin.create_group("delays")
@@ -118,7 +107,6 @@ def test_the_traffic_of_a_topic_has_a_row_for_each_group(rocketmq, admin, produc
 
 
 def test_a_group_is_made_changed_looked_at_and_deleted(admin, producer):
-    admin.create_topic("flights", queues=1)
     admin.create_group("delays", retry_max_times=5, consume_broadcast_enable=False)
     config = admin.group_config("delays")["broker-a"]
     assert (config.retry_max_times, config.consume_broadcast_enable) == (5, False)
@@ -137,7 +125,6 @@ def test_a_group_is_made_changed_looked_at_and_deleted(admin, producer):
 
 
 def test_a_group_can_be_shut_out_of_a_topic(admin):
-    admin.create_topic("flights", queues=1)
     admin.create_group("delays")
     assert admin.group_readable("delays", "flights") == {"broker-a": True}
     assert admin.group_readable("delays", "flights", False) == {"broker-a": False}
@@ -167,7 +154,6 @@ def test_members_are_seen_from_outside(admin, producer, consumers):
 
 
 def test_producers_are_seen_from_outside(admin, producer, rocketmq):
-    admin.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     rocketmq.advance_until(lambda: admin.producer_connection("ops", "flights"))
     (connection,) = admin.producer_connection("ops", "flights")
@@ -176,7 +162,6 @@ def test_producers_are_seen_from_outside(admin, producer, rocketmq):
 
 
 def test_the_mode_of_consumption_is_set_where_it_is_known(admin):
-    admin.create_topic("flights", queues=1)
     admin.set_consume_mode("flights", "delays", "PULL")
     with pytest.raises(rmq.ConfigurationError, match="mode is 'PUSH'"):
         admin.set_consume_mode("flights", "delays", "PUSH")
@@ -193,7 +178,6 @@ def test_the_mode_of_consumption_is_set_where_it_is_known(admin):
     ],
 )
 def test_a_group_without_members_is_moved_by_time_and_to_the_end(as_what, rocketmq, admin, producer):
-    admin.create_topic("flights", queues=1)
     admin.create_group("delays")
     send_all(producer, ["0", "1"])
     rocketmq.advance(1_000)
@@ -221,7 +205,6 @@ def test_a_group_without_members_is_moved_by_time_and_to_the_end(as_what, rocket
 
 
 def test_one_queue_of_a_group_that_is_online_is_not_moved_through_an_old_broker(rocketmq, admin, consumers):
-    admin.create_topic("flights", queues=1)
     consumers(Recorder())
     rocketmq.faults.fail(RequestCode.GET_TOPIC_CONFIG, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, times=None)
     with pytest.raises(rmq.ConfigurationError, match="has members online .* only whole topics; stop them first"):
@@ -229,7 +212,6 @@ def test_one_queue_of_a_group_that_is_online_is_not_moved_through_an_old_broker(
 
 
 def test_progress_is_cloned_for_another_group(rocketmq, admin, producer):
-    admin.create_topic("flights", queues=1)
     send_all(producer, ["0", "1", "2"])
     admin.create_groups([SubscriptionGroupConfig(group_name=name) for name in ("delays", "copy")])
     admin.set_consumer_offset("delays", QUEUE, 2)
@@ -242,7 +224,6 @@ def test_progress_is_cloned_for_another_group(rocketmq, admin, producer):
 
 
 def test_messages_are_found_by_id_key_and_place(admin, producer):
-    admin.create_topic("flights", queues=1)
     results = [
         producer.send(rmq.Message("flights", b"%d" % n, keys=["N1", f"N{n}"], tags="UA" if n % 2 else "DL"))
         for n in range(2, 6)
@@ -266,7 +247,6 @@ def test_messages_are_found_by_id_key_and_place(admin, producer):
 
 
 def test_what_became_of_a_message_is_told_for_each_group(rocketmq, admin, producer, consumers):
-    admin.create_topic("flights", queues=1)
     sent = producer.send(rmq.Message("flights", b"0", tags="UA"))
     seen = Recorder()
     consumers(seen, group="all")
@@ -289,19 +269,6 @@ def test_what_became_of_a_message_is_told_for_each_group(rocketmq, admin, produc
         )
         assert tracks()["offline"] is TrackType.NOT_ONLINE
         assert tracks()["pulled"] is TrackType.PULL
-
-
-def test_a_member_consumes_a_message_once_more_when_it_is_asked_to(rocketmq, admin, producer, consumers):
-    admin.create_topic("flights", queues=1)
-    seen = Recorder()
-    consumer = consumers(seen)
-    sent = producer.send(rmq.Message("flights", b"0"))
-    rocketmq.wait_until(lambda: len(seen) == 1)
-    result = admin.consume_directly("delays", consumer.client_id, sent.offset_message_id)
-    assert result.consume_result == "CR_SUCCESS"
-    assert seen.bodies == ["0", "0"]
-    message = admin.view_message(sent.offset_message_id)
-    assert admin.consume_directly("delays", consumer.client_id, message).consume_result == "CR_SUCCESS"
 
 
 # -- brokers and name servers ----------------------------------------------------------------------------------------------------
@@ -338,7 +305,6 @@ def test_name_servers_keep_texts_settings_and_who_may_be_sent_to(rocketmq, admin
     admin.delete_kv_config("ours", "k")
     assert (admin.kv_config("ours", "k"), admin.kv_configs("nothing")) == (None, {})
     assert admin.namesrv_config()[rocketmq.namesrv_addr]
-    admin.create_topic("flights", queues=1)
     assert admin.wipe_write_perm("broker-a")[rocketmq.namesrv_addr] > 0
     assert [data.perm for data in admin.route("flights").queue_datas] == [4]
     assert admin.add_write_perm("broker-a")[rocketmq.namesrv_addr] > 0
@@ -402,7 +368,7 @@ def test_users_are_copied_from_broker_to_broker(admin, second_broker):
 
 def test_a_client_that_was_shut_down_opens_again_when_it_is_asked(rocketmq):
     admin = rocketmq.admin()
-    admin.create_topic("flights", queues=1)
+    admin.topics()
     admin.shutdown()
     assert admin.queues("flights") == [QUEUE]
     admin.shutdown()

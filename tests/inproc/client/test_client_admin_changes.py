@@ -6,13 +6,6 @@ from __future__ import annotations
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
-
-
-@pytest.fixture
-def admin(rocketmq: EmbeddedRocketMQ):
-    with rmq.Admin(namesrv_addr=rocketmq.namesrv_addr) as made:
-        yield made
 
 
 def test_a_topic_is_altered_in_what_is_named(admin):

@@ -73,7 +73,6 @@ def test_sends_that_come_together_travel_together_and_each_has_its_own_result(ro
 
 
 def test_a_message_lingers_no_longer_than_it_may_and_a_full_batch_not_at_all(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops", auto_batch=True, batch_max_delay_ms=50, batch_max_bytes=2_000) as producer:
         sent = requests(rocketmq)
         alone = producer.send_async(rmq.Message("flights", b"x"))
@@ -116,7 +115,6 @@ def test_a_selected_and_a_given_queue_are_kept(rocketmq, batching):
 
 
 def test_a_batch_that_fails_fails_for_its_messages_only(rocketmq, batching):
-    rocketmq.create_topic("flights", queues=1)
     rocketmq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, "no", times=1)
     bad = [batching.send_async(message) for message in messages(3)]
     taken_in(rocketmq, batching)
@@ -134,7 +132,6 @@ def test_a_batch_that_fails_fails_for_its_messages_only(rocketmq, batching):
 def test_what_is_wrong_about_one_message_fails_it_alone_and_later_changes_of_a_message_change_nothing(
     rocketmq, batching
 ):
-    rocketmq.create_topic("flights", queues=1)
     sent = messages(5, tags="UA")
     sent[1].properties["notes"] = "x" * 40_000
     sent[2].body = b""
@@ -176,7 +173,6 @@ def test_a_send_fails_when_its_task_is_cancelled_and_the_next_one_is_sent(
     rocketmq, batching, waits_for_route, has_begun
 ):
     """An engine that is closed cancels all tasks, also of a producer that was not shut down, and before their first step."""
-    rocketmq.create_topic("flights", queues=1)
     settled(rocketmq, batching, [batching.send_async(rmq.Message("flights", b"first"))])
     topic = "unknown" if waits_for_route else "flights"
     fault = rocketmq.faults.drop(RequestCode.GET_ROUTEINFO_BY_TOPIC if waits_for_route else SENDS, times=None)
@@ -226,7 +222,6 @@ def test_a_batch_that_was_answered_is_not_kept(rocketmq, batching):
 
 
 def test_a_message_that_travels_alone_is_sent_as_it_was_when_it_was_given(rocketmq, batching):
-    rocketmq.create_topic("flights", queues=1)
     sent = rmq.Message("flights", b"x" * 5_000, tags="UA", keys="Zürich", flag=7)
     future = batching.send_async(sent)
     taken_in(rocketmq, batching)
@@ -238,7 +233,6 @@ def test_a_message_that_travels_alone_is_sent_as_it_was_when_it_was_given(rocket
 
 
 def test_properties_that_somebody_set_and_texts_of_any_language_join_a_batch(rocketmq, batching):
-    rocketmq.create_topic("flights", queues=1)
     sent = messages(4, tags="UA")
     sent[1].properties["notes"] = "set"
     sent[2].properties["notes"] = ""
@@ -252,7 +246,6 @@ def test_properties_that_somebody_set_and_texts_of_any_language_join_a_batch(roc
 
 
 def test_what_was_cancelled_before_its_batch_left_is_not_sent(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
 
     async def send() -> list[int]:
         options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "auto_batch": True}
@@ -268,7 +261,6 @@ def test_what_was_cancelled_before_its_batch_left_is_not_sent(rocketmq):
 
 
 def test_a_producer_is_used_in_its_own_loop_only(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
 
     async def send() -> None:
         options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "auto_batch": True}
@@ -284,7 +276,6 @@ def test_a_producer_is_used_in_its_own_loop_only(rocketmq):
 
 
 def test_a_message_that_is_sent_again_while_a_batch_is_open_keeps_its_key(rocketmq, batching):
-    rocketmq.create_topic("flights", queues=1)
     again = rmq.Message("flights", b"x")
     sent = [again, rmq.Message("flights", b"y"), again, rmq.Message("flights", b"z")]
     results = settled(rocketmq, batching, [batching.send_async(message) for message in sent])
@@ -294,7 +285,6 @@ def test_a_message_that_is_sent_again_while_a_batch_is_open_keeps_its_key(rocket
 
 
 def test_hooks_are_shown_every_message_of_a_batch(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     shown: list[list[bytes]] = []
 
     class Look:
@@ -313,7 +303,6 @@ def test_hooks_are_shown_every_message_of_a_batch(rocketmq):
 
 
 def test_more_messages_than_a_block_of_keys_has_go_into_one_batch(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops", auto_batch=True, batch_max_bytes=1024 * 1024) as producer:
         sent = requests(rocketmq)
         results = settled(rocketmq, producer, [producer.send_async(message) for message in messages(600)])
@@ -336,7 +325,6 @@ def test_a_refused_batch_goes_to_the_other_broker_as_a_whole(rocketmq, second_br
 
 
 def test_what_cannot_be_batched_is_sent_by_itself_at_once(rocketmq, batching):
-    rocketmq.create_topic("flights", queues=1)
     sent = requests(rocketmq)
     batching.send(rmq.Message("flights", b"later"), delay_level=2)
     batching.send(rmq.Message("flights", b"later", delay_level=2))
@@ -346,7 +334,6 @@ def test_what_cannot_be_batched_is_sent_by_itself_at_once(rocketmq, batching):
 
 
 def test_messages_that_may_not_wait_for_the_disk_travel_apart_from_those_that_do(rocketmq, batching):
-    rocketmq.create_topic("flights", queues=1)
     sent = requests(rocketmq)
     futures = [batching.send_async(message) for pair in range(2) for message in messages(2, wait_store_msg_ok=not pair)]
     settled(rocketmq, batching, futures)
@@ -373,7 +360,6 @@ def test_a_topic_without_a_route_fails_what_waited_for_it(rocketmq):
 
 
 def test_a_key_that_moves_to_another_queue_takes_its_order_along(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     key = next(f"N{number}" for number in range(100) if abs(java_hash(f"N{number}")) % 4 != 0)
     with rocketmq.producer("ops", auto_batch=True, poll_name_server_interval_ms=1_000) as producer:
         settled(rocketmq, producer, [producer.send_async(rmq.Message("flights", b"0"), sharding_key=key)])
@@ -396,7 +382,6 @@ def test_a_key_that_moves_to_another_queue_takes_its_order_along(rocketmq):
 
 
 def test_the_async_producer_batches_awaited_sends_too(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     sent = requests(rocketmq)
 
     async def send() -> list[rmq.SendResult]:

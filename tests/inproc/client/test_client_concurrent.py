@@ -61,7 +61,7 @@ def _is_for_retry_topic(command: Command) -> bool:
     return "%RETRY%delays" in command.ext_fields.values()
 
 
-@pytest.mark.parametrize("kind", ["raises", "returns later", "returns None", "returns nonsense"])
+@pytest.mark.parametrize("kind", ["raises", "returns later"])
 def test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id(rocketmq, producer, consumers, kind):
     seen: list[rmq.MessageExt] = []
 
@@ -69,9 +69,7 @@ def test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id(rocket
         seen.extend(messages)
         if messages[0].reconsume_times == 2:
             return SUCCESS
-        if kind == "raises":
-            raise ValueError("not yet")
-        return {"returns later": LATER, "returns None": None, "returns nonsense": "ok"}[kind]
+        return LATER if kind == "returns later" else _fail(messages[0])
 
     consumer = consumers(listener, kind="concurrent")
     result = producer.send(rmq.Message("flights", b"x", keys="k"))
@@ -210,26 +208,6 @@ def test_a_failed_message_is_sent_back_to_the_broker_that_stores_it(
     assert own_copies.hits == 0
 
 
-@pytest.mark.parametrize("how", ["refused", "connection lost"])
-def test_a_refused_send_back_goes_through_the_inner_producer(rocketmq, producer, consumers, how):
-    if how == "refused":
-        fault = rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=1)
-    else:
-        fault = rocketmq.faults.close_connection(RequestCode.CONSUMER_SEND_MSG_BACK, times=1)
-    recorder = Recorder(lambda message: _fail(message) if message.reconsume_times == 0 else None)
-    consumers(recorder)
-    result = producer.send(rmq.Message("flights", b"x", tags="UA", properties={"year": "2013"}))
-
-    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
-    assert fault.hits == 1
-    rocketmq.advance_until(lambda: len(recorder) == 2)
-    assert waits_ms(rocketmq) == [10_000]
-
-    again = recorder.messages[1]
-    assert (again.reconsume_times, again.message_id, again.topic) == (1, result.message_id, "flights")
-    assert (again.tags, again.properties["year"]) == ("UA", "2013")
-
-
 def test_copies_of_the_inner_producer_wait_as_long_as_those_of_the_broker(rocketmq, producer, consumers):
     rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
     seen: list[int] = []
@@ -348,20 +326,6 @@ def test_messages_that_only_wait_for_a_worker_do_not_time_out(rocketmq, producer
     rocketmq.advance(1_000)
     rocketmq.wait_until(lambda: copies() == [b"first", b"waits"])
     release["waits"].set()
-
-
-def test_pulling_pauses_while_too_much_is_cached_and_goes_on_after(rocketmq, producer, consumers):
-    for _ in range(10):
-        producer.send_batch([rmq.Message("flights", b"x") for _ in range(32)])
-    release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(HELD_S))
-    consumer = consumers(recorder, pull_threshold_for_queue=50, consume_thread_count=2)
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
-    rocketmq.wait_until(lambda: queue in consumer.process_queues and consumer.process_queues[queue].count > 50)
-    rocketmq.advance(1_000)
-    assert 50 < consumer.process_queues[queue].count <= 50 + 32
-    release.set()
-    rocketmq.wait_until(lambda: len(recorder) == 320)
 
 
 def test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_it(rocketmq, producer, consumers):
@@ -539,7 +503,7 @@ def test_hooks_see_every_call_and_cannot_break_it(rocketmq, producer, consumers,
         def before_consume(self, consumption: Any) -> None:
             order.append("outer")
             consumption.notes["started"] = True
-            raise RuntimeError("a bad hook")
+            raise SystemExit("a bad hook")
 
         def after_consume(self, consumption: Any) -> None:
             order.append("outer")
@@ -551,7 +515,7 @@ def test_hooks_see_every_call_and_cannot_break_it(rocketmq, producer, consumers,
 
         def after_consume(self, consumption: Any) -> None:
             order.append("inner")
-            raise RuntimeError("a bad hook")
+            raise KeyboardInterrupt
 
     def listener(message: rmq.MessageExt) -> None:
         order.append(message.body.decode())
@@ -626,8 +590,8 @@ def test_the_time_of_calls_that_are_reported_together_is_counted_once(rocketmq, 
     assert consumer.statistics.since_start("flights", Measure.CONSUME_RT)[1] == pytest.approx(30 / 1_000)
 
 
-def test_a_pull_is_measured_from_its_request_to_its_answer(rocketmq, producer, consumers):
-    send_all(producer, ["0"])
+def test_a_pull_is_measured_from_its_request_to_its_answer_and_counts_its_messages(rocketmq, producer, consumers):
+    producer.send_batch([rmq.Message("flights", b"x") for _ in range(3)])
     rocketmq.faults.delay(
         RequestCode.PULL_MESSAGE,
         3_000,
@@ -636,22 +600,8 @@ def test_a_pull_is_measured_from_its_request_to_its_answer(rocketmq, producer, c
     )
     recorder = Recorder()
     consumer = consumers(recorder)
-    rocketmq.advance_until(lambda: len(recorder) == 1)
+    rocketmq.advance_until(lambda: len(recorder) == 3)
     pulls, took_ms = consumer.statistics.since_start("flights", Measure.PULL_RT)
     assert pulls == 1
     assert took_ms >= 3_000  # the clock may take steps before the client has read the answer
-    assert consumer.statistics.since_start("flights", Measure.PULL_TPS) == (1, 1)
-
-
-def test_statistics_count_what_happened(rocketmq, producer, consumers):
-    recorder = Recorder(lambda message: _fail(message) if message.body == b"bad" else None)
-    consumer = consumers(recorder)
-    send_all(producer, ["good", "good", "bad"])
-    rocketmq.wait_until(lambda: consumer.statistics.status("flights", rocketmq.clock.now_ms()).consume_failed_msgs == 1)
-    status = consumer.statistics.status("flights", rocketmq.clock.now_ms())
-    assert status.consume_ok_tps > status.consume_failed_tps > 0
-    assert status.pull_tps > 0
-    assert consumer.statistics.since_start("flights", Measure.PULL_TPS)[1] == 3
-    producer.send_batch([rmq.Message("flights", b"good") for _ in range(5)])  # come with one pull
-    rocketmq.wait_until(lambda: len(recorder) == 8)
-    assert consumer.statistics.since_start("flights", Measure.PULL_TPS)[1] == 8
+    assert consumer.statistics.since_start("flights", Measure.PULL_TPS) == (1, 3)

@@ -28,7 +28,6 @@ CALLS: dict[str, tuple[type[Any], Callable[[Any], Awaitable[object]]]] = {
 @pytest.mark.parametrize("call", CALLS)
 def test_a_client_on_a_second_loop_says_so_in_one_sentence(rocketmq, call):
     cls, use = CALLS[call]
-    rocketmq.create_topic("flights", queues=1)
     engine = Engine("its own")
 
     async def start() -> Any:

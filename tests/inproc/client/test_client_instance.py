@@ -11,11 +11,10 @@ from recorder import HELD_S, QUEUE, Recorder, noted, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.core.consume.flow_control import FlowLimits
-from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import HEARTBEATS, EmbeddedRocketMQ
-from sprocketmq.wire import bodies, headers, requests
+from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.command import Command, request
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.sys_flag import PULL_SUSPEND
 
 
@@ -137,92 +136,6 @@ def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_
     release.set()
     rocketmq.wait_until(lambda: "rain" in recorder.bodies)  # the only worker came to it after "1" and "2"
     assert recorder.bodies == ["0", "rain"]
-
-
-def _running_info(consumer: rmq.PushConsumer) -> bodies.ConsumerRunningInfo:
-    running = parts_of(consumer)
-    header = headers.GetConsumerRunningInfoRequestHeader(consumer_group="delays", client_id=consumer.client_id)
-    answer = Engine.shared().run(running.requests.serve(request(RequestCode.GET_CONSUMER_RUNNING_INFO, header)))
-    return bodies.ConsumerRunningInfo.decode(answer.body)
-
-
-def _consumed_directly(
-    rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer, message: rmq.MessageExt
-) -> bodies.ConsumeMessageDirectlyResult:
-    """As an administrator's tool asks for it."""
-    running = parts_of(consumer)
-    header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="delays", broker_name="broker-a")
-    with rocketmq.admin() as admin:
-        place = headers.ViewMessageRequestHeader(offset=message.commit_log_offset)
-        asked = admin._async._cluster.ask(requests.messages.VIEW_MESSAGE_BY_ID, place, at=rocketmq.broker_addr)
-        stored = admin._run(asked).body
-    answer = Engine.shared().run(
-        running.requests.serve(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(stored)))
-    )
-    return bodies.ConsumeMessageDirectlyResult.decode(answer.body)
-
-
-def test_consuming_directly_a_message_that_is_in_hand_moves_no_progress(rocketmq, producer, consumers):
-    running, release = threading.Event(), threading.Event()
-
-    def listen(message: rmq.MessageExt) -> None:
-        if message.body == b"1" and not running.is_set():
-            running.set()
-            release.wait(HELD_S)
-
-    consumer = consumers(listen)
-    send_all(producer, ["0", "1"])
-    assert running.wait(20)
-    rocketmq.wait_until(lambda: _running_info(consumer).mq_table[QUEUE].commit_offset == 1)
-    assert _consumed_directly(rocketmq, consumer, rocketmq.messages("flights")[1]).consume_result == "CR_SUCCESS"
-    consumer.persist_offsets()
-    rocketmq.wait_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: 1})
-    assert _running_info(consumer).mq_table[QUEUE].commit_offset == 1
-    release.set()
-    rocketmq.wait_until(lambda: _running_info(consumer).mq_table[QUEUE].commit_offset == 2)
-
-
-def test_one_consumers_failure_keeps_no_other_from_its_periodic_work(rocketmq, producer, consumers, caplog):
-    sick = consumers(Recorder(), group="sick", instance_name="shared")
-    recorder = Recorder()
-    consumers(recorder, group="well", instance_name="shared")
-    running = parts_of(sick)
-    calls: list[str] = []
-
-    async def fail() -> None:
-        calls.append("persist")
-        raise ValueError("no")
-
-    running.persist_offsets = fail  # type: ignore[method-assign]
-    send_all(producer, ["x"])
-    # By the clock, because a pull that found no connection is repeated after 3 s.
-    rocketmq.advance_until(lambda: len(recorder) == 1, limit_ms=30_000)
-    rocketmq.advance_until(lambda: rocketmq.consumer_offset("well", "flights") == {0: 1}, limit_ms=30_000)
-    rocketmq.advance_until(lambda: len(calls) >= 3, limit_ms=60_000)  # and it goes on being asked
-    assert any("group sick: the periodic offsets failed" in record.getMessage() for record in caplog.records)
-
-
-def test_a_rebalance_that_hangs_holds_up_no_other_group(rocketmq, consumers):
-    sick = consumers(Recorder(), group="sick", instance_name="shared")
-    well = consumers(Recorder(), group="well", instance_name="shared")
-    hangs, release = threading.Event(), threading.Event()
-    running = parts_of(sick)
-
-    async def hang() -> bool:
-        hangs.set()
-        while not release.is_set():
-            await asyncio.sleep(0.001)
-        return True
-
-    running.rebalance = hang  # type: ignore[method-assign]
-    try:
-        with rocketmq.admin() as admin:
-            admin.create_topic("flights", queues=3)
-        rocketmq.advance_until(
-            lambda: hangs.is_set() and len([q for q in well.assigned_queues if q.topic == "flights"]) == 3
-        )
-    finally:
-        release.set()
 
 
 @pytest.mark.slow

@@ -133,17 +133,6 @@ def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(rocket
     rocketmq.wait_until(lambda: again.bodies == ["x"])
 
 
-def test_a_consumer_that_shuts_down_unregisters_at_once(rocketmq, consumers):
-    # The other member of the instance keeps the connection open: that it closes is not what tells the broker.
-    consumer = consumers(Recorder(), instance_name="shared")
-    consumers(Recorder(), group="other", instance_name="shared")
-    with rocketmq.admin() as admin:
-        assert admin.consumer_ids("delays") == [consumer.client_id]
-        consumer.shutdown()
-        assert admin.consumer_ids("delays") == []
-        assert len(admin.consumer_ids("other")) == 1
-
-
 def test_clients_that_shut_down_unregister_at_all_brokers(rocketmq, second_broker, consumers):
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)
@@ -173,31 +162,6 @@ def test_the_copy_in_a_forked_child_stops_nothing(rocketmq, consumers):
     assert any(queue.topic == "flights" for queue in consumer.assigned_queues)
     with rocketmq.admin() as admin:
         assert admin.consumer_ids("delays") == [consumer.client_id]
-
-
-def test_members_of_one_instance_name_share_one_client_id_and_one_instance(rocketmq):
-    before = len(ClientInstance._instances)
-    one = rocketmq.push_consumer("one", instance_name="shared")
-    two = rocketmq.push_consumer("two", instance_name="shared")
-    for consumer in (one, two):
-        consumer.subscribe("flights")
-        consumer.on_message(Recorder())
-    with one, two, rocketmq.producer("ops", instance_name="shared") as producer:
-        assert one.client_id == two.client_id == producer.client_id
-        assert one.client_id.endswith("@shared")
-        assert len(ClientInstance._instances) == before + 1
-        twin = rocketmq.push_consumer("one", instance_name="shared")
-        twin.subscribe("flights")
-        twin.on_message(Recorder())
-        with pytest.raises(rmq.ConfigurationError, match="consumer of group 'one' already"):
-            twin.start()
-    assert len(ClientInstance._instances) == before
-
-
-def test_the_default_instance_name_is_unique_per_client(rocketmq):
-    with rocketmq.producer("ops") as one, rocketmq.producer("ops") as two:
-        assert one.client_id != two.client_id
-        assert f"@{os.getpid()}#" in one.client_id
 
 
 def test_start_refuses_what_cannot_work(rocketmq):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,41 +26,59 @@ def admin(rocketmq: EmbeddedRocketMQ) -> Iterator[rmq.Admin]:
         yield made
 
 
-OF_A_GROUP: dict[str, Callable[[rmq.Admin, str], object]] = {
-    "lag": lambda admin, group: admin.lag(group),
-    "lag in a topic": lambda admin, group: admin.lag(group, "flights"),
-    "consumer_progress": lambda admin, group: admin.consumer_progress(group),
-    "consumer_connection": lambda admin, group: admin.consumer_connection(group),
-    "consumer_ids": lambda admin, group: admin.consumer_ids(group),
-    "running_infos": lambda admin, group: admin.running_infos(group),
-    "topics_of_group": lambda admin, group: admin.topics_of_group(group),
-    "subscription": lambda admin, group: admin.subscription(group, "flights"),
-    "group_readable": lambda admin, group: admin.group_readable(group, "flights"),
-    "group_config": lambda admin, group: admin.group_config(group),
-    "consumer_offset": lambda admin, group: admin.consumer_offset(group, QUEUE),
-    "consume_time_span": lambda admin, group: admin.consume_time_span("flights", group),
-    "consume_queue": lambda admin, group: admin.consume_queue(QUEUE, group=group),
-    "clone_offsets": lambda admin, group: admin.clone_offsets(group, "copy"),
-    "diagnose_group": lambda admin, group: admin.diagnose_group(group, watch_ms=0),
+# What the other parameters are given.
+GIVEN = {
+    "client_ids": ["a"],
+    "key": "k",
+    "unique_key": "AB",
+    "offset": 0,
+    "timestamp_ms": 0,
+    "destination": "copy",
+    "watch_ms": 0,
 }
-# What fails because a member is asked, which is not there either.
-OF_A_MEMBER = {"running_info", "consume_status", "consume_directly", "message_track"}
+CHANGING = (
+    *("add", "alter", "clean", "copy", "create", "delete", "handover", "put", "resume", "update", "wipe"),
+    *("set_consume_mode", "set_order_conf", "set_topic_perm"),
+)
+# A new one is tried, too: what takes a topic, a queue or a group and returns something.
+READS = {
+    name: inspect.signature(verb).parameters
+    for name, verb in inspect.getmembers(rmq.Admin, inspect.isfunction)
+    if not name.startswith(("_", *CHANGING))
+}
+# What fails because a member is asked, which is not there either, or the group is one of producers.
+OF_A_MEMBER = {"running_info", "consume_status", "consume_directly", "producer_connection"}
+MOVES = ("reset_offset", "reset_offset_by_time", "skip_accumulated", "set_consumer_offset")
+OF_A_GROUP = [
+    (name, topic)
+    for name, parameters in READS.items()
+    if {"group", "source"} & parameters.keys() and name not in OF_A_MEMBER and name not in MOVES
+    for topic in ("flights", None)
+    if (topic is None) is ("topic" not in parameters) or ("topic" in parameters and parameters["topic"].default is None)
+]
+OF_A_TOPIC = [name for name in READS if {"topic", "queue"} & READS[name].keys() and name != "consume_directly"]
 
 
-@pytest.mark.parametrize("verb", OF_A_GROUP)
-def test_a_group_that_does_not_exist_is_reported_as_missing(rocketmq, admin, producer, verb):
+def ask(admin: rmq.Admin, verb: str, **given: Any) -> Any:
+    given = {**GIVEN, **given, "source": given["group"]}
+    answer = getattr(admin, verb)(**{name: given[name] for name in READS[verb] if given.get(name) is not None})
+    return list(answer) if inspect.isgenerator(answer) else answer
+
+
+@pytest.mark.parametrize(("verb", "topic"), OF_A_GROUP)
+def test_a_group_that_does_not_exist_is_reported_as_missing(admin, producer, verb, topic):
     send_all(producer, ["0", "1"])  # for a topic with messages brokers answer with its queues
     with pytest.raises(rmq.GroupNotExist):
-        OF_A_GROUP[verb](admin, "dealys")
-    assert admin.groups() == [group for group in admin.groups() if group != "dealys"], "a look makes no group"
+        ask(admin, verb, group="dealys", topic=topic, queue=QUEUE)
+    assert "dealys" not in admin.groups(), "a look makes no group"
 
 
-@pytest.mark.parametrize("verb", OF_A_GROUP)
-def test_a_group_that_has_done_nothing_yet_is_no_mistake(admin, producer, verb):
+@pytest.mark.parametrize(("verb", "topic"), OF_A_GROUP)
+def test_a_group_that_has_done_nothing_yet_is_no_mistake(admin, producer, verb, topic):
     producer.send(rmq.Message("flights", b"x"), queue=QUEUE)
     admin.create_group("copy")
     admin.create_group("dealys")
-    OF_A_GROUP[verb](admin, "dealys")
+    ask(admin, verb, group="dealys", topic=topic, queue=QUEUE)
 
 
 def test_a_group_of_one_of_two_brokers_exists(admin, second_broker):
@@ -109,73 +127,12 @@ def test_dead_letters_of_a_group_that_does_not_exist(rocketmq, admin, read):
         ask("delays")
 
 
-OF_A_TOPIC: dict[str, Callable[[rmq.Admin], object]] = {
-    "min_offset": lambda admin: admin.min_offset(NOWHERE),
-    "max_offset": lambda admin: admin.max_offset(NOWHERE),
-    "offset_by_time": lambda admin: admin.offset_by_time(NOWHERE, 0),
-    "earliest_store_time_ms": lambda admin: admin.earliest_store_time_ms(NOWHERE),
-    "consumer_offset": lambda admin: admin.consumer_offset("delays", NOWHERE),
-    "message_at": lambda admin: admin.message_at(NOWHERE, 0),
-    "read_messages": lambda admin: admin.read_messages(NOWHERE),
-    "consume_queue": lambda admin: admin.consume_queue(NOWHERE),
-    "consumer_progress": lambda admin: admin.consumer_progress("delays", "flihgts"),
-    "lag": lambda admin: admin.lag("delays", "flihgts"),
-    "subscription": lambda admin: admin.subscription("delays", "flihgts"),
-    "consume_time_span": lambda admin: admin.consume_time_span("flihgts", "delays"),
-    "group_readable": lambda admin: admin.group_readable("delays", "flihgts"),
-    "consume_status": lambda admin: admin.consume_status("flihgts", "delays"),
-    "clone_offsets": lambda admin: admin.clone_offsets("delays", "copy", "flihgts"),
-    "route": lambda admin: admin.route("flihgts"),
-    "queues": lambda admin: admin.queues("flihgts"),
-    "topic_clusters": lambda admin: admin.topic_clusters("flihgts"),
-    "topic_stats": lambda admin: admin.topic_stats("flihgts"),
-    "topic_config": lambda admin: admin.topic_config("flihgts"),
-    "allocate": lambda admin: admin.allocate("flihgts", ["a"]),
-    "order_conf": lambda admin: admin.order_conf("flihgts"),
-    "consumers_of": lambda admin: admin.consumers_of("flihgts"),
-    "topic_traffic": lambda admin: admin.topic_traffic("flihgts"),
-    "producer_connection": lambda admin: admin.producer_connection("ops", "flihgts"),
-    "messages_by_key": lambda admin: admin.messages_by_key("flihgts", "k"),
-    "messages_by_unique_key": lambda admin: admin.messages_by_unique_key("flihgts", "AB"),
-    "message_trace": lambda admin: admin.message_trace("AB", trace_topic="flihgts"),
-    "reset_offset_by_time": lambda admin: admin.reset_offset_by_time("delays", "flihgts", 0),
-    "skip_accumulated": lambda admin: admin.skip_accumulated("delays", "flihgts"),
-    "reset_offset": lambda admin: admin.reset_offset("delays", NOWHERE, 0),
-    "set_consumer_offset": lambda admin: admin.set_consumer_offset("delays", NOWHERE, 0),
-}
-
-
 @pytest.mark.parametrize("verb", OF_A_TOPIC)
 def test_a_topic_that_does_not_exist_is_reported_as_missing(admin, verb):
     admin.create_group("delays")
     admin.max_offset(QUEUE)  # the address of the broker is known
     with pytest.raises(rmq.TopicNotExist):
-        OF_A_TOPIC[verb](admin)
-
-
-def test_every_read_of_a_topic_or_group_is_tried_here():
-    """A new one is looked at, too: what takes a topic, a queue or a group and returns something."""
-    changing = (
-        "alter_",
-        "create_",
-        "delete_",
-        "set_",
-        "update_",
-        "put_",
-        "clean_",
-        "resume_",
-        "copy_",
-        "wipe_",
-        "add_",
-        "handover",
-    )
-    verbs = {
-        name
-        for name, verb in inspect.getmembers(rmq.Admin, inspect.isfunction)
-        if not name.startswith(("_", *changing))
-        and {"topic", "queue", "group"} & inspect.signature(verb).parameters.keys()
-    }
-    assert verbs - OF_A_GROUP.keys() - OF_A_TOPIC.keys() - OF_A_MEMBER == set()
+        ask(admin, verb, group="delays", topic="flihgts", queue=NOWHERE)
 
 
 @pytest.mark.parametrize(
@@ -218,14 +175,9 @@ def test_topics_of_a_cluster_that_does_not_exist(admin):
 
 
 @pytest.mark.rocketmq(useServerSideResetOffset=False)
-@pytest.mark.parametrize("verb", ["reset_offset_by_time", "skip_accumulated", "reset_offset"])
+@pytest.mark.parametrize("verb", MOVES[:3])
 def test_a_group_that_does_not_exist_is_not_moved(rocketmq, admin, verb):
     """A 4.9 broker takes progress of any name."""
     rocketmq.faults.fail(RequestCode.GET_TOPIC_CONFIG, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, times=None)
-    moves: dict[str, Callable[[], object]] = {
-        "reset_offset_by_time": lambda: admin.reset_offset_by_time("dealys", "flights", 0),
-        "skip_accumulated": lambda: admin.skip_accumulated("dealys", "flights"),
-        "reset_offset": lambda: admin.reset_offset("dealys", QUEUE, 0),
-    }
     with pytest.raises(rmq.GroupNotExist):
-        moves[verb]()
+        ask(admin, verb, group="dealys", topic="flights", queue=QUEUE)

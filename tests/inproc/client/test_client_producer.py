@@ -7,14 +7,12 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from short_tries import only_this_try
 
 import sprocketmq as rmq
 from sprocketmq.broker import NameServer
 from sprocketmq.testing import SENDS
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
-from sprocketmq.wire.hashing import java_hash
 
 
 def test_a_sent_message_is_stored_as_it_was_given(rocketmq, producer):
@@ -32,19 +30,6 @@ def test_a_sent_message_is_stored_as_it_was_given(rocketmq, producer):
     assert (result.message_queue.topic, result.message_queue.broker_name) == ("flights", "broker-a")
     assert (result.message_queue.queue_id, result.queue_offset) == (stored.queue_id, stored.queue_offset)
     assert stored.born_timestamp_ms == rocketmq.clock.now_ms()
-
-
-def test_messages_without_a_key_go_round_all_queues(rocketmq, producer):
-    rocketmq.create_topic("flights", queues=4)
-    queues = [producer.send(rmq.Message("flights", b"x")).message_queue.queue_id for _ in range(8)]
-    assert sorted(queues) == [0, 0, 1, 1, 2, 2, 3, 3]
-
-
-def test_a_sharding_key_keeps_its_queue_and_is_javas_choice(rocketmq, producer):
-    rocketmq.create_topic("flights", queues=5)
-    for key in ("N14228", "N24211", "N619AA"):
-        ids = {producer.send(rmq.Message("flights", b"x"), sharding_key=key).message_queue.queue_id for _ in range(3)}
-        assert ids == {abs(java_hash(key)) % 5}
 
 
 def test_a_queue_or_a_selector_decides(rocketmq, producer):
@@ -80,7 +65,6 @@ def test_a_batch_is_stored_message_by_message_in_one_queue(rocketmq, producer):
 
 
 def test_send_oneway_and_send_async_arrive(rocketmq, producer):
-    rocketmq.create_topic("flights", queues=1)
     producer.send_oneway(rmq.Message("flights", b"oneway"))
     futures = [producer.send_async(rmq.Message("flights", b"async")) for _ in range(20)]
     assert {future.result(10).status for future in futures} == {rmq.SendStatus.SEND_OK}
@@ -88,27 +72,12 @@ def test_send_oneway_and_send_async_arrive(rocketmq, producer):
 
 
 def test_a_large_body_travels_compressed_and_a_small_one_does_not(rocketmq, producer):
-    rocketmq.create_topic("flights", queues=1)
     producer.send(rmq.Message("flights", b"a" * 4095))
     producer.send(rmq.Message("flights", b"a" * 4096))
     small, large = rocketmq.messages("flights")
     assert small.store_size_bytes > 4095
     assert large.store_size_bytes < 1000
     assert large.body == b"a" * 4096
-
-
-def test_a_delayed_message_waits_in_the_schedule_topic(rocketmq, producer):
-    rocketmq.create_topic("flights", queues=1)
-    producer.send(rmq.Message("flights", b"later"), delay_level=2)
-    assert rocketmq.messages("flights") == []
-    rocketmq.advance(4_900)
-    assert rocketmq.messages("flights") == []
-    rocketmq.advance_until(lambda: rocketmq.messages("flights"), step_ms=100)
-
-
-def test_a_topic_that_does_not_exist_is_created_by_sending_to_it(rocketmq, producer):
-    producer.send(rmq.Message("new-topic", b"x"))
-    assert [message.body for message in rocketmq.messages("new-topic")] == [b"x"]
 
 
 @pytest.mark.rocketmq(autoCreateTopicEnable=False)
@@ -142,15 +111,6 @@ def test_without_a_broker_the_error_does_not_say_to_create_the_topic():
 def test_a_bad_message_is_refused_before_any_io(producer, message, sentence):
     with pytest.raises(rmq.ConfigurationError, match=sentence):
         producer.send(message)
-
-
-def test_a_refused_send_goes_to_the_other_broker(rocketmq, second_broker, producer):
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=2)
-    for _ in range(4):
-        fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
-        assert producer.send(rmq.Message("flights", b"x")).status is rmq.SendStatus.SEND_OK
-        assert fault.hits == 1
 
 
 @pytest.mark.parametrize("fails_by", ["refusal", "lost connection"])
@@ -216,20 +176,6 @@ def test_a_code_that_no_other_broker_would_answer_differently_is_not_retried(roc
     assert fault.hits == 1
 
 
-def test_an_answer_that_never_comes_is_a_request_timeout(rocketmq, producer):
-    rocketmq.create_topic("flights", queues=1)
-    rocketmq.faults.drop(SENDS, times=1)
-    with pytest.raises(rmq.RequestTimeout, match=rocketmq.broker_addr):
-        producer.send(rmq.Message("flights", b"x"), timeout_ms=100)
-
-
-def test_a_lost_answer_is_sent_again_within_the_timeout(rocketmq):
-    rocketmq.create_topic("flights", queues=2)
-    with rocketmq.producer("ops", send_msg_max_timeout_per_request_ms=100) as producer:
-        rocketmq.faults.drop(SENDS, times=1, when=only_this_try(producer))
-        assert producer.send(rmq.Message("flights", b"x"), timeout_ms=30_000).status is rmq.SendStatus.SEND_OK
-
-
 def test_a_closed_port_and_an_unknown_host_are_named():
     for address, sentence in (("127.0.0.1:1", "127.0.0.1:1"), ("no-such-host.invalid:9876", "no-such-host.invalid")):
         with rmq.Producer("ops", namesrv_addr=address) as producer, pytest.raises(rmq.ConnectFailed, match=sentence):
@@ -249,18 +195,3 @@ def test_two_producers_of_one_group_need_two_instances(rocketmq):
         rocketmq.producer("ops", instance_name="one").start()
     with rocketmq.producer("ops"), rocketmq.producer("ops"):
         pass
-
-
-def test_the_async_producer_has_the_same_verbs(rocketmq):
-    rocketmq.create_topic("flights", queues=2)
-
-    async def send() -> None:
-        async with rocketmq.async_producer("ops") as producer:
-            await producer.send(rmq.Message("flights", b"1"))
-            await producer.send_oneway(rmq.Message("flights", b"2"))
-            await producer.send_batch([rmq.Message("flights", b"3")])
-            results = await asyncio.gather(*(producer.send_async(rmq.Message("flights", b"4")) for _ in range(50)))
-            assert len({result.message_id for result in results}) == 50
-
-    asyncio.run(send())
-    rocketmq.wait_until(lambda: len(rocketmq.messages("flights")) == 53)

@@ -100,14 +100,6 @@ def test_seek_goes_on_elsewhere(rocketmq, producer):
             consumer.seek(rmq.MessageQueue("flights", "broker-a", 7), 0)
 
 
-def test_poll_filters_by_tag(rocketmq, producer):
-    for tag in ("UA", "DL", "AA", "UA"):
-        producer.send(rmq.Message("flights", tag.encode(), tags=tag))
-    with rocketmq.pull_consumer("backfill", consume_from_where=FIRST) as consumer:
-        consumer.subscribe("flights", "UA || AA")
-        assert _poll_all(consumer, 3) == ["UA", "AA", "UA"]
-
-
 def test_a_consumer_that_never_commits_is_not_stopped_by_flow_control(rocketmq, producer):
     send_all(producer, [str(n) for n in range(40)])
     with rocketmq.pull_consumer(
@@ -376,18 +368,6 @@ def test_queues_that_were_away_only_when_they_were_fetched_are_heard_of(rocketmq
         assert heard == [3]
 
 
-def test_offsets_are_found_by_time(rocketmq, producer):
-    send_all(producer, ["0"])
-    rocketmq.advance(1_000)
-    between_ms = rocketmq.clock.now_ms()
-    rocketmq.advance(1_000)
-    send_all(producer, ["1"])
-    with rocketmq.pull_consumer("backfill") as consumer:
-        consumer.assign([QUEUE])
-        assert consumer.offset_for_timestamp(QUEUE, between_ms) == 1
-        assert (consumer.min_offset(QUEUE), consumer.max_offset(QUEUE)) == (0, 2)
-
-
 def test_pulling_stops_while_too_much_waits_over_all_queues(rocketmq, producer):
     rocketmq.create_topic("flights", queues=4)
     send_all(producer, [str(n) for n in range(80)])
@@ -452,19 +432,7 @@ def test_progress_is_written_each_auto_commit_interval_while_polls_are_made(rock
         rocketmq.wait_until(lambda: rocketmq.consumer_offset("backfill", "flights") == {0: 1})
 
 
-def test_bad_options_of_a_pull_consumer_are_named():
-    for options, sentence in (
-        ({"auto_commit_interval_ms": 999}, "auto_commit_interval_ms is 999"),
-        (
-            {"broker_suspend_max_time_ms": 31_000, "consumer_timeout_when_suspend_ms": 30_000},
-            "consumer_timeout_when_suspend_ms is 30000",
-        ),
-        ({"pull_threshold_for_al": 1}, "did you mean 'pull_threshold_for_all'"),
-        ({"auto_commit": 1}, "auto_commit is 1, True or False"),
-        ({"pull_batch_size": 0}, "pull_batch_size is 0"),
-    ):
-        with pytest.raises(rmq.ConfigurationError, match=sentence):
-            rmq.PullConsumer("backfill", namesrv_addr="127.0.0.1:1", **options)  # type: ignore[arg-type]
+def test_a_pull_consumer_without_queues_or_start_says_so():
     consumer = rmq.PullConsumer("backfill", namesrv_addr="127.0.0.1:1")
     with pytest.raises(rmq.ConfigurationError, match="no queue is given"):
         consumer.assign([])

@@ -174,16 +174,24 @@ def _old_topic(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("where", "given_s", "expected"),
     [
-        ({"consume_from_where": rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET}, ["old", "newer", "now"]),
-        ({"consume_from_where": rmq.ConsumeFromWhere.CONSUME_FROM_TIMESTAMP}, ["newer", "now"]),
+        ("FIRST_OFFSET", None, ["old", "newer", "29 minutes old", "now"]),
+        ("TIMESTAMP", None, ["29 minutes old", "now"]),  # half an hour ago
+        ("TIMESTAMP", 32 * 60, ["newer", "29 minutes old", "now"]),
     ],
 )
-def test_a_new_group_begins_where_it_is_told(rocketmq, producer, consumers, options, expected):
+def test_a_new_group_begins_where_it_is_told(rocketmq, producer, consumers, where, given_s, expected):
     _old_topic(rocketmq, producer)
+    rocketmq.advance(2 * 60_000)
+    send_all(producer, ["29 minutes old"])
+    rocketmq.advance(29 * 60_000)
     # The broker itself answers 0 for a queue that begins at 0 and is still in memory; here it says "not found".
     rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
+    options: dict[str, Any] = {"consume_from_where": f"CONSUME_FROM_{where}"}
+    if given_s is not None:
+        at = datetime.fromtimestamp(rocketmq.clock.now_ms() // 1000 - given_s, tz=UTC).astimezone()
+        options["consume_timestamp"] = at.strftime("%Y%m%d%H%M%S")
     recorder = Recorder()
     consumers(recorder, **options)
     send_all(producer, ["now"])
@@ -204,34 +212,6 @@ def test_from_last_offset_skips_what_is_there_and_nothing_that_comes(rocketmq, p
     send_all(producer, ["now"])
     rocketmq.wait_until(lambda: second.bodies == ["between", "now"])
     assert first.bodies == []
-
-
-def test_without_a_timestamp_a_new_group_begins_half_an_hour_ago(rocketmq, producer, consumers):
-    send_all(producer, ["31 minutes old"])
-    rocketmq.advance(2 * 60_000)
-    send_all(producer, ["29 minutes old"])
-    rocketmq.advance(29 * 60_000)
-    rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
-    recorder = Recorder()
-    consumers(recorder, consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_TIMESTAMP)
-    send_all(producer, ["now"])
-    rocketmq.wait_until(lambda: recorder.bodies == ["29 minutes old", "now"])
-
-
-def test_from_a_given_timestamp(rocketmq, producer, consumers):
-    send_all(producer, ["0"])
-    rocketmq.advance(60_000)
-    at = datetime.fromtimestamp(rocketmq.clock.now_ms() // 1000, tz=UTC).astimezone()
-    rocketmq.advance(1_000)
-    send_all(producer, ["1", "2"])
-    rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
-    recorder = Recorder()
-    consumers(
-        recorder,
-        consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_TIMESTAMP,
-        consume_timestamp=at.strftime("%Y%m%d%H%M%S"),
-    )
-    rocketmq.wait_until(lambda: recorder.bodies == ["1", "2"])
 
 
 def test_an_unknown_stored_offset_is_waited_for_not_guessed(rocketmq, producer, consumers):

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import os
 import selectors
 import socket
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,41 +19,20 @@ from recorder import send_all
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 
-both_faces = pytest.mark.parametrize("face", ["async", "blocking"])
 LONG_MS = 3_600_000
 
 
 class Receiving:
-    """A started consumer and its messages, called in the same way for both faces: the async one runs on the loop of another thread."""
+    """A started consumer and its messages: the blocking face, which runs the async one."""
 
-    def __init__(self, face: str, rocketmq: EmbeddedRocketMQ, *, orderly: bool = False, **options: Any) -> None:
-        options = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET", **options}
-        kind = rmq.AsyncPushConsumer if face == "async" else rmq.PushConsumer
-        self.consumer: Any = kind("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, **options)
+    def __init__(self, rocketmq: EmbeddedRocketMQ, *, orderly: bool = False, **options: Any) -> None:
+        self.consumer = rocketmq.push_consumer(
+            "delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, **options
+        )
         self.consumer.subscribe("flights")
-        self.messages: Any = self.consumer.messages(orderly=orderly)
-        self.stream = (self.messages if face == "async" else self.messages._async)._stream
-        self._loop = asyncio.new_event_loop() if face == "async" else None
-        self._thread = threading.Thread(target=self._run_loop)
-        self._thread.start()
-
-    def _run_loop(self) -> None:
-        if self._loop is not None:
-            self._loop.run_forever()
-
-    def call(self, call: Any, *arguments: Any, **named: Any) -> Any:
-        if self._loop is None:
-            return call(*arguments, **named)
-
-        async def run() -> Any:
-            result = call(*arguments, **named)
-            return await result if isinstance(result, Coroutine) else result
-
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(60)
-
-    def receive(self, *arguments: Any, **named: Any) -> list[rmq.ReceivedMessage]:
-        received: list[rmq.ReceivedMessage] = self.call(self.messages.receive, *arguments, **named)
-        return received
+        self.messages = self.consumer.messages(orderly=orderly)
+        self.receive = self.messages.receive
+        self.stream = self.messages._async._stream
 
     def receive_all(self, count: int) -> list[rmq.ReceivedMessage]:
         received: list[rmq.ReceivedMessage] = []
@@ -65,16 +43,11 @@ class Receiving:
         return received
 
     def __enter__(self) -> Receiving:
-        self.call(self.messages.__aenter__ if self._loop is not None else self.messages.__enter__)
+        self.messages.__enter__()
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self.call(self.messages.__aexit__ if self._loop is not None else self.messages.__exit__, None, None, None)
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(30)
-        if self._loop is not None:
-            self._loop.close()
+        self.messages.__exit__(None, None, None)
 
 
 def _bodies(messages: list[rmq.ReceivedMessage]) -> list[str]:
@@ -89,12 +62,11 @@ def _progress(rocketmq: EmbeddedRocketMQ) -> int:
     return sum(rocketmq.consumer_offset("delays", "flights").values())
 
 
-@both_faces
-def test_received_messages_are_settled_one_by_one_as_those_of_a_loop(rocketmq, producer, face):
+def test_received_messages_are_settled_one_by_one_as_those_of_a_loop(rocketmq, producer):
     rocketmq.create_topic("flights", queues=4)
     send_all(producer, _numbers(50))
     seen: list[str] = []
-    with Receiving(face, rocketmq) as receiving:
+    with Receiving(rocketmq) as receiving:
         while len(seen) < 50:
             messages = receiving.receive(8, timeout_ms=30_000)
             assert 1 <= len(messages) <= 8
@@ -106,23 +78,21 @@ def test_received_messages_are_settled_one_by_one_as_those_of_a_loop(rocketmq, p
     assert _progress(rocketmq) == 50
 
 
-@both_faces
-def test_a_receive_raises_when_no_more_messages_come(rocketmq, face):
-    with Receiving(face, rocketmq) as receiving:
+def test_a_receive_raises_when_no_more_messages_come(rocketmq):
+    with Receiving(rocketmq) as receiving:
         assert receiving.receive(timeout_ms=0) == []
-        receiving.call(receiving.messages.stop)
+        receiving.messages.stop()
         for timeout_ms in (0, 1, None):
             with pytest.raises(rmq.ClosedError, match="or its messages were stopped: no more come"):
                 receiving.receive(timeout_ms=timeout_ms)
-        receiving.call(receiving.consumer.shutdown)
+        receiving.consumer.shutdown()
         with pytest.raises(rmq.ClosedError, match="'delays' was shut down"):
             receiving.receive()
 
 
-@both_faces
-def test_a_shutdown_by_others_ends_a_receive_that_waits(rocketmq, face):
+def test_a_shutdown_by_others_ends_a_receive_that_waits(rocketmq):
     ends: list[str] = []
-    with Receiving(face, rocketmq) as receiving:
+    with Receiving(rocketmq) as receiving:
 
         def wait() -> None:
             try:
@@ -133,13 +103,12 @@ def test_a_shutdown_by_others_ends_a_receive_that_waits(rocketmq, face):
         waiting = threading.Thread(target=wait)
         waiting.start()
         rocketmq.wait_until(lambda: len(receiving.stream._receivers) == 1)
-        receiving.call(receiving.consumer.shutdown)
+        receiving.consumer.shutdown()
         waiting.join(30)
     assert len(ends) == 1
     assert "was shut down" in ends[0]
 
 
-@both_faces
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -149,8 +118,8 @@ def test_a_shutdown_by_others_ends_a_receive_that_waits(rocketmq, face):
         ({"timeout_ms": "1s"}, "timeout_ms is '1s', a number"),
     ],
 )
-def test_wrong_arguments_are_told_in_a_sentence(rocketmq, face, arguments, sentence):
-    receiving = Receiving(face, rocketmq)
+def test_wrong_arguments_are_told_in_a_sentence(rocketmq, arguments, sentence):
+    receiving = Receiving(rocketmq)
     with pytest.raises(rmq.ConfigurationError, match=sentence):
         receiving.receive(**arguments)
     with pytest.raises(rmq.ClosedError, match="is not started; write"):
@@ -159,36 +128,9 @@ def test_wrong_arguments_are_told_in_a_sentence(rocketmq, face, arguments, sente
         pass
 
 
-def test_a_cancelled_receive_has_taken_nothing(rocketmq, producer):
-
-    async def run() -> list[str]:
-        consumer = rocketmq.async_push_consumer("delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET")
-        consumer.subscribe("flights")
-        seen: list[rmq.ReceivedMessage] = []
-        async with consumer.messages() as messages, asyncio.timeout(60):
-            for number in range(30):
-                step = asyncio.ensure_future(messages.receive(3))
-                await asyncio.to_thread(send_all, producer, [f"{number}-{n}" for n in range(2)])
-                for _ in range(number % 8):  # the cancellation comes before, with and after the messages
-                    await asyncio.sleep(0.001)
-                step.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    seen += await step
-                for message in seen:
-                    message.ack()
-            while len(seen) < 60:
-                seen += await messages.receive()
-                for message in seen:
-                    message.ack()
-        return _bodies(seen)
-
-    assert sorted(asyncio.run(run())) == sorted(f"{number}-{n}" for number in range(30) for n in range(2))
-    assert _progress(rocketmq) == 60
-
-
 @needs_signals
 def test_an_interrupted_receive_has_taken_nothing_although_its_messages_came_meanwhile(rocketmq, producer):
-    with Receiving("blocking", rocketmq) as receiving:
+    with Receiving(rocketmq) as receiving:
         unsettled = receiving.stream._unsettled
 
         def interrupt() -> None:
@@ -201,25 +143,15 @@ def test_an_interrupted_receive_has_taken_nothing_although_its_messages_came_mea
         assert sorted(_bodies(receiving.receive_all(2))) == ["0", "1"]
 
 
-@both_faces
-def test_a_shutdown_by_the_code_that_works_on_messages_does_not_wait_for_it(rocketmq, producer, face):
+def test_a_shutdown_by_the_code_that_works_on_messages_does_not_wait_for_it(rocketmq, producer):
     send_all(producer, _numbers(3))
-    with Receiving(face, rocketmq, await_termination_ms=LONG_MS) as receiving:
+    with Receiving(rocketmq, await_termination_ms=LONG_MS) as receiving:
         for message in receiving.receive_all(3):
             message.nack(delay_level=1)
         rocketmq.advance_until(lambda: len(rocketmq.messages("%RETRY%delays")) == 3)
-
-        async def work() -> None:
-            messages = await receiving.messages.receive(timeout_ms=30_000)
-            messages[-1].ack()
-            await receiving.consumer.shutdown()
-
-        if face == "async":
-            receiving.call(work)
-        else:
-            messages = receiving.receive(timeout_ms=30_000)
-            messages[-1].ack()
-            receiving.consumer.shutdown()
+        messages = receiving.receive(timeout_ms=30_000)
+        messages[-1].ack()
+        receiving.consumer.shutdown()
         rocketmq.wait_until(
             lambda: receiving.stream.is_over
         )  # the consumer waits for the others now, until the block is left
@@ -231,7 +163,7 @@ def test_a_shutdown_by_the_code_that_works_on_messages_does_not_wait_for_it(rock
 @pytest.fixture
 def receiving(rocketmq: EmbeddedRocketMQ) -> Iterator[Receiving]:
     rocketmq.create_topic("flights", queues=2)
-    with Receiving("blocking", rocketmq, consume_thread_count=4) as started:
+    with Receiving(rocketmq, consume_thread_count=4) as started:
         yield started
 
 
@@ -287,7 +219,7 @@ def _readable(messages: rmq.MessageIterator, timeout_s: float | None = 0) -> boo
 
 def test_the_descriptor_of_an_orderly_iteration_is_readable_when_the_lock_is_there(rocketmq, producer):
     send_all(producer, _numbers(2))
-    with Receiving("blocking", rocketmq, orderly=True) as receiving:
+    with Receiving(rocketmq, orderly=True) as receiving:
         for number in range(2):
             rocketmq.advance_until(lambda: _readable(receiving.messages))
             [message] = receiving.receive(timeout_ms=0)
@@ -299,7 +231,7 @@ def test_the_descriptor_of_an_orderly_iteration_is_readable_when_the_lock_is_the
 
 def test_the_descriptor_can_be_registered_before_the_start_and_is_closed_with_the_block(rocketmq, producer):
     send_all(producer, ["0"])
-    receiving = Receiving("blocking", rocketmq)
+    receiving = Receiving(rocketmq)
     number = receiving.messages.fileno()
     with receiving:
         assert receiving.messages.fileno() == number

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -76,7 +75,6 @@ def test_a_request_that_nobody_answers_ends_with_its_timeout_and_leaves_nothing(
 
 
 def test_a_late_reply_is_acknowledged_and_dropped(rocketmq, consumers, producer):
-    rocketmq.create_topic("flights", queues=1)
     received: list[rmq.MessageExt] = []
     consumers(received.append)
     with rocketmq.producer("asking") as asking:
@@ -93,7 +91,6 @@ def test_a_late_reply_is_acknowledged_and_dropped(rocketmq, consumers, producer)
 
 
 def test_a_restarted_broker_gets_a_heartbeat_of_the_requester_before_the_next_request(rocketmq, consumers, producer):
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("asking") as asking:
         consumers(lambda message: producer.reply(message, b"yes"), topic="flights")
         assert asking.request(rmq.Message("flights", b"1"), timeout_ms=20_000).body == b"yes"
@@ -121,27 +118,6 @@ def test_a_reply_prefers_the_broker_that_stored_the_request_and_takes_another_wh
         fault = rocketmq.faults.fail(REPLIES, ResponseCode.SYSTEM_BUSY, times=1)
         asking.request(rmq.Message("flights", b"x"), timeout_ms=20_000)
         assert fault.hits == 1
-
-
-def test_the_async_face_asks_and_answers(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
-
-    async def run() -> bytes:
-        options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock}
-        async with rmq.AsyncProducer("ops", **options) as ops:
-            consumer = rmq.AsyncPushConsumer(
-                "delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, **options
-            )
-            consumer.subscribe("flights")
-
-            @consumer.on_message
-            async def answer(message: rmq.MessageExt) -> None:
-                await ops.reply(message, b"async")
-
-            async with consumer:
-                return (await ops.request(rmq.Message("flights", b"x"), timeout_ms=20_000)).body
-
-    assert asyncio.run(run()) == b"async"
 
 
 def test_hosts_as_java_writes_them_are_understood():

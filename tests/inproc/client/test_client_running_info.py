@@ -8,55 +8,31 @@ import threading
 from typing import Any
 
 import pytest
-from recorder import HELD_S, Recorder, parts_of, send_all
+from recorder import HELD_S, QUEUE, Recorder, committed, parts_of, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.core.statistics import Measure
-from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire import bodies, headers
-from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.frames.command import Command, request
+from sprocketmq.wire import bodies
 
 CONCURRENT, ORDERLY = rmq.ConsumeConcurrentlyStatus, rmq.ConsumeOrderlyStatus
 
 
-def ask(rocketmq: EmbeddedRocketMQ, command: Command) -> Command:
-    with rocketmq.admin() as admin:
-        return admin._run(admin._async._cluster.invoke(rocketmq.broker_addr, command, 60_000))
-
-
-def running_info(
-    rocketmq: EmbeddedRocketMQ, client_id: str, group: str = "delays", *, stacks: bool = False
-) -> bodies.ConsumerRunningInfo:
-    header = headers.GetConsumerRunningInfoRequestHeader(group, client_id, stacks)
-    answer = ask(rocketmq, request(RequestCode.GET_CONSUMER_RUNNING_INFO, header))
-    assert answer.code == ResponseCode.SUCCESS, answer.remark
-    return bodies.ConsumerRunningInfo.decode(answer.body)
-
-
-def known(rocketmq: EmbeddedRocketMQ, group: str = "delays") -> None:
-    """The broker has heard of the group's members."""
-    with rocketmq.admin() as admin:
-        rocketmq.wait_until(lambda: admin.consumer_connection(group) is not None)
-
-
-def rate_of(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> float:
+def rate_of(admin: rmq.Admin, consumer: rmq.PushConsumer) -> float:
     """Calls that ended well, per second of the last ten seconds of a clock that stands still."""
-    status = running_info(rocketmq, consumer.client_id).status_table.get("flights")
+    status = admin.running_info("delays", consumer.client_id).status_table.get("flights")
     return 0.0 if status is None else status.consume_ok_tps
 
 
-def test_running_info_says_every_option_by_javas_name_and_no_secret(rocketmq, consumers, producer):
+def test_running_info_says_every_option_by_javas_name_and_no_secret(rocketmq, admin, consumers, producer):
     seen = Recorder()
     send_all(producer, ["UA1", "UA2"])
     keys = {"access_key": "key-of-delays", "secret_key": "secret-of-delays"}
     consumer = consumers(seen, consume_timeout_ms=120_000, pull_batch_size=16, unit_name="unit-7", **keys)
     rocketmq.wait_until(lambda: len(seen) == 2)
-    known(rocketmq)
     # A call is counted after it has ended; the listener sees its message before.
-    rocketmq.wait_until(lambda: rate_of(rocketmq, consumer) == 0.2)
-    info = running_info(rocketmq, consumer.client_id)
+    rocketmq.wait_until(lambda: rate_of(admin, consumer) == 0.2)
+    info = admin.running_info("delays", consumer.client_id)
     said = info.properties
     assert {name: said[name] for name in said if name.startswith("PROP_")} == {
         "PROP_NAMESERVER_ADDR": f"{rocketmq.namesrv_addr};",
@@ -79,13 +55,12 @@ def test_running_info_says_every_option_by_javas_name_and_no_secret(rocketmq, co
     assert {one.topic for one in info.subscription_set} == {"flights", "%RETRY%delays"}
 
 
-def test_an_option_that_is_not_given_is_told_with_its_default(rocketmq, consumers, producer):
+def test_an_option_that_is_not_given_is_told_with_its_default(rocketmq, admin, consumers, producer):
     consumer = rocketmq.push_consumer("delays")  # not ``consumers``, which gives an option
     consumer.subscribe("flights")
     consumer.on_message(Recorder())
     with consumer:
-        known(rocketmq)
-        said = running_info(rocketmq, consumer.client_id).properties
+        said = admin.running_info("delays", consumer.client_id).properties
     assert {name: value for name, value in said.items() if not name.startswith("PROP_")} == {
         "accessChannel": "LOCAL", "adjustThreadPoolNumsThreshold": "100000", "allocateMessageQueueStrategy": "AVG",
         "awaitTerminationMillisWhenShutdown": "5000", "clientRebalance": "true", "consumeConcurrentlyMaxSpan": "2000",
@@ -102,9 +77,8 @@ def test_an_option_that_is_not_given_is_told_with_its_default(rocketmq, consumer
     }  # fmt: skip
 
 
-def test_held_queues_are_reported_as_java_counts_them(rocketmq, consumers, producer):
+def test_held_queues_are_reported_as_java_counts_them(rocketmq, admin, consumers, producer):
     send_all(producer, ["1", "2", "3"])
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
     go_on, entered = threading.Event(), threading.Semaphore(0)
 
     def block(messages: Any, context: Any) -> Any:
@@ -119,9 +93,8 @@ def test_held_queues_are_reported_as_java_counts_them(rocketmq, consumers, produ
                 block, kind="orderly" if orderly else "concurrent", group=group, consume_thread_count=1
             )
             assert entered.acquire(timeout=10)
-            rocketmq.wait_until(lambda consumer=consumer: consumer.process_queues[queue].count == 3)  # type: ignore[misc]
-            known(rocketmq, group)
-            found = running_info(rocketmq, consumer.client_id, group).mq_table[queue]
+            rocketmq.wait_until(lambda consumer=consumer: consumer.process_queues[QUEUE].count == 3)  # type: ignore[misc]
+            found = admin.running_info(group, consumer.client_id).mq_table[QUEUE]
             assert found.cached_msg_max_offset == 2
             assert found.locked is orderly
             assert found.last_pull_timestamp > 0
@@ -135,8 +108,7 @@ def test_held_queues_are_reported_as_java_counts_them(rocketmq, consumers, produ
         go_on.set()
 
 
-def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(rocketmq, consumers, producer):
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
+def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(rocketmq, admin, consumers, producer):
     producer.send_batch([rmq.Message("flights", b"x" * 700_000) for _ in range(5)])
     rocketmq.broker.offsets.commit("delays", "flights", 0, 2)
     go_on, entered = threading.Event(), threading.Event()
@@ -152,27 +124,28 @@ def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(rocketmq, c
         consumer.start()
         assert entered.wait(10)
         called_ms = rocketmq.clock.now_ms()
-        known(rocketmq)
         rocketmq.advance(1_000)  # the locks are renewed
-        rocketmq.wait_until(lambda: consumer.process_queues[queue].last_lock_ms == called_ms + 1_000)
+        rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].last_lock_ms == called_ms + 1_000)
         rocketmq.advance(1_000)
         producer.send(rmq.Message("flights", b"x"))
-        rocketmq.wait_until(lambda: consumer.process_queues[queue].count == 4)
-        found = running_info(rocketmq, consumer.client_id).mq_table[queue]
+        rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count == 4)
+        found = admin.running_info("delays", consumer.client_id).mq_table[QUEUE]
         assert (found.commit_offset, found.droped, found.locked, found.try_unlock_times) == (2, False, True, 0)
         assert (found.cached_msg_min_offset, found.cached_msg_max_offset, found.cached_msg_size_in_mi_b) == (2, 5, 2)
         times_ms = (found.last_consume_timestamp, found.last_lock_timestamp, found.last_pull_timestamp)
         assert times_ms == (called_ms, called_ms + 1_000, called_ms + 2_000)
         consumer.unsubscribe("flights")
-        rocketmq.advance_until(lambda: queue not in consumer.process_queues)
-        rocketmq.wait_until(lambda: running_info(rocketmq, consumer.client_id).mq_table[queue].try_unlock_times >= 1)
-        found = running_info(rocketmq, consumer.client_id).mq_table[queue]
+        rocketmq.advance_until(lambda: QUEUE not in consumer.process_queues)
+        rocketmq.wait_until(
+            lambda: admin.running_info("delays", consumer.client_id).mq_table[QUEUE].try_unlock_times >= 1
+        )
+        found = admin.running_info("delays", consumer.client_id).mq_table[QUEUE]
         assert (found.commit_offset, found.droped, found.locked) == (2, True, True)
     finally:
         go_on.set()
 
 
-def test_stacks_show_the_lines_that_listeners_execute(rocketmq, consumers, producer):
+def test_stacks_show_the_lines_that_listeners_execute(rocketmq, admin, consumers, producer):
     go_on, entered = threading.Event(), threading.Event()
 
     def stands_here(message: rmq.MessageExt) -> None:
@@ -183,8 +156,7 @@ def test_stacks_show_the_lines_that_listeners_execute(rocketmq, consumers, produ
     consumer = consumers(stands_here)
     try:
         assert entered.wait(10)
-        known(rocketmq)
-        stacks = running_info(rocketmq, consumer.client_id, stacks=True).jstack
+        stacks = admin.running_info("delays", consumer.client_id, jstack=True).jstack
     finally:
         go_on.set()
     assert stacks is not None
@@ -211,35 +183,37 @@ class Unspeakable(Exception):
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_running_info_has_the_last_exception_of_a_listener(failure, text, rocketmq, consumers, producer):
+def test_running_info_has_the_last_exception_of_a_listener(failure, text, rocketmq, admin, consumers, producer):
     def refuse(message: rmq.MessageExt) -> None:
         raise failure
 
     consumer = consumers(refuse)
-    known(rocketmq)
-    assert running_info(rocketmq, consumer.client_id).user_consumer_info == dict.fromkeys(
+    assert admin.running_info("delays", consumer.client_id).user_consumer_info == dict.fromkeys(
         (bodies.OLDEST_CALL_TIMESTAMP, bodies.CONSUMED_SINCE_START), "0"
     )
     send_all(producer, ["UA1"])
-    rocketmq.wait_until(lambda: bodies.LAST_FAILURE in running_info(rocketmq, consumer.client_id).user_consumer_info)
-    told = running_info(rocketmq, consumer.client_id).user_consumer_info
+    rocketmq.wait_until(
+        lambda: bodies.LAST_FAILURE in admin.running_info("delays", consumer.client_id).user_consumer_info
+    )
+    told = admin.running_info("delays", consumer.client_id).user_consumer_info
     assert told[bodies.LAST_FAILURE].startswith(text)
     assert len(told[bodies.LAST_FAILURE]) <= 1_000
     assert told[bodies.CONSUMED_SINCE_START] == "0"
     failed = None if isinstance(failure, rmq.RetryLater) else "1"
     rocketmq.wait_until(
-        lambda: running_info(rocketmq, consumer.client_id).user_consumer_info.get(bodies.FAILED_SINCE_START) == failed
+        lambda: (
+            admin.running_info("delays", consumer.client_id).user_consumer_info.get(bodies.FAILED_SINCE_START) == failed
+        )
     )
     assert told[bodies.LAST_FAILURE_TIMESTAMP] == str(rocketmq.clock.now_ms())
 
 
-def test_a_pull_consumer_reports_running_info_too(rocketmq, producer):
+def test_a_pull_consumer_reports_running_info_too(rocketmq, admin, producer):
     send_all(producer, ["UA1"])
     with rocketmq.pull_consumer("readers") as reader:
         reader.subscribe("flights")
-        known(rocketmq, "readers")
         running = parts_of(reader)
-        info = running_info(rocketmq, running.client_id, "readers")
+        info = admin.running_info("readers", running.client_id)
         said = info.properties
         assert said["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
         expected = {
@@ -254,18 +228,13 @@ def test_a_pull_consumer_reports_running_info_too(rocketmq, producer):
         assert set(info.status_table) == {"flights"}
 
 
-def test_consumer_status_is_the_progress_in_memory(rocketmq, consumers, producer):
+def test_consumer_status_is_the_progress_in_memory(rocketmq, admin, consumers, producer):
     seen = Recorder()
     send_all(producer, ["1", "2", "3"])
     consumer = consumers(seen)
-    queue = rmq.MessageQueue("flights", "broker-a", 0)
     running = parts_of(consumer)
-    rocketmq.wait_until(lambda: running.offset_store.progress.read(queue) == 3)
-    known(rocketmq)
-    header = headers.GetConsumerStatusRequestHeader(topic="flights", group="delays")
-    answer = ask(rocketmq, request(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header))
-    table = bodies.GetConsumerStatusBody.decode(answer.body).consumer_table
-    assert table == {consumer.client_id: {queue: 3}}
+    rocketmq.wait_until(lambda: running.offset_store.progress.read(QUEUE) == 3)
+    assert admin.consume_status("flights", "delays") == {consumer.client_id: {QUEUE: 3}}
 
 
 @pytest.mark.parametrize(("kind", "answer", "expected", "auto_commit"), [
@@ -283,7 +252,7 @@ def test_consumer_status_is_the_progress_in_memory(rocketmq, consumers, producer
     ("async", CONCURRENT.CONSUME_SUCCESS, "CR_SUCCESS", True),
 ])  # fmt: skip
 def test_one_message_is_consumed_directly_without_any_effect(
-    rocketmq, consumers, producer, kind, answer, expected, auto_commit
+    rocketmq, admin, consumers, producer, kind, answer, expected, auto_commit
 ):
     seen: list[rmq.MessageExt] = []
     hooked: list[ConsumeMessageContext] = []
@@ -315,13 +284,7 @@ def test_one_message_is_consumed_directly_without_any_effect(
     )
     consumer.add_hook(Hook())
     consumer.start()
-    known(rocketmq)
-    header = headers.ConsumeMessageDirectlyResultRequestHeader(
-        consumer_group="delays", client_id=consumer.client_id, msg_id=sent.offset_message_id, broker_name="broker-a"
-    )
-    relayed = ask(rocketmq, request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header))
-    assert relayed.code == ResponseCode.SUCCESS, relayed.remark
-    result = bodies.ConsumeMessageDirectlyResult.decode(relayed.body)
+    result = admin.consume_directly("delays", consumer.client_id, sent.offset_message_id)
     assert (result.consume_result, result.order, result.auto_commit) == (expected, kind == "orderly", auto_commit)
     if isinstance(answer, ValueError):
         assert result.remark is not None
@@ -333,6 +296,25 @@ def test_one_message_is_consumed_directly_without_any_effect(
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
     assert statistics.status("flights", rocketmq.clock.now_ms()).consume_failed_msgs == 0
     assert rocketmq.consumer_offset("delays", "flights") == {}
+
+
+def test_consuming_directly_a_message_that_is_in_hand_moves_no_progress(rocketmq, admin, producer, consumers):
+    running, release = threading.Event(), threading.Event()
+
+    def listen(message: rmq.MessageExt) -> None:
+        if message.body == b"1" and not running.is_set():
+            running.set()
+            release.wait(HELD_S)
+
+    consumer = consumers(listen)
+    _, second = send_all(producer, ["0", "1"])
+    assert running.wait(20)
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].commit_offset == 1)
+    directly = admin.consume_directly("delays", consumer.client_id, second.offset_message_id)
+    assert directly.consume_result == "CR_SUCCESS"
+    assert committed(rocketmq, consumer) == consumer.process_queues[QUEUE].commit_offset == 1
+    release.set()
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].commit_offset == 2)
 
 
 def test_the_log_has_the_statistics_of_each_full_minute(rocketmq, consumers, producer, caplog):

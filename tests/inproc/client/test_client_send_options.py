@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -98,7 +96,6 @@ def test_the_detector_finds_a_broker_that_can_be_reached_again(rocketmq, second_
 
 
 def test_delays_in_milliseconds_and_delivery_times_are_kept_to_the_second(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops") as producer:
         producer.send(rmq.Message("flights", b"in 5 s"), delay_ms=5_000)
         producer.send(rmq.Message("flights", b"at 9 s"), deliver_time_ms=rocketmq.clock.now_ms() + 9_000)
@@ -116,7 +113,6 @@ def test_delays_in_milliseconds_and_delivery_times_are_kept_to_the_second(rocket
 
 @pytest.mark.rocketmq(recallMessageEnable=True)
 def test_a_message_that_waits_for_its_time_can_be_taken_back(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     with rocketmq.producer("ops") as producer:
         assert producer.send(rmq.Message("flights", b"now")).recall_handle is None
         kept = producer.send(rmq.Message("flights", b"kept"), delay_ms=20_000)
@@ -138,7 +134,6 @@ def test_a_message_that_waits_for_its_time_can_be_taken_back(rocketmq):
 def test_a_body_compressed_in_any_way_comes_back_whole(rocketmq, kind):
     if kind != "ZLIB":
         pytest.importorskip({"LZ4": "lz4", "ZSTD": "zstandard"}[kind])
-    rocketmq.create_topic("flights", queues=1)
     body = b"UA1545 " * 2_000
     sizes: dict[int, int] = {}
     for level in (1, 9):
@@ -155,7 +150,6 @@ def test_a_body_compressed_in_any_way_comes_back_whole(rocketmq, kind):
 
 
 def test_sends_go_to_the_second_port_when_that_is_wanted(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     asked: list[str] = []
     with rocketmq.producer("ops", vip_channel_enabled=True) as producer:
         cluster = sender(producer).cluster
@@ -174,7 +168,6 @@ def test_sends_go_to_the_second_port_when_that_is_wanted(rocketmq):
 
 
 def test_brokers_of_the_option_topics_get_a_heartbeat_when_a_producer_starts(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     groups = noted(rocketmq, RequestCode.HEART_BEAT, lambda command: bytes(command.body))
     with rocketmq.producer("ops", topics=["flights", "not-there-yet"]):
         assert any(b'"ops"' in body for body in groups)
@@ -207,21 +200,3 @@ def test_a_key_moves_as_javas_does_when_queues_are_added_and_awaited_sends_keep_
         of_key = [message for message in stored if message.properties[props.SHARDING_KEY] == key]
         assert [message.body for message in of_key] == [b"%s %d" % (key.encode(), number) for number in range(6)]
         assert [message.queue_id for message in of_key[:3]] == [abs(java_hash(key)) % 2] * 3
-
-
-def test_the_async_face_has_the_same_options(rocketmq):
-    rocketmq.create_topic("flights", queues=2)
-    tried: list[Callable[..., Any]] = []
-
-    async def run() -> None:
-        options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock}
-        async with rmq.AsyncProducer("ops", **options) as producer:
-            await producer.send_oneway(rmq.Message("flights", b"1"), delay_ms=1_000)
-            with pytest.raises(rmq.RequestTimeout):
-                await producer.request(rmq.Message("flights", b"2"), timeout_ms=50)
-            with pytest.raises(rmq.ConfigurationError):
-                await producer.recall("flights", "nonsense")
-            tried.append(producer.send)
-
-    asyncio.run(run())
-    assert tried

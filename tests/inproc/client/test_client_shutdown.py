@@ -529,22 +529,6 @@ def test_flush_and_shutdown_wait_for_what_send_async_began(rocketmq, auto_batch)
         ]
     assert [future.result(0).status for future in (*first, *second)] == [rmq.SendStatus.SEND_OK] * 1000
 
-    async def asynchronous() -> None:
-        producer = rocketmq.async_producer("ops", auto_batch=auto_batch)
-        with pytest.raises(rmq.ClosedError):
-            await producer.flush()
-        async with producer:
-            first = [producer.send_async(rmq.Message("flights", b"x")) for n in range(500)]
-            await producer.flush()
-            assert all(future.done() for future in first)
-            second = [producer.send_async(rmq.Message("flights", b"x")) for n in range(500)]
-        for future in (*first, *second):
-            assert (await future).status is rmq.SendStatus.SEND_OK
-
-    engine = Engine("flush")
-    engine.run(asynchronous())
-    engine.close()
-
 
 def test_shutdown_waits_for_a_send_that_is_answered_late(rocketmq):
     producer = rocketmq.producer("ops")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Recorder, committed, send_all, waits_ms
+from recorder import Recorder, committed, send_all
 
 import sprocketmq as rmq
 from sprocketmq.testing import SENDS
@@ -24,17 +24,6 @@ def _once(signal: BaseException) -> Callable[[rmq.MessageExt], None]:
     return answer
 
 
-def test_retry_later_chooses_the_wait_of_one_message(rocketmq, producer, consumers):
-    recorder = Recorder(_once(rmq.RetryLater("tower is busy", delay_ms=50_000)))
-    consumers(recorder)
-    (result,) = send_all(producer, ["bad"])
-    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
-    assert rocketmq.messages("SCHEDULE_TOPIC_XXXX")[0].delay_level == 5
-    rocketmq.advance_until(lambda: len(recorder) == 2)
-    assert waits_ms(rocketmq) == [60_000]
-    assert recorder.messages[1].message_id == result.message_id
-
-
 @pytest.mark.parametrize("refused", [False, True], ids=["by send-back", "by the inner producer"])
 def test_dead_letter_goes_straight_to_the_dead_letter_topic(rocketmq, producer, consumers, refused):
     if refused:
@@ -49,24 +38,6 @@ def test_dead_letter_goes_straight_to_the_dead_letter_topic(rocketmq, producer, 
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
     rocketmq.advance(60_000)
     assert recorder.bodies.count("bad") == 1
-
-
-def test_an_orderly_queue_gives_a_dead_letter_up_and_goes_on_in_order(rocketmq, producer, consumers):
-    seen: list[str] = []
-
-    def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
-        seen.append(messages[0].body.decode())
-        if messages[0].body == b"bad":
-            raise rmq.DeadLetter("no such flight")
-        return rmq.ConsumeOrderlyStatus.SUCCESS
-
-    consumer = consumers(listener, kind="orderly")
-    send_all(producer, ["1", "bad", "2"])
-    rocketmq.advance_until(lambda: len(seen) == 3)
-    assert seen == ["1", "bad", "2"]
-    rocketmq.wait_until(lambda: committed(rocketmq, consumer) == 3)
-    (dead,) = rocketmq.messages("%DLQ%delays")
-    assert (dead.body, dead.properties["RETRY_TOPIC"]) == (b"bad", "flights")
 
 
 def test_an_orderly_queue_pauses_for_as_long_as_retry_later_says(rocketmq, producer, consumers):

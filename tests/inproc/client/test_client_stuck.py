@@ -6,19 +6,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import os
-import random
 import threading
-from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
 from recorder import HELD_S, committed, parts_of, send_all
 
 import sprocketmq as rmq
-from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
@@ -311,71 +306,6 @@ def test_a_queue_given_up_during_the_send_back_of_a_stuck_message_ends_quietly(r
         rocketmq.wait_until(lambda: _copies(rocketmq) == 1)
         consumer.shutdown()
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
-
-
-STORMS = int(os.environ.get("SPROCKETMQ_STUCK_STORMS", "3"))
-
-
-@pytest.mark.parametrize("seed", range(STORMS))
-def test_in_a_storm_of_stuck_failing_and_refused_messages_each_delivery_makes_at_most_one_copy(
-    rocketmq, producer, consumers, monkeypatch, seed
-):
-    # On a machine that is busy an answer may take seconds; one that does not come makes a second copy, as it must.
-    monkeypatch.setattr("sprocketmq.client.consume.send_back.SEND_BACK_TIMEOUT_MS", 60_000)
-    monkeypatch.setattr(
-        "sprocketmq.client.remoting.instance.SendSettings", partial(SendSettings, send_msg_timeout_ms=60_000)
-    )
-    rocketmq.create_topic("flights", queues=2)
-    chance = random.Random(seed)
-    count = 40
-    release = [threading.Event() for _ in range(count)]
-    fate = [chance.choice(["ok", "fails", "stuck then ok", "stuck then fails"]) for _ in range(count)]
-    ended: list[str] = []
-    first_deliveries: list[str] = []
-
-    def listener(message: rmq.MessageExt) -> None:
-        number = int(message.body)
-        try:
-            if "RETRY_TOPIC" in message.properties:
-                return
-            first_deliveries.append(message.message_id)
-            if fate[number] == "ok":
-                return
-            if fate[number].startswith("stuck"):
-                release[number].wait(HELD_S)
-            if fate[number].endswith("fails"):
-                raise ValueError("no")
-        finally:
-            ended.append(message.message_id)
-
-    to_retry_topic = lambda command: command.ext_fields["b"].startswith("%RETRY%")  # noqa: E731
-    consumer = consumers(listener, consume_timeout_ms=30_000, consume_thread_count=count)
-    rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=chance.randint(1, 20))
-    rocketmq.faults.fail(
-        RequestCode.SEND_MESSAGE_V2, ResponseCode.MESSAGE_ILLEGAL, times=chance.randint(1, 15), when=to_retry_topic
-    )
-    send_all(producer, [str(number) for number in range(count)])
-    order = chance.sample(range(count), count)
-    for step in range(60):
-        rocketmq.advance(1_000)
-        for number in order[step * count // 60 : (step + 1) * count // 60]:
-            release[number].set()
-    rocketmq.advance_until(lambda: committed(rocketmq, consumer) == count, limit_ms=120_000)
-    rocketmq.advance_until(lambda: _all_delivered(rocketmq, ended), limit_ms=120_000)
-    copies = Counter(message.message_id for message in rocketmq.messages("SCHEDULE_TOPIC_XXXX"))
-    # More than one where it was tried again here, because there was no way back, or because the queue was taken up anew.
-    deliveries = Counter(first_deliveries)
-    assert {message_id: times for message_id, times in copies.items() if times > deliveries[message_id]} == {}
-    stuck_or_failed = {
-        message.message_id for message in rocketmq.messages("flights") if fate[int(message.body)].endswith("fails")
-    }
-    assert stuck_or_failed - copies.keys() == set()  # what failed was not lost either
-
-
-def _all_delivered(rocketmq: EmbeddedRocketMQ, ended: list[str]) -> bool:
-    """Every copy that was made has been through a listener again."""
-    times = Counter(ended)
-    return all(times[message.message_id] >= 2 for message in rocketmq.messages("SCHEDULE_TOPIC_XXXX"))
 
 
 @pytest.mark.parametrize("kind", ["blocking", "async"])

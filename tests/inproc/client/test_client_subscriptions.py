@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import pytest
 from recorder import Recorder
 
 import sprocketmq as rmq
@@ -29,36 +28,6 @@ def _members(rocketmq: EmbeddedRocketMQ) -> int:
     return 0 if group is None else len(group.members)
 
 
-@pytest.mark.parametrize("queues", [1, 2], ids=["the share stays", "the share changes"])
-def test_the_narrower_filter_of_a_member_that_left_does_not_stay(rocketmq, producer, consumers, queues):
-    rocketmq.create_topic("flights", queues=queues)
-    recorder = Recorder()
-    consumers(recorder, expression="A || B", instance_name="1")
-    rocketmq.advance(5_000)
-    other = consumers(Recorder(), expression="A", instance_name="2")
-    rocketmq.advance_until(lambda: _members(rocketmq) == 2)
-    rocketmq.advance(2_000)
-    other.shutdown()
-    # Before the next periodic heartbeat, 31 s after the start.
-    rocketmq.advance_until(
-        lambda: _members(rocketmq) == 1 and _wanted(rocketmq) == "A || B", limit_ms=15_000, patience_ms=200
-    )
-    _send(producer, "B", *(str(n) for n in range(2 * queues)))
-    rocketmq.advance_until(lambda: len(recorder) == 2 * queues)
-
-
-def test_a_batch_wakes_a_pull_that_waits_for_one_of_its_tags(rocketmq, producer, consumers):
-    recorder = Recorder()
-    consumers(recorder, expression="C")
-    for number, tags in enumerate(("AC", "CB", "ACB")):
-        rocketmq.wait_until(lambda: rocketmq.broker.parked.waiting("flights", 0))
-        producer.send_batch([rmq.Message("flights", f"{number}".encode(), tags=tag) for tag in tags])
-        rocketmq.wait_until(
-            lambda number=number: len(recorder) == number + 1
-        )  # no clock goes on: nothing else ends the pull
-    assert recorder.bodies == ["0", "1", "2"]
-
-
 def test_a_new_filter_holds_at_once_for_what_comes_though_the_clock_stands_still(rocketmq, producer, consumers):
     recorder = Recorder()
     consumer = consumers(recorder, expression="A")
@@ -81,12 +50,3 @@ def test_a_filter_that_is_changed_under_load_skips_nothing_that_matches_both(roc
         consumer.subscribe("flights", "A || B" if number % 2 else "A")
     rocketmq.advance_until(lambda: len(recorder) >= 40)
     assert sorted(recorder.bodies, key=lambda body: int(body[1:])) == [f"A{number}" for number in range(40)]
-
-
-def test_a_pull_consumer_gets_what_its_new_filter_wants(rocketmq, producer):
-    with rocketmq.pull_consumer("delays", consume_from_where=FIRST) as consumer:
-        consumer.subscribe("flights", "A")
-        rocketmq.wait_until(lambda: len(rocketmq.broker.parked) == 1)
-        consumer.subscribe("flights", "B")
-        _send(producer, "B", "b")
-        assert [message.body for message in consumer.poll(timeout_ms=10_000)] == [b"b"]

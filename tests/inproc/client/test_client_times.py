@@ -16,7 +16,6 @@ QUEUE: Final = rmq.MessageQueue("flights", "broker-a", 0)
 
 @pytest.mark.parametrize("how", ["send", "send_oneway", "send_async"])
 def test_a_time_of_delivery_may_be_a_datetime_with_a_zone(rocketmq, how):
-    rocketmq.create_topic("flights", queues=1)
     at = datetime.fromtimestamp(rocketmq.clock.now_ms() / 1000, UTC) + timedelta(seconds=9)
     elsewhere = at.astimezone(timezone(timedelta(hours=-8)))
     with rocketmq.producer("ops") as producer:
@@ -35,7 +34,6 @@ def test_a_time_of_delivery_may_be_a_datetime_with_a_zone(rocketmq, how):
 
 @pytest.mark.parametrize("how", ["send", "send_oneway", "send_async"])
 def test_a_time_of_delivery_in_seconds_is_refused(rocketmq, how):
-    rocketmq.create_topic("flights", queues=1)
     sentence = (
         "^deliver_time_ms is 1700000000, which is 1970-01-20 in milliseconds since 1970; a time from 2001 on is allowed"
     )
@@ -65,7 +63,6 @@ READS: dict[str, Callable[[rmq.Admin, rmq.PullConsumer, rmq.DeadLetters], object
 @pytest.mark.parametrize("what", READS)
 def test_a_time_to_read_from_in_seconds_is_refused(rocketmq, what):
     """It would be January 1970: everything, or nothing."""
-    rocketmq.create_topic("flights", queues=1)
     with (
         rocketmq.admin() as admin,
         rocketmq.pull_consumer("pull") as pull,
@@ -77,7 +74,6 @@ def test_a_time_to_read_from_in_seconds_is_refused(rocketmq, what):
 
 
 def test_0_is_the_beginning_and_datetimes_are_taken_where_times_are_asked_for(rocketmq, producer):
-    rocketmq.create_topic("flights", queues=1)
     producer.send(rmq.Message("flights", b"x", keys="k"))
     later = datetime.now(UTC) + timedelta(days=1)
     with rocketmq.admin() as admin, rocketmq.pull_consumer("pull") as pull:

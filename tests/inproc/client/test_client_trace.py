@@ -114,7 +114,6 @@ def test_a_trace_that_cannot_be_stored_changes_nothing(rocketmq, caplog):
 
 
 def test_what_comes_too_fast_is_dropped_and_counted(rocketmq, caplog):
-    rocketmq.create_topic("flights", queues=1)
     messages = [rmq.Message("flights", b"x") for _ in range(2_050)]
     with rocketmq.producer("ops", enable_trace=True) as producer:
         producer.send_batch(messages)
@@ -148,7 +147,6 @@ def test_a_producer_that_starts_again_traces_once(rocketmq):
 
 
 def test_the_end_of_a_transaction_is_traced_with_who_asked(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     states = rmq.LocalTransactionState
     checked: list[rmq.MessageExt] = []
 

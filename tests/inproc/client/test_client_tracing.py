@@ -112,7 +112,6 @@ def test_a_listener_call_is_a_child_of_the_send_which_is_a_child_of_the_callers_
 
 
 def test_a_call_for_several_messages_is_linked_to_each(rocketmq, consumers, traced, spans):
-    rocketmq.create_topic("flights", queues=1)
     send_all(traced, ["1", "2"])
     traced.send_batch([rmq.Message("flights", b"3"), rmq.Message("flights", b"4")])
     consumer = consumers(

@@ -88,7 +88,6 @@ def test_a_commit_shows_the_message_and_a_rollback_never_does(rocketmq):
 
 
 def test_a_transaction_that_nobody_ended_is_asked_for_in_a_thread_of_the_producer(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     asked = Asked(UNKNOWN, OSError("no database"), "COMMIT_MESSAGE", COMMIT)
     with producer(rocketmq, asked) as ops:
         result = ops.send_in_transaction(message(), execute=lambda sent: UNKNOWN)
@@ -115,7 +114,6 @@ class Unspeakable(Exception):
     ids=lambda value: type(value).__name__,
 )
 def test_what_execute_raises_is_in_the_result_and_the_broker_asks(rocketmq, failure, text):
-    rocketmq.create_topic("flights", queues=1)
     told = ends(rocketmq)
 
     def execute(sent: rmq.Message) -> rmq.LocalTransactionState:
@@ -134,7 +132,6 @@ def test_what_execute_raises_is_in_the_result_and_the_broker_asks(rocketmq, fail
 
 def test_what_check_and_execute_raise_is_logged_with_the_traceback_and_the_keys(rocketmq, caplog):
     caplog.set_level(logging.DEBUG, "sprocketmq.client")
-    rocketmq.create_topic("flights", queues=1)
 
     def execute(sent: rmq.Message) -> rmq.LocalTransactionState:
         raise ValueError("out of money")
@@ -157,7 +154,6 @@ def test_what_check_and_execute_raise_is_logged_with_the_traceback_and_the_keys(
 
 
 def test_an_interrupt_in_execute_goes_on_and_leaves_the_transaction_to_the_check(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
 
     def execute(sent: rmq.Message) -> rmq.LocalTransactionState:
         raise KeyboardInterrupt
@@ -170,7 +166,6 @@ def test_an_interrupt_in_execute_goes_on_and_leaves_the_transaction_to_the_check
 
 
 def test_a_lost_end_is_made_good_by_the_check(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     fault = rocketmq.faults.drop(RequestCode.END_TRANSACTION, times=1)
     asked = Asked(COMMIT)
     with producer(rocketmq, asked) as ops:
@@ -181,7 +176,6 @@ def test_a_lost_end_is_made_good_by_the_check(rocketmq):
 
 
 def test_another_member_answers_for_one_that_died_before_it_sends_anything(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     with producer(rocketmq, Asked(UNKNOWN)) as ops:
         ops.send_in_transaction(message(), execute=lambda sent: UNKNOWN)
     asked = Asked(COMMIT)
@@ -191,7 +185,6 @@ def test_another_member_answers_for_one_that_died_before_it_sends_anything(rocke
 
 
 def test_while_execute_runs_a_check_cannot_roll_back_and_the_end_names_the_newest_copy(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     told = ends(rocketmq)
     release = threading.Event()
     asked = Asked(ROLLBACK)
@@ -213,7 +206,6 @@ def test_while_execute_runs_a_check_cannot_roll_back_and_the_end_names_the_newes
 
 
 def test_a_half_that_was_not_stored_safely_is_rolled_back_without_local_work(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     ran: list[rmq.Message] = []
 
     def execute(sent: rmq.Message) -> rmq.LocalTransactionState:
@@ -238,7 +230,6 @@ def test_a_half_that_was_not_stored_safely_is_rolled_back_without_local_work(roc
 
 
 def test_a_half_that_is_refused_raises_before_any_local_work(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     rocketmq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, "no", times=3)
     with producer(rocketmq, Asked(UNKNOWN), execute=lambda sent: pytest.fail("must not run")) as ops:
         with pytest.raises(rmq.RemoteError, match="code 13"):
@@ -257,7 +248,6 @@ def test_callbacks_that_cannot_be_called_are_refused_in_one_sentence(rocketmq):
 
 def test_only_what_is_sent_in_a_transaction_has_a_transaction_id(rocketmq):
     """Brokers repeat the id of every message as transactionId."""
-    rocketmq.create_topic("flights", queues=1)
     with producer(rocketmq, Asked(UNKNOWN), auto_batch=True) as ops:
         half = ops.send_in_transaction(message(), execute=lambda sent: COMMIT)
         plain = [
@@ -284,7 +274,6 @@ def test_messages_of_one_key_in_transactions_stay_in_one_queue(rocketmq):
 
 
 def test_the_async_face_awaits_execute_and_check_on_its_own_loop(rocketmq):
-    rocketmq.create_topic("flights", queues=1)
     checked = threading.Event()
     loops: list[bool] = []
 

@@ -10,7 +10,6 @@ import pytest
 from recorder import Recorder
 
 import sprocketmq as rmq
-from cli_run import CommandLine
 from embedded_proxy import second_broker_of
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.client.consume import rebalancer
@@ -68,29 +67,6 @@ def test_a_group_that_no_broker_knows_is_a_warning():
                 admin.create_group("delays")
             mq.advance_until(lambda: bool(consumer.assigned_queues))
             assert consumer.health().warnings == ()
-
-
-def test_the_queues_that_a_topic_lost_are_counted_and_the_command_asks_before(rocketmq):
-    line = CommandLine(rocketmq.namesrv_addr)
-    with rocketmq.admin() as admin:
-        admin.create_topic("flights", queues=4)
-        _send(rocketmq, "broker-a", 2, queue_id=1)
-        _send(rocketmq, "broker-a", 7, queue_id=3)
-        admin.create_group("delays")
-        for number in range(4):
-            admin.reset_offset("delays", rmq.MessageQueue("flights", "broker-a", number), 0)
-        asked = line.run("topic alter flights --queues 2")
-        assert asked.code == 2
-        assert "delays (7 messages)" in asked.err
-        assert admin.topic_config("flights")["broker-a"].read_queue_nums == 4
-        line.ok("topic alter flights --queues 5")  # hides nothing
-        line.ok("topic alter flights --queues 2 --yes")
-        assert admin.lag("delays") == 9
-        assert line.ok("lag delays --json").json["lag"] == 9
-        told = line.ok("tail flights --from-beginning")
-        assert "7 messages of flights/broker-a/3" in told.err
-        line.ok("topic alter flights --queues 4")
-        assert "not shown" not in line.ok("tail flights --from-beginning").err
 
 
 def test_a_client_id_that_a_broker_lists_twice_for_long_is_a_warning(rocketmq, consumers, monkeypatch):

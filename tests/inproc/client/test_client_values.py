@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import json
 from dataclasses import dataclass
@@ -221,12 +220,3 @@ def test_what_is_missing_or_wrong_is_said_in_one_sentence(rocketmq, consumers):
         rmq.PullConsumer("delays", namesrv_addr="127.0.0.1:1", value_deserializer=later)
     with pytest.raises(rmq.ConfigurationError, match="no value_deserializer for topic 'flights'; give it one, or read"):
         _ = rmq.MessageExt("flights", b"x").value
-
-
-def test_async_producers_make_messages_of_values_too(rocketmq):
-    async def send() -> None:
-        async with rocketmq.async_producer("ops", value_serializer=rmq.json_serializer) as producer:
-            await producer.send(producer.message("flights", {"id": 7}))
-
-    asyncio.run(send())
-    assert [message.body for message in rocketmq.messages("flights")] == [b'{"id":7}']

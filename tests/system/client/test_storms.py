@@ -50,10 +50,6 @@ def consumer_of(address: str, group: str, topic: str, **options: object) -> rmq.
     return consumer
 
 
-def most_in_a_second(times: list[float]) -> int:
-    return max((sum(begin <= at < begin + 1.0 for at in times) for begin in times), default=0)
-
-
 def watch() -> None:
     """Let time pass: what must not happen cannot be waited for."""
     threading.Event().wait(WATCHED_S)
@@ -80,23 +76,6 @@ def test_consumers_that_wait_for_missing_topics_ask_once_a_second_each(server, r
         finally:
             for consumer in consumers:
                 consumer.shutdown()
-
-
-def test_a_thousand_notices_of_a_change_cause_one_rebalance(server, rounds):
-    server.create_topic("flights", 2)
-    consumer = consumer_of(server.namesrv_addr, "noisy", "flights")
-    try:
-        poll_until(lambda: len(consumer.assigned_queues) >= 2, "the queues are taken up")
-        running = consumer._async._running
-        assert running is not None
-        begin_s = time.monotonic()
-        for _ in range(1_000):
-            consumer._engine.call(running.instance.rebalance_soon)
-        watch()
-        assert 1 <= len([at_s for at_s in rounds if at_s >= begin_s]) <= WATCHED_S + 2
-        assert most_in_a_second(rounds) <= 3, "the start itself, its first wish, and one a second"
-    finally:
-        consumer.shutdown()
 
 
 def test_256_queues_of_a_broker_that_forgot_us_make_few_heartbeats(server):

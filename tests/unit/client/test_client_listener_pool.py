@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
 import threading
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
@@ -292,22 +291,6 @@ async def test_an_item_whose_run_raises_is_reported_and_the_next_ones_run(kind, 
     pool.submit(list(range(12)))
     await _until(lambda: len(done) == 12)
     assert sorted(done) == list(range(12))
-    assert await pool.close(1000)
-
-
-@pytest.mark.parametrize("kind", ["threads", "tasks"])
-async def test_resized_at_random_it_still_runs_everything_once(kind):
-    ran: list[int] = []
-    done: list[int] = []
-    dice = random.Random(7)
-    pool = _make(kind, ran.append, done.extend, 4)
-    for start in range(0, 600, 20):
-        pool.submit(list(range(start, start + 20)))
-        pool.resize(dice.randint(1, 12))
-        if dice.random() < 0.5:
-            await asyncio.sleep(0)
-    await _until(lambda: len(done) == 600)
-    assert sorted(ran) == sorted(done) == list(range(600))
     assert await pool.close(1000)
 
 

@@ -92,25 +92,6 @@ async def test_the_number_of_requested_calls_is_that_of_waiting_and_working_iter
     assert calls.demands[-1] == 0
 
 
-@pytest.mark.parametrize("turns", [0, 1, 2])
-async def test_a_receive_that_is_cancelled_at_the_moment_of_its_message_has_not_taken_it(turns):
-    stream = MessageStream()
-    calls = Calls(stream)
-    take = asyncio.ensure_future(stream.receive())
-    await asyncio.sleep(0)
-    call = calls.begin(7)
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    take.cancel()
-    [outcome] = await asyncio.gather(take, return_exceptions=True)
-    if isinstance(outcome, asyncio.CancelledError):
-        outcome = await stream.receive()
-    [got] = outcome
-    assert got.body == b"7"
-    got.ack()
-    await call
-
-
 async def test_a_message_that_was_put_back_goes_to_the_next_waiting_receive():
     stream, got, call = await handed_out(message(7))
     second = asyncio.ensure_future(stream.receive())

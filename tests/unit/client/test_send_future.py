@@ -96,18 +96,6 @@ def test_waiters_for_one_and_for_many_are_woken():
 
 
 @pytest.mark.usefixtures("frequent_switches")
-def test_no_wakening_is_lost_when_somebody_begins_to_wait_at_the_same_time():
-    """One thread finishes each future while the other begins to wait for it."""
-    futures = [SendFuture() for _ in range(3_000)]
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        results = pool.submit(lambda: sum(future.result(20).queue_offset for future in futures))
-        for future in futures:
-            assert begin_all([future]) == set()
-            finish_all([future], [_STORED])
-        assert results.result(30) == 7 * len(futures)
-
-
-@pytest.mark.usefixtures("frequent_switches")
 def test_every_look_from_other_threads_sees_the_one_outcome_while_many_are_finished_at_once():
     """Threads wait, add callbacks and cancel, while another one begins and finishes groups of futures."""
     seed = random.SystemRandom().getrandbits(32)
