@@ -88,7 +88,6 @@ from sprocketmq.troubles import Troubles
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import FLAG_ONEWAY, Command, response
-from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.requests.declaration import Peer
 
 log = logging.getLogger("sprocketmq.broker")
@@ -468,8 +467,8 @@ class Broker(Service):
 
     def earliest_store_time(self) -> int:
         """Store time of the oldest message in the log, -1 if it is empty."""
-        first = self.store.record_at(self.store.min_physical_offset)  # a file of the log begins with a record
-        return -1 if first is None else RecordView(first).store_timestamp_ms
+        first = self.store.view_at(self.store.min_physical_offset)  # a file of the log begins with a record
+        return -1 if first is None else first.store_timestamp_ms
 
     async def registered(self) -> None:
         """Wait until every reachable name server knows the present topics."""

@@ -5,9 +5,9 @@ items, not a time, so that it does not depend on the machine and a test can coun
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from sprocketmq.wire.bodies.body import Body
 
@@ -41,33 +41,38 @@ class _Chunks(AsyncIterator[list[T]]):
         return chunk
 
 
-class LongTable(NamedTuple):
-    """A JSON body with one table that may be long: ``field`` is its name in the text, ``names`` those of its rows.
+class LongTable:
+    """A JSON body with one table that may be long: its rows of now, as they are when they are encoded. ``field``: its name in the text.
+    ``body_of`` returns the whole body with only these rows; all other fields are always the same. ``size``: rows of one chunk."""
 
-    ``body_of`` returns the whole body with only these rows; all other fields are always the same. ``size``: rows of one chunk.
-    """
-
-    field: str
-    names: list[str]
-    body_of: Callable[[list[str]], Body]
-    size: int = CHUNK_SIZE
+    def __init__(
+        self,
+        field: str,
+        table: Mapping[str, Any],
+        body_of: Callable[[dict[str, Any]], Body],
+        size: int = CHUNK_SIZE,
+    ) -> None:
+        self.field, self._table, self.body_of, self.size = field, table, body_of, size
+        self.names = list(table)
 
     @property
     def is_short(self) -> bool:
         return len(self.names) <= self.size
 
-    def encode(self) -> bytes:
-        return self.body_of(self.names).encode()
+    def encode(self, names: Iterable[str] | None = None) -> bytes:
+        """The body with the rows of these names, default all, that are still there."""
+        names, table = self.names if names is None else names, self._table
+        return self.body_of({name: table[name] for name in names if name in table}).encode()
 
 
 async def encode_in_chunks(long: LongTable) -> bytes:
     """Return ``long.encode()``, with a turn of the loop between two chunks; a row that was deleted meanwhile is left out."""
-    empty = long.body_of([]).encode()
+    empty = long.encode(())
     at = empty.index(b'"%b":{}' % long.field.encode()) + len(long.field) + 4
     head, tail = empty[:at], empty[at:]
     rows = []
     async for names in in_chunks(sorted(long.names), long.size):
-        text = long.body_of(names).encode()
+        text = long.encode(names)
         if len(text) > len(empty):
             rows.append(text[len(head) : -len(tail)])
     return head + b",".join(rows) + tail

@@ -44,7 +44,7 @@ from sprocketmq.store.stored_message import (
 from sprocketmq.store.unfiltered_reads import read_at_once, read_one_by_one
 from sprocketmq.troubles import Troubles
 from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES
-from sprocketmq.wire.records.record import encode_record, record_size, write_ipv4_record
+from sprocketmq.wire.records.record import RecordView, encode_record, record_size, write_ipv4_record
 from sprocketmq.wire.records.record_layout import (
     BLANK_BYTES,
     HOSTS_V6,
@@ -459,6 +459,10 @@ class MessageStore:
             return None
         self.damaged_bodies.compare_one(record)
         return self.commit_log.slice(physical_offset, record.size)
+
+    def view_at(self, physical_offset: int) -> RecordView | None:
+        record = self.record_at(physical_offset)
+        return None if record is None else RecordView(record)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         queue = self._queues.get((topic, queue_id))

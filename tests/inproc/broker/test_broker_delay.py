@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from sprocketmq.broker import Broker
-from sprocketmq.broker.delivery import schedule, timer_messages
+from sprocketmq.broker.delivery import waiting_records
 from sprocketmq.broker.handlers.messages.special_messages import special_message
 from sprocketmq.core.resource_names import SCHEDULE_TOPIC
 from sprocketmq.errors import StoreNotWritable
@@ -142,8 +142,7 @@ def test_two_power_cuts_in_the_middle_of_deliveries_repeat_nothing(disk_cluster,
 
 
 def test_a_start_reads_only_the_end_of_the_log_for_what_was_delivered(disk_cluster, tmp_path, monkeypatch):
-    for module in (schedule, timer_messages):
-        monkeypatch.setattr(module, "MOST_UNCOUNTED_BYTES", 10_000)
+    monkeypatch.setattr(waiting_records, "_MOST_UNCOUNTED_BYTES", 10_000)
     client = disk_cluster.client()
     client.send("flights", b"level", delay_level=1)
     client.send("flights", b"timer", properties={props.TIMER_DELAY_MS: "1000"})

@@ -120,7 +120,7 @@ class FilterTable:
             if other is None or other.sub_version < subscription.sub_version:
                 named[subscription.topic] = subscription
         for subscription in named.values():
-            if not is_tag_type(subscription.expression_type) and subscription.sub_string:
+            if _is_filter(subscription):
                 self._register(group, subscription, now_ms)
         for topic, known in self._by_group.get(group, {}).items():
             if topic not in named and not known.is_dead:  # rule 3
@@ -132,16 +132,13 @@ class FilterTable:
         if self.get(group, subscription.topic) is not None:
             del self._by_group[group][subscription.topic]
             self._dirty = True
-        if not is_tag_type(subscription.expression_type) and subscription.sub_string:
+        if _is_filter(subscription):
             self._register(group, subscription, now_ms)
         elif not self._by_group.get(group, True):
             del self._by_group[group]
 
     def unregister(self, group: str, now_ms: int) -> None:
-        for known in self._by_group.get(group, {}).values():
-            if not known.is_dead:
-                known.data.dead_time = now_ms
-                self._dirty = True
+        self.register(group, (), now_ms)
 
     def __len__(self) -> int:
         return sum(map(len, self._by_group.values()))
@@ -278,6 +275,10 @@ class FilterTable:
             for topic, known in filters.items():
                 assert (known.data.consumer_group, known.data.topic) == (group, topic), "a filter lies in a wrong place"
                 assert known.wanted.match_record is not None, "a filter lets everything pass"
+
+
+def _is_filter(subscription: SubscriptionData) -> bool:
+    return not is_tag_type(subscription.expression_type) and bool(subscription.sub_string)
 
 
 def record_filter(predicate: Predicate) -> PullFilter:

@@ -33,8 +33,6 @@ _PULL_BYTES: Final = 1024  # beside the characters of its texts
 _TAG_BYTES: Final = 128  # an entry in the set that its filter may keep
 _MOST_BYTES: Final = 256 << 20
 _MOST_BYTES_PER_CONNECTION: Final = 32 << 20
-
-
 _EXPIRED: Final = "expired"
 
 
@@ -73,10 +71,10 @@ class ParkedPulls:
     ) -> bool:
         """Hold the pull until a message for it arrives, or until ``deadline_ms``; False if there is no room for it."""
         pulls, size_bytes = self._pulls, _bytes_of(header, command.language)
-        if len(pulls) >= self._limit or pulls.count_of(connection) >= self._limit_per_connection:
-            return False
         if (
-            pulls.total_bytes + size_bytes > _MOST_BYTES
+            len(pulls) >= self._limit
+            or pulls.count_of(connection) >= self._limit_per_connection
+            or pulls.total_bytes + size_bytes > _MOST_BYTES
             or pulls.bytes_of(connection) + size_bytes > _MOST_BYTES_PER_CONNECTION
         ):
             return False

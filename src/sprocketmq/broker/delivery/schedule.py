@@ -21,11 +21,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.delivery.waiting_records import (
-    MOST_UNCOUNTED_BYTES,
+    FIRST_ENTRIES,
+    LONGEST_SLEEP_MS,
+    RETRY_MS,
+    STEP_BYTES,
     WaitingRecords,
     copy_of,
     delivered_from,
     destination,
+    has_grown,
 )
 from sprocketmq.broker.redirection import redirect
 from sprocketmq.core.resource_names import SCHEDULE_TOPIC
@@ -41,12 +45,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sprocketmq.broker")
 
-_STEP_MESSAGES: Final = 128  # of a step, which takes some 2 ms then
-_STEP_BYTES: Final = 512 * 1024
-_FIRST_ENTRIES: Final = 8  # queue entries read at a step's begin; then twice as many each time
+_STEP_MESSAGES: Final = 128
 _PAUSE_MS: Final = 5  # between two steps of a level that has delivered all that was due
-_RETRY_MS: Final = 1_000
-_LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
 _NEVER_MS: Final = 2**63 - 1
 
 
@@ -96,8 +96,7 @@ class ScheduleMessageService:
         )
 
     def note_log_growth(self) -> None:
-        """Progress is written again when the log has grown, although nothing was delivered, so that a start has little to read."""
-        if self._progress and self._store.max_physical_offset - (self._copies_before or 0) > MOST_UNCOUNTED_BYTES:
+        if self._progress and has_grown(self._store, self._copies_before):
             self.is_dirty = True
 
     async def start(self) -> None:
@@ -162,7 +161,7 @@ class ScheduleMessageService:
         if head:
             now_ms, due_ms = self._clock.now_ms(), head[0].tags_code
             sleep_ms = due_ms - now_ms if due_ms <= self._latest_due_ms(level, now_ms) else 0
-            self._set_timer(level, max(min(sleep_ms, _LONGEST_SLEEP_MS), pause_ms))
+            self._set_timer(level, max(min(sleep_ms, LONGEST_SLEEP_MS), pause_ms))
 
     def _set_timer(self, level: int, sleep_ms: int) -> None:
         self._timers[level] = self._clock.call_later(sleep_ms, lambda: self._is_due(level))
@@ -188,9 +187,8 @@ class ScheduleMessageService:
             more = self._deliver_due(level)
         except RocketMQError as error:  # rule 5
             sentence = "messages of delay level %d are late, tried again every %d ms: %s"
-            args, of = (level, _RETRY_MS, error), f"level {level}"
-            self._troubles.failed("delays", sentence, *args, of=of, level=logging.ERROR)
-            self._set_timer(level, _RETRY_MS)
+            self._troubles.failed("delays", sentence, level, RETRY_MS, error, of=f"level {level}", level=logging.ERROR)
+            self._set_timer(level, RETRY_MS)
         else:
             if more:
                 self._turns.append(level)
@@ -204,7 +202,7 @@ class ScheduleMessageService:
         store, queue_id, position = self._store, queue_of_delay_level(level), self.progress(level)
         now_ms, records = self._clock.now_ms(), WaitingRecords(store)
         latest_ms = self._latest_due_ms(level, now_ms)
-        count, left, left_bytes = _FIRST_ENTRIES, _STEP_MESSAGES, _STEP_BYTES
+        count, left, left_bytes = FIRST_ENTRIES, _STEP_MESSAGES, STEP_BYTES
         while True:
             units = store.units(SCHEDULE_TOPIC, queue_id, position, min(count, left))
             for unit in units:

@@ -17,7 +17,7 @@ work. Reading and delivering are done in steps of about 2 ms. Besides the rules 
 1. Never early: a slot is read when its second is over, which is at or after the requested time.
 2. Progress is noted after the append, as done only when it is on the disk. Copies since then name their waiting message: none comes twice.
 3. The messages of a slot are delivered in the order in which they were sent; slots in the order of their time.
-4. A timer is set exactly when something waits and no batch is under way.
+4. A timer is set exactly when something waits and no slot is being delivered.
 5. A message that is refused for good is set aside (``undeliverable``) and delays no other; one that is refused for now is tried again.
 6. A message that was recalled before its slot was read is not delivered.
 """
@@ -29,17 +29,22 @@ import functools
 import heapq
 import logging
 import random
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
 from sprocketmq.broker.delivery.waiting_records import (
-    MOST_UNCOUNTED_BYTES,
+    FIRST_ENTRIES,
+    LONGEST_SLEEP_MS,
+    RETRY_MS,
+    STEP_BYTES,
     WaitingRecord,
     WaitingRecords,
     copy_of,
     delivered_from,
     destination,
+    has_grown,
 )
 from sprocketmq.broker.redirection import redirect
 from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
@@ -50,7 +55,7 @@ from sprocketmq.core.timer_schedule import (
     flow_control_refuses,
     java_long,
 )
-from sprocketmq.errors import ConfigurationError, ProtocolError, RocketMQError, StoreError
+from sprocketmq.errors import ConfigurationError, RocketMQError, StoreError
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.store import StoredMessage, Unit
 from sprocketmq.store.config_files import ConfigFile
@@ -62,7 +67,6 @@ from sprocketmq.wire.bodies import DataVersion, TimerMetric, TimerMetricsSeriali
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.hashing import java_hash
 from sprocketmq.wire.records import properties as props
-from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -70,11 +74,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("sprocketmq.broker")
 
 _STEP_MESSAGES: Final = 100  # deliveries or queue entries between two returns to the loop
-_STEP_BYTES: Final = 512 * 1024  # delivered between two of them
-_FIRST_ENTRIES: Final = 8  # queue entries read at a step's begin; then twice as many each time
 _WALK: Final = 1_000  # links followed between two returns to the loop
-_RETRY_MS: Final = 1_000
-_LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
 _LATE_MS: Final = 7 * 24 * 3_600_000  # after a longer time the wheel may need the slot for another time
 _NEVER_ENQUEUED: Final = 2**63 - 1  # Java's mark in TIMER_ENQUEUE_MS of a message that was due when it was read
 # The extra length of a copy: TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS and TIMER_ROLL_TIMES, each with a Long.
@@ -92,7 +92,7 @@ class TimerRefusal(Struct, frozen=True):
     remark: str
 
 
-class _Round(Struct):
+class _SlotDelivery(Struct):
     """One slot that is being delivered: its list is followed backwards from ``position`` to ``until``, then delivered forwards."""
 
     slot_ms: int
@@ -101,7 +101,7 @@ class _Round(Struct):
     copies_before: int  # its copies are behind this place of the log
     until: int = -1
     units: list[TimerUnit] = field(default_factory=list)
-    deletes: list[TimerUnit] = field(default_factory=list)
+    recalls: list[TimerUnit] = field(default_factory=list)
     keys: dict[_Named, bool] | None = None  # keys to recall -> whether they were found; None before the list's end
     at: int = 0
 
@@ -125,23 +125,19 @@ class TimerMessages:
         self.files = TimerFiles(
             None if root is None else str(root), self.rules.precision_ms, config.mapped_file_size_timer_log
         )
-        self._broker, self._clock, self._store, self._undeliverable = (
-            broker,
-            broker.clock,
-            broker.store,
-            broker.undeliverable,
-        )
+        self._broker, self._undeliverable = broker, broker.undeliverable
+        self._clock, self._store = broker.clock, broker.store
         self.metrics: dict[str, TimerMetric] = {}
         self.data_version = DataVersion()
         self._metrics_file = ConfigFile(None if root is None else root / "config" / "timermetrics")
         self._due: list[int] = []  # heap of the slots in use
-        self._round: _Round | None = None
+        self._delivery: _SlotDelivery | None = None
         self._timer: Timer | None = None
         self._armed_for = 0
         self._is_catching_up = True  # a recall may stand behind what is due
         self._reading = False  # the queue is being read, or a timer will start reading
         self._read_timer: Timer | None = None
-        self._counts: dict[str, int] = {}  # changes of the present step by topic
+        self._counts: Counter[str] = Counter()  # changes of the present step by topic
         # Physical offsets of messages that were delivered before the start, until the last slot that has one of them is done.
         self._delivered: set[int] = set()
         self._delivered_until_ms = 0
@@ -162,17 +158,17 @@ class TimerMessages:
         if metrics is not None:
             self.metrics, self.data_version = dict(metrics.timing_count), metrics.data_version
         store = self._store
-        self.files.load(self._queue_offset_of, store.max_physical_offset, store.max_offset(TIMER_TOPIC, 0))
+        first, end = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
+        self.files.load(self._queue_offset_of, store.max_physical_offset, end)
         check = self.files.check
         self._flushed_position = check.last_timer_log_flush_pos
         self._copies_before = check.copies_before or 0
         self._delivered_until_ms = self._clock.now_ms()
         if check.copies_before is not None or not check.counter:  # copies of a Java broker name no message
-            found = delivered_from(self._store, TIMER_TOPIC, check.copies_before)
+            found = delivered_from(store, TIMER_TOPIC, check.copies_before)
             self._delivered = {record.physical_offset for record in found}
             self._delivered_until_ms = max(self._delivered_until_ms, self.files.latest_slot_ms(self._delivered))
         self._done = [_Done(slot.time_ms, slot.last, self._copies_before) for slot in self.files.not_emptied]
-        first, end = self._store.min_offset(TIMER_TOPIC, 0), self._store.max_offset(TIMER_TOPIC, 0)
         self.files.queue_offset = min(max(self.files.queue_offset, first), end)
         self._due = sorted(self.files.wheel.slots)
         self._running = True
@@ -192,8 +188,7 @@ class TimerMessages:
                 self._store.flush()
                 self._begin_emptying()
                 self._empty_done()
-                check = self._snapshot()
-                self.files.sync(self._flushed_position, check)
+                self.files.sync(self._flushed_position, self._snapshot())
                 self._metrics_file.save(self.content().encode())
             except StoreError as error:
                 log.error("the timer's progress is not written: %s", error)
@@ -251,8 +246,8 @@ class TimerMessages:
         queues = 0 if config is None else max(config.write_queue_nums, config.read_queue_nums)
         if queue_id >= queues:
             return f"{props.REAL_TOPIC} is {real[:80]!r}, a topic with {queues} queues to send to, and {props.REAL_QID} is {queue_id}"
-        if len(raw) > props.MAX_PROPERTIES_BYTES - _STAMPS_BYTES:
-            most_bytes = props.MAX_PROPERTIES_BYTES - _STAMPS_BYTES
+        most_bytes = props.MAX_PROPERTIES_BYTES - _STAMPS_BYTES
+        if len(raw) > most_bytes:
             return f"the properties take {len(raw)} bytes, at most {most_bytes} are allowed for a timer message"
         return None
 
@@ -267,10 +262,8 @@ class TimerMessages:
     @property
     def read_ms(self) -> int:
         """The time before which all slots are delivered; the present slot if no message waits."""
-        if self._round is not None:
-            return min(self._round.slot_ms, self._due[0] if self._due else self._round.slot_ms)
-        now_slot = self.rules.floor(self._clock.now_ms())
-        return min(now_slot, self._due[0]) if self._due else now_slot
+        first_ms = self.rules.floor(self._clock.now_ms()) if self._delivery is None else self._delivery.slot_ms
+        return min([first_ms, *self._due[:1]])
 
     @property
     def waiting(self) -> int:
@@ -281,7 +274,7 @@ class TimerMessages:
         return self._snapshot().encode()
 
     def _snapshot(self) -> TimerCheck:
-        if self._round is None:
+        if self._delivery is None:
             if not self._reading and self.read_ms > self._delivered_until_ms:
                 self._delivered.clear()
             self._count_copies()
@@ -293,8 +286,7 @@ class TimerMessages:
             self._copies_before = self._store.max_physical_offset
 
     def note_log_growth(self) -> None:
-        uncounted_bytes = self._store.max_physical_offset - (self.files.check.copies_before or 0)
-        if self._was_used() and uncounted_bytes > MOST_UNCOUNTED_BYTES:
+        if self._was_used() and has_grown(self._store, self.files.check.copies_before):
             self._changed()
 
     def content(self) -> TimerMetricsSerializeWrapper:
@@ -324,15 +316,8 @@ class TimerMessages:
     # -- reading the queue -----------------------------------------------------------------------------------------------------
 
     def _queue_offset_of(self, unit: TimerUnit) -> int | None:
-        record = self._record(unit.physical_offset)
+        record = self._store.view_at(unit.physical_offset)
         return None if record is None or record.topic_bytes != _TOPIC_BYTES else record.queue_offset
-
-    def _record(self, physical_offset: int) -> RecordView | None:
-        chunk = self._store.record_at(physical_offset)
-        try:
-            return None if chunk is None else RecordView(chunk)
-        except ProtocolError:
-            return None
 
     def _read_queue(self) -> None:
         """Link new entries of the queue, in steps; if the store refuses, retry later."""
@@ -345,7 +330,7 @@ class TimerMessages:
             left = self._link_new(now_ms)
         except RocketMQError as error:
             self._is_late("timer messages wait", error)
-            delay_ms = _RETRY_MS
+            delay_ms = RETRY_MS
         finally:
             self._note_counts(now_ms)
         if self.files.queue_offset != begin:
@@ -360,8 +345,8 @@ class TimerMessages:
     def _link_new(self, now_ms: int) -> int:
         """Do one step of reading. Returns the unused part of the step at the queue's end; 0 or less if the end was not reached."""
         files, records = self.files, WaitingRecords(self._store)
-        write_ms, count, left = self.rules.floor(now_ms), _FIRST_ENTRIES, _STEP_MESSAGES
-        left_bytes = _STEP_BYTES
+        write_ms, count = self.rules.floor(now_ms), FIRST_ENTRIES
+        left, left_bytes = _STEP_MESSAGES, STEP_BYTES
         while left > 0 and left_bytes > 0:
             units = self._store.units(TIMER_TOPIC, 0, files.queue_offset, min(count, left))
             if not units:
@@ -405,13 +390,13 @@ class TimerMessages:
         self.files.add(slot_ms, unit)
         if is_new:
             heapq.heappush(self._due, slot_ms)
-        self._counts[topic] = self._counts.get(topic, 0) + (-1 if deletes else 1)
+        self._counts[topic] += -1 if deletes else 1
         return 0
 
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        if not self._running or self._is_catching_up or self._round is not None or not self._due:
+        if not self._running or self._is_catching_up or self._delivery is not None or not self._due:
             return
         nearest = self._due[0]
         if self._timer is not None:
@@ -420,9 +405,9 @@ class TimerMessages:
             self._timer.cancel()
         self._armed_for = nearest
         sleep_ms = self.rules.readable_ms(nearest) - self._clock.now_ms()
-        self._timer = self._clock.call_later(min(max(sleep_ms, 0), _LONGEST_SLEEP_MS), self._begin_round)
+        self._timer = self._clock.call_later(min(max(sleep_ms, 0), LONGEST_SLEEP_MS), self._begin_delivery)
 
-    def _begin_round(self) -> None:
+    def _begin_delivery(self) -> None:
         self._timer = None
         if not self._running or not self._due:
             return
@@ -433,77 +418,76 @@ class TimerMessages:
         slot = self.files.wheel.slots[nearest]
         if nearest != self.files.read_ms or not self.files.done:  # else a kill interrupted it
             self._count_copies()
-        self._round = _Round(nearest, slot.last, slot.last, self._copies_before)
+        self._delivery = _SlotDelivery(nearest, slot.last, slot.last, self._copies_before)
         self._step()
 
     def _step(self) -> None:
         """Do a part of the round; continues with a timer that is due at once, so that the loop serves other requests in between."""
-        self._timer, part = None, self._round
-        if not self._running or part is None:
+        self._timer, delivery = None, self._delivery
+        if not self._running or delivery is None:
             return
         delay_ms = 0
         try:
-            if part.keys is None:
-                self._walk(part)
-            elif part.at < len(part.units):
-                self._deliver(part)
+            if delivery.keys is None:
+                self._walk(delivery)
+            elif delivery.at < len(delivery.units):
+                self._deliver(delivery)
             else:
-                self._finish(part)
-                if self._round is None:
+                self._finish(delivery)
+                if self._delivery is None:
                     self._arm()
                     return
         except RocketMQError as error:
             self._is_late("timer messages are late", error)
-            delay_ms = _RETRY_MS
+            delay_ms = RETRY_MS
         finally:
             self._note_counts(self._clock.now_ms())
         self._timer = self._clock.call_later(delay_ms, self._step)
 
-    def _walk(self, part: _Round) -> None:
+    def _walk(self, delivery: _SlotDelivery) -> None:
         for _ in range(_WALK):
-            if part.position == part.until or part.position < 0:
+            if delivery.position == delivery.until or delivery.position < 0:
                 break
-            unit = self.files.log.read(part.position)
+            unit = self.files.log.read(delivery.position)
             # Links lead backwards and stay in their slot. If not, a bit has flipped, and the list could be circular or deliver too early.
             if (
                 unit is None
-                or unit.previous >= part.position
-                or self.rules.floor(unit.slot_ms) != self.rules.floor(part.slot_ms)
+                or unit.previous >= delivery.position
+                or self.rules.floor(unit.slot_ms) != self.rules.floor(delivery.slot_ms)
             ):
                 sentence = "the timer log has no unit of slot %d at %d, its list ends there"
-                self._failed("torn", sentence, part.slot_ms, part.position)
-                part.position = part.until
+                self._failed("torn", sentence, delivery.slot_ms, delivery.position)
+                delivery.position = delivery.until
                 break
-            (part.deletes if unit.deletes and not unit.rolls else part.units).append(unit)
-            part.position = unit.previous
+            (delivery.recalls if unit.deletes and not unit.rolls else delivery.units).append(unit)
+            delivery.position = unit.previous
         else:
             return
-        part.units.reverse()
-        part.keys = {}
-        for unit in part.deletes:
-            record = self._record(unit.physical_offset)
+        delivery.units.reverse()
+        delivery.keys = {}
+        for unit in delivery.recalls:
+            record = self._store.view_at(unit.physical_offset)
             if record is not None:
-                raw = record.raw_properties
-                key = props.get_property(raw, props.TIMER_DEL_UNIQKEY)
+                key = props.get_property(record.raw_properties, props.TIMER_DEL_UNIQKEY)
                 if key is not None:
-                    part.keys[destination(raw)[0], key] = False
-        if part.slot_ms == self.files.read_ms and part.until < 0:
-            part.at = self.files.done  # a kill interrupted this slot
+                    delivery.keys[destination(record.raw_properties)[0], key] = False
+        if delivery.slot_ms == self.files.read_ms and delivery.until < 0:
+            delivery.at = self.files.done  # a kill interrupted this slot
 
-    def _deliver(self, part: _Round) -> None:
+    def _deliver(self, delivery: _SlotDelivery) -> None:
         files, records, now_ms = self.files, WaitingRecords(self._store), self._clock.now_ms()
         files.ensure_progress_file()
-        left_bytes = _STEP_BYTES
-        for unit in part.units[part.at : part.at + _STEP_MESSAGES]:
+        left_bytes = STEP_BYTES
+        for unit in delivery.units[delivery.at : delivery.at + _STEP_MESSAGES]:
             record = records.get_of(_TOPIC_BYTES, unit.physical_offset, unit.size)
             if record is not None:
-                self._deliver_one(record, unit, part.keys, now_ms)
+                self._deliver_one(record, unit, delivery.keys, now_ms)
             elif unit.physical_offset < 0 or unit.physical_offset >= self._store.min_physical_offset:
                 sentence = "the timer log's unit for commit log offset %d, due at %d, has no whole record of %s there; it is skipped"
-                self._failed("gone timer messages", sentence, unit.physical_offset, part.slot_ms, TIMER_TOPIC)
-            part.at += 1
-            is_first = self._due[0] == part.slot_ms  # else the clock went back, and an earlier slot is in use again
-            files.record_progress(files.queue_offset, self._due[0], part.at if is_first else 0)
+                self._failed("gone timer messages", sentence, unit.physical_offset, delivery.slot_ms, TIMER_TOPIC)
+            delivery.at += 1
+            is_first = self._due[0] == delivery.slot_ms  # else the clock went back, and an earlier slot is in use again
+            files.record_progress(files.queue_offset, self._due[0], delivery.at if is_first else 0)
             left_bytes -= unit.size
             if left_bytes <= 0:
                 return
@@ -518,37 +502,36 @@ class TimerMessages:
                 if (topic, key) in keys:
                     keys[topic, key] = True  # found: its -1 stays when the slot is done
                     return
-        if unit.deletes and not unit.rolls:
-            return
         enqueue_ms = _NEVER_ENQUEUED if unit.delayed_ms < 0 else unit.write_ms
         copy = _copy(record, enqueue_ms, now_ms, rolls=unit.rolls)
         if unit.physical_offset not in self._delivered:
             (self._undeliverable.wait_on if unit.rolls else self._undeliverable.deliver)(copy, now_ms)
         topic = destination(raw)[0] if unit.rolls else copy.topic
-        self._counts[topic] = self._counts.get(topic, 0) + (1 if unit.deletes else -1)
+        self._counts[topic] += 1 if unit.deletes else -1
 
-    def _finish(self, part: _Round) -> None:
-        for (topic, _), is_found in (part.keys or {}).items():
+    def _finish(self, delivery: _SlotDelivery) -> None:
+        for (topic, _), is_found in (delivery.keys or {}).items():
             if not is_found:  # it recalled nothing: Java also reverts its -1
-                self._counts[topic] = self._counts.get(topic, 0) + 1
-        slot = self.files.wheel.slots[part.slot_ms]
-        if slot.last != part.last:  # the clock went back meanwhile, and a unit was linked behind this position
-            self._round = _Round(part.slot_ms, slot.last, slot.last, part.copies_before, until=part.last)
+                self._counts[topic] += 1
+        slot = self.files.wheel.slots[delivery.slot_ms]
+        if slot.last != delivery.last:  # the clock went back meanwhile, and a unit was linked behind this position
+            copies_before = delivery.copies_before
+            self._delivery = _SlotDelivery(slot.time_ms, slot.last, slot.last, copies_before, until=delivery.last)
             return
-        self.files.wheel.forget(part.slot_ms)
+        self.files.wheel.forget(delivery.slot_ms)
         if self.files.root is not None:
-            self._done.append(_Done(part.slot_ms, part.last, part.copies_before))
-        if self._due[0] == part.slot_ms:
+            self._done.append(_Done(delivery.slot_ms, delivery.last, delivery.copies_before))
+        if self._due[0] == delivery.slot_ms:
             heapq.heappop(self._due)
         else:  # the clock went back, and an earlier slot is in use again
-            self._due.remove(part.slot_ms)
+            self._due.remove(delivery.slot_ms)
             heapq.heapify(self._due)
-        self._round = None
+        self._delivery = None
         self.files.record_progress(self.files.queue_offset, self.read_ms, 0)
         self._changed()
 
     def _is_late(self, what: str, error: RocketMQError) -> None:
-        self._failed("timer messages", "%s, tried again every %d ms: %s", what, _RETRY_MS, error)
+        self._failed("timer messages", "%s, tried again every %d ms: %s", what, RETRY_MS, error)
 
     def _failed(self, cause: str, sentence: str, *args: object) -> None:
         self._broker.troubles.failed(cause, sentence, *args, level=logging.ERROR)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.delivery.waiting_records import destination
@@ -67,6 +68,7 @@ _SCAN_UNITS: Final = 512
 # The extra length of a copy: TRANSACTION_CHECK_TIMES and TRAN_PREPARED_QUEUE_OFFSET, each with a Long.
 MAX_HALF_PROPERTIES_BYTES: Final = props.MAX_PROPERTIES_BYTES - 2 * (len("TRAN_PREPARED_QUEUE_OFFSET") + 1 + 20 + 1)
 _COPY_MARKS: Final = (b"TRANSACTION_CHECK_TIMES\x01", b"TRAN_PREPARED_QUEUE_OFFSET\x01")
+_HALF_TOPIC_BYTES: Final = HALF_TOPIC.encode()
 
 
 class Transactions:
@@ -105,17 +107,12 @@ class Transactions:
             self._stored_progress(HALF_TOPIC, half_end), self._stored_progress(OP_TOPIC, op_end)
         )
         offset = max(store.min_offset(OP_TOPIC, 0), min(table.op_progress, op_end - table.remembered))
-        while offset < op_end:
-            units = store.units(OP_TOPIC, 0, offset, min(_SCAN_UNITS, op_end - offset))
-            for unit in units:
-                chunk = store.record_at(unit.physical_offset)
-                if chunk is None:
-                    table.found_op(unit.queue_offset, [], half_end)
-                    continue
-                op = RecordView(chunk)
+        for at, op in self._records(OP_TOPIC, offset, op_end):
+            if op is None:
+                table.found_op(at, [], half_end)
+            else:
                 set_aside = props.get_property(op.raw_properties, SET_ASIDE) is not None
-                table.found_op(unit.queue_offset, half_offsets_of_op(bytes(op.body)), half_end, set_aside=set_aside)
-            offset = max(offset + 1, units[-1].queue_offset + 1) if units else op_end
+                table.found_op(at, half_offsets_of_op(bytes(op.body)), half_end, set_aside=set_aside)
         self._read_halves(half_end)
         self._finish_cut_off_commit()
         self._mark_superseded()
@@ -124,23 +121,24 @@ class Transactions:
         self._save_progress()
 
     def _read_halves(self, half_end: int) -> None:
-        store, table = self._store, self._table
+        table = self._table
         seen: dict[TransactionId, list[int]] = {}
-        offset = table.half_progress
-        while offset < half_end:
-            units = store.units(HALF_TOPIC, 0, offset, min(_SCAN_UNITS, half_end - offset))
+        for offset, half in self._records(HALF_TOPIC, table.half_progress, half_end):
+            if half is None:
+                continue
+            is_copy = any(mark in half.raw_properties for mark in _COPY_MARKS)
+            if is_copy or not table.is_settled(offset):
+                transaction = _transaction_id(half)
+                older = seen.setdefault(transaction, [])
+                table.found_half(offset, transaction, is_copy=is_copy, older=older)
+                older.append(offset)
+
+    def _records(self, topic: str, begin: int, end: int) -> Iterator[tuple[int, RecordView | None]]:
+        """The entries of a queue by their offsets; None: the record is not there."""
+        while begin < end and (units := self._store.units(topic, 0, begin, min(_SCAN_UNITS, end - begin))):
             for unit in units:
-                chunk = store.record_at(unit.physical_offset)
-                if chunk is None:
-                    continue
-                raw = bytes(chunk)
-                is_copy = any(mark in raw for mark in _COPY_MARKS)
-                if is_copy or not table.is_settled(unit.queue_offset):
-                    transaction = _transaction_id(RecordView(raw))
-                    older = seen.setdefault(transaction, [])
-                    table.found_half(unit.queue_offset, transaction, is_copy=is_copy, older=older)
-                    older.append(unit.queue_offset)
-            offset = units[-1].queue_offset + 1 if units else half_end
+                yield unit.queue_offset, self._store.view_at(unit.physical_offset)
+            begin = units[-1].queue_offset + 1
 
     def _mark_superseded(self) -> None:
         """Mark half messages that have newer copies: progress on the disk was behind the last round."""
@@ -152,8 +150,7 @@ class Transactions:
     def _half_in_queue(self, offset: int) -> RecordView | None:
         units = self._store.units(HALF_TOPIC, 0, offset, 1)
         is_there = bool(units) and units[0].queue_offset == offset
-        chunk = self._store.record_at(units[0].physical_offset) if is_there else None
-        return None if chunk is None else RecordView(chunk)
+        return self._store.view_at(units[0].physical_offset) if is_there else None
 
     def _stored_progress(self, topic: str, end: int) -> int:
         first = self._store.min_offset(topic, 0)
@@ -166,8 +163,7 @@ class Transactions:
         for topic, queue_id in store.queues():
             units = store.units(topic, queue_id, store.max_offset(topic, queue_id) - 1, 1)
             if units and (last is None or units[0].physical_offset > last.physical_offset):
-                chunk = store.record_at(units[0].physical_offset)
-                last = last if chunk is None else RecordView(chunk)
+                last = store.view_at(units[0].physical_offset) or last
         if last is None or transaction_type(last.sys_flag) != TRANSACTION_COMMIT_TYPE:
             return
         half = self.half_at(last.prepared_transaction_offset)
@@ -194,11 +190,8 @@ class Transactions:
 
     def half_at(self, physical_offset: int) -> RecordView | None:
         """The half message whose record begins there; None if there is no record or another one."""
-        chunk = self._store.record_at(physical_offset)
-        if chunk is None:
-            return None
-        record = RecordView(chunk)
-        return record if record.topic_bytes == _HALF_TOPIC_BYTES else None
+        record = self._store.view_at(physical_offset)
+        return record if record is not None and record.topic_bytes == _HALF_TOPIC_BYTES else None
 
     @property
     def rules(self) -> CheckRules:
@@ -318,23 +311,24 @@ class Transactions:
         elif verdict is Verdict.PUT_BACK:
             first = props.get_property(raw, props.TRAN_PREPARED_QUEUE_OFFSET) or str(offset)
             raw = props.set_property(raw, props.TRAN_PREPARED_QUEUE_OFFSET, first)
-            copied = self._undeliverable.put(_copy(half, HALF_TOPIC, raw), now_ms)
-            self._copied(offset, transaction, copied)
+            self._store_copy(half, transaction, raw, now_ms)
         elif verdict is Verdict.CHECK:
             times = max(java_long(check_times or "") or 0, 0) + 1
             raw = props.set_property(raw, props.TRANSACTION_CHECK_TIMES, str(times))
-            copied = self._undeliverable.put(_copy(half, HALF_TOPIC, raw), now_ms)
-            self._copied(offset, transaction, copied)
+            copied = self._store_copy(half, transaction, raw, now_ms)
             if copied is not None:
                 self._ask(half, raw, copied.queue_offset, copied.physical_offset)
         return verdict
 
-    def _copied(self, offset: int, transaction: TransactionId, copied: AppendResult | None) -> None:
-        """Store a copy of the half message. If that is impossible, discard it like one that was checked too often."""
+    def _store_copy(self, half: RecordView, transaction: TransactionId, raw: bytes, now_ms: int) -> AppendResult | None:
+        """Store a half message again, with other properties. None: that is impossible; it is discarded like one that was checked too
+        often."""
+        copied = self._undeliverable.put(_copy(half, HALF_TOPIC, raw), now_ms)
         if copied is None:
-            self._table.discarded(offset, transaction)
+            self._table.discarded(half.queue_offset, transaction)
         else:
-            self._table.copied(offset, transaction, copied.queue_offset)
+            self._table.copied(half.queue_offset, transaction, copied.queue_offset)
+        return copied
 
     def _discard(self, half: RecordView, transaction: TransactionId, now_ms: int) -> None:
         self._troubles.failed(
@@ -360,9 +354,9 @@ class Transactions:
             self._troubles.failed("offline", sentence, group, queue_offset, of=group)
             return
         if connection.is_congested:
-            address, sentence = (
-                connection.remote_address,
+            sentence, address = (
                 "%s does not read, so it gets no check-back of half message %d",
+                connection.remote_address,
             )
             self._troubles.failed("congested", sentence, address, queue_offset, of=address)
             return
@@ -399,9 +393,6 @@ class Transactions:
             # As in Java: a broker without transactions writes nothing about them into its files.
             if offset > max(0, offsets.query(TRANSACTION_GROUP, topic, 0)):
                 offsets.commit(TRANSACTION_GROUP, topic, 0, offset)
-
-
-_HALF_TOPIC_BYTES: Final = HALF_TOPIC.encode()
 
 
 def _transaction_id(half: RecordView) -> TransactionId:

@@ -84,11 +84,8 @@ class Undeliverable:
         """Store a message to wait again or to be consumed. None: it was refused for good and is set aside."""
         try:
             place = self._broker.put(message, now_ms, is_new=False)
-        except ConfigurationError as error:
-            self._set_aside(message, str(error), now_ms)
-            return None
-        except StoreNotWritable as error:
-            if not self._is_held_long(message, error):
+        except (ConfigurationError, StoreNotWritable) as error:
+            if isinstance(error, StoreNotWritable) and not self._is_held_long(message, error):
                 raise
             self._set_aside(message, str(error), now_ms)
             return None

@@ -16,9 +16,14 @@ from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.record import RecordView, record_parts
 from sprocketmq.wire.records.record_layout import BODY_CRC_MASK, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
-# So much of the log, and what came after the last save of progress, is read by a start that looks for delivered copies.
-MOST_UNCOUNTED_BYTES: Final = 64 * 1024 * 1024
+# Of the delivery of delayed and of timer messages, which is done in steps of some 2 ms.
+STEP_BYTES: Final = 512 * 1024
+FIRST_ENTRIES: Final = 8  # queue entries read at a step's begin; then twice as many each time
+RETRY_MS: Final = 1_000
+LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
 
+# So much of the log, and what came after the last save of progress, is read by a start that looks for delivered copies.
+_MOST_UNCOUNTED_BYTES: Final = 64 * 1024 * 1024
 # Head, body, raw properties: see ``wire.records.record.record_parts``.
 WaitingRecord = tuple[tuple[Any, ...], memoryview, bytes]
 _WINDOW_BYTES = 1 << 40  # as much as lies in one file
@@ -75,10 +80,14 @@ def delivered_from(store: MessageStore, topic: str, copies_before: int | None) -
         ]
         copies_before = min((units[0].physical_offset for units in firsts if units), default=store.max_physical_offset)
     for place in store.copied_from(copies_before):
-        chunk = store.record_at(place)
-        record = None if chunk is None else RecordView(chunk)
+        record = store.view_at(place)
         if record is not None and record.topic_bytes == topic.encode():
             yield record
+
+
+def has_grown(store: MessageStore, copies_before: int | None) -> bool:
+    """Whether to write progress again although nothing was delivered, so that a start has little to read."""
+    return store.max_physical_offset - (copies_before or 0) > _MOST_UNCOUNTED_BYTES
 
 
 def destination(raw: bytes) -> tuple[str, int]:

@@ -15,7 +15,6 @@ from sprocketmq.user_paths import user_path
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records import properties as props
-from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -70,10 +69,9 @@ def topic_at(store: MessageStore) -> Callable[[int], str | None]:
     inside a message may look like the head of a record that covers the messages behind it."""
 
     def topic_of(physical_offset: int) -> str | None:
-        chunk = store.record_at(physical_offset)
-        if chunk is None:
+        record = store.view_at(physical_offset)
+        if record is None:
             return None
-        record = RecordView(chunk)
         units = store.units(record.topic, record.queue_id, record.queue_offset, 1)
         if not units or units[0].physical_offset != physical_offset:
             return ""

@@ -231,13 +231,8 @@ class ConsumerTable:
 
     def expired(self, now_ms: int, timeout_ms: int) -> list[Connection]:
         """Connections whose members have sent no heartbeat for longer than ``timeout_ms``."""
-        late = {
-            member.connection
-            for group in self.groups.values()
-            for member in group.members.values()
-            if now_ms - member.last_update_ms > timeout_ms
-        }
-        return list(late)
+        members = (member for group in self.groups.values() for member in group.members.values())
+        return _expired(members, now_ms, timeout_ms)
 
     def check_invariants(self) -> None:
         for name, group in self.groups.items():
@@ -311,10 +306,9 @@ class ProducerTable:
         return None if found is None else found.connection
 
     def expired(self, now_ms: int, timeout_ms: int) -> list[Connection]:
-        late = {
-            member.connection
-            for members in self.groups.values()
-            for member in members.values()
-            if now_ms - member.last_update_ms > timeout_ms
-        }
-        return list(late)
+        members = (member for group in self.groups.values() for member in group.values())
+        return _expired(members, now_ms, timeout_ms)
+
+
+def _expired(members: Iterable[Member], now_ms: int, timeout_ms: int) -> list[Connection]:
+    return list({member.connection for member in members if now_ms - member.last_update_ms > timeout_ms})

@@ -40,16 +40,15 @@ class GroupTable:
         )
 
     def long_content(self) -> LongTable:
-        table, version = self.table, msgspec.structs.replace(self.data_version)
-        forbidden = {group: dict(topics) for group, topics in self.forbidden.items()}
-
-        def body_of(names: list[str]) -> SubscriptionGroupWrapper:
-            found = {name: table[name] for name in names if name in table}
-            return SubscriptionGroupWrapper(
-                subscription_group_table=found, forbidden_table=forbidden, data_version=version
-            )
-
-        return LongTable("subscriptionGroupTable", list(table), body_of)
+        empty = SubscriptionGroupWrapper(
+            forbidden_table={group: dict(topics) for group, topics in self.forbidden.items()},
+            data_version=msgspec.structs.replace(self.data_version),
+        )
+        return LongTable(
+            "subscriptionGroupTable",
+            self.table,
+            lambda rows: msgspec.structs.replace(empty, subscription_group_table=rows),
+        )
 
     def __contains__(self, group: str) -> bool:
         return group in self.table

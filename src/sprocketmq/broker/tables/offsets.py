@@ -62,13 +62,7 @@ class OffsetTable:
         return self._long(ConsumerOffsetSerializeWrapper(data_version=msgspec.structs.replace(version)))
 
     def _long(self, empty: ConsumerOffsetSerializeWrapper) -> LongTable:
-        table = self._committed
-
-        def body_of(keys: list[str]) -> ConsumerOffsetSerializeWrapper:
-            found = {key: table[key] for key in keys if key in table}
-            return msgspec.structs.replace(empty, offset_table=found)
-
-        return LongTable("offsetTable", list(table), body_of)
+        return LongTable("offsetTable", self._committed, lambda rows: msgspec.structs.replace(empty, offset_table=rows))
 
     def content(self, now_ms: int) -> ConsumerOffsetSerializeWrapper:
         self.is_dirty = False
@@ -199,16 +193,18 @@ class OffsetTable:
         """Remove the offsets in a deleted topic: a new topic of the same name starts at 0, and so must its groups."""
         for group in self.groups_of(topic):
             self._forget(topic, group)
-        self._pulled = {key: offset for key, offset in self._pulled.items() if key[1] != topic}
-        self._begun = {key: offset for key, offset in self._begun.items() if key[1] != topic}
-        self.resets = {key: offset for key, offset in self.resets.items() if key[1] != topic}
+        self._forget_pulls(1, topic)
 
     def forget_group(self, group: str) -> None:
         for topic in self.topics_of(group):
             self._forget(topic, group)
-        self._pulled = {key: offset for key, offset in self._pulled.items() if key[0] != group}
-        self._begun = {key: offset for key, offset in self._begun.items() if key[0] != group}
-        self.resets = {key: offset for key, offset in self.resets.items() if key[0] != group}
+        self._forget_pulls(0, group)
+
+    def _forget_pulls(self, place: int, name: str) -> None:
+        self._pulled, self._begun, self.resets = (
+            {key: offset for key, offset in table.items() if key[place] != name}
+            for table in (self._pulled, self._begun, self.resets)
+        )
 
     def _forget(self, topic: str, group: str) -> None:
         self._count -= len(self._committed.pop(f"{topic}@{group}"))

@@ -60,13 +60,10 @@ class TopicTable:
 
     def long_content(self) -> LongTable:
         """:meth:`content`, as it is when its steps come to each topic."""
-        table, version = self.table, msgspec.structs.replace(self.data_version)
-
-        def body_of(names: list[str]) -> TopicConfigSerializeWrapper:
-            found = {name: table[name] for name in names if name in table}
-            return TopicConfigSerializeWrapper(topic_config_table=found, data_version=version)
-
-        return LongTable("topicConfigTable", list(table), body_of)
+        empty = TopicConfigSerializeWrapper(data_version=msgspec.structs.replace(self.data_version))
+        return LongTable(
+            "topicConfigTable", self.table, lambda rows: msgspec.structs.replace(empty, topic_config_table=rows)
+        )
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.table.get(topic)

@@ -137,13 +137,11 @@ def all_topic_config(broker: Broker, connection: Connection, command: Command, n
             most = min(most, wanted.max_topic_num)
         table = page_of(table, topics.data_version, wanted.topic_seq, wanted.data_version, most)
     version = msgspec.structs.replace(topics.data_version)
-
-    def body_of(names: list[str]) -> bodies.TopicConfigAndMappingSerializeWrapper:
-        found = {name: table[name] for name in names if name in table}
-        return bodies.TopicConfigAndMappingSerializeWrapper(topic_config_table=found, data_version=version)
+    empty = bodies.TopicConfigAndMappingSerializeWrapper(data_version=version)
+    long = LongTable("topicConfigTable", table, lambda rows: msgspec.structs.replace(empty, topic_config_table=rows))
 
     async def answer() -> Command:
-        body = await encode_in_chunks(LongTable("topicConfigTable", list(table), body_of))
+        body = await encode_in_chunks(long)
         header = headers.GetAllTopicConfigResponseHeader(total_topic_num=len(topics.table))
         return answer_in_a_frame(command, header, body, "ask for pages (topicSeq)")
 

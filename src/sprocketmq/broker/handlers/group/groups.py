@@ -85,17 +85,14 @@ def all_groups(broker: Broker, connection: Connection, command: Command, now_ms:
         table = page_of(table, groups.data_version, wanted.group_seq, wanted.data_version, most)
         forbidden = {name: topics for name, topics in forbidden.items() if name in table}
     forbidden, version = dict(forbidden), msgspec.structs.replace(groups.data_version)
-
-    def body_of(names: list[str]) -> bodies.SubscriptionGroupWrapper:
-        found = {name: table[name] for name in names if name in table}
-        return bodies.SubscriptionGroupWrapper(
-            subscription_group_table=found, forbidden_table=forbidden, data_version=version
-        )
+    empty = bodies.SubscriptionGroupWrapper(forbidden_table=forbidden, data_version=version)
+    long = LongTable(
+        "subscriptionGroupTable", table, lambda rows: msgspec.structs.replace(empty, subscription_group_table=rows)
+    )
 
     async def answer() -> Command:
         header = headers.GetAllSubscriptionGroupResponseHeader(total_group_num=len(groups.table))
-        body = await encode_in_chunks(LongTable("subscriptionGroupTable", list(table), body_of))
-        return answer_in_a_frame(command, header, body, "ask for pages (groupSeq)")
+        return answer_in_a_frame(command, header, await encode_in_chunks(long), "ask for pages (groupSeq)")
 
     return broker.answer_in_chunks(connection, command, answer())
 

@@ -55,14 +55,13 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
     )
     if not topic.perm & PERM_WRITE:
         return response(command, ResponseCode.NO_PERMISSION, f"topic {topic.topic_name} is not writable")
-    chunk = broker.store.record_at(header.offset)
-    if chunk is None:
+    record = broker.store.view_at(header.offset)
+    if record is None:
         remark = f"no message begins at commit log offset {header.offset}, or it expired; take it as consumed"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
     limit = group.retry_max_times
     if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
         limit = header.max_reconsume_times
-    record = RecordView(chunk)
     decision = decide_send_back(record.reconsume_times, limit, header.delay_level)
     delay_level = 0 if isinstance(decision, ToDeadLetterQueue) else decision.delay_level
     raw = _properties(record, header.offset, str(delay_level))

@@ -21,7 +21,6 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import EndTransactionRequestHeader, ResumeCheckHalfMessageRequestHeader
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import decode_offset_message_id
-from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_NOT_TYPE, TRANSACTION_ROLLBACK_TYPE
 
 if TYPE_CHECKING:
@@ -90,8 +89,7 @@ def resume_check(broker: Broker, connection: Connection, command: Command, now_m
         _, offset = decode_offset_message_id(header.msg_id)
     except ConfigurationError as error:
         return response(command, ResponseCode.SYSTEM_ERROR, str(error))
-    chunk = broker.store.record_at(offset)
-    record = None if chunk is None else RecordView(chunk)
+    record = broker.store.view_at(offset)
     if record is None or record.topic_bytes != TRANS_CHECK_MAX_TIME_TOPIC.encode():
         remark = f"{header.msg_id} is no half message of {TRANS_CHECK_MAX_TIME_TOPIC}; only those are resumed"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
